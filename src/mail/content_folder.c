@@ -154,24 +154,33 @@ static bool is_blank(const struct email_text *text)
     return true;
 }
 
-/* Mail that is HTML alone is to be read as text, too. */
-static int add_body(struct content_folder *folder, const struct email_content *content)
+/* HTML that the plain text does not repeat is to be read as text, too. */
+static int append_html(struct strbuf *text, const struct email_text *html)
 {
-    struct email_text plain = content->plain_text;
     _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(TEXT_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    if (content->html.bytes == NULL && plain.bytes == NULL)
-        return 0;
-    if (content->html.bytes != NULL && is_blank(&plain)) {
-        int error = html_to_text(&of_html, content->html.bytes, content->html.len);
-        if (error != 0 && error != -EMSGSIZE)
-            return error;
-        plain = (struct email_text){.bytes = of_html.data, .len = of_html.len};
-    }
-    int error = plain.len > 0 ? append_readable(&text, plain.bytes, plain.len) : 0;
+    int error = html_to_text(&of_html, html->bytes, html->len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
-    if (text.len == 0 && content->html.bytes != NULL)
+    if (text->len > 0 && text->data[text->len - 1] != '\n')
+        strbuf_append_char(text, '\n');
+    return of_html.len > 0 ? append_readable(text, of_html.data, of_html.len) : 0;
+}
+
+static int add_body(struct content_folder *folder, const struct email_content *content)
+{
+    const struct email_text *plain = &content->plain_text;
+    const struct email_text *html = &content->html;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
+    if (html->bytes == NULL && plain->bytes == NULL)
+        return 0;
+    bool is_plain_blank = is_blank(plain);
+    bool needs_html = html->bytes != NULL && (is_plain_blank || !content->alternative_content);
+    int error = is_plain_blank && needs_html ? 0 : append_readable(&text, plain->bytes, plain->len);
+    if (error == 0 && needs_html)
+        error = append_html(&text, html);
+    if (error != 0 && error != -EMSGSIZE)
+        return error;
+    if (text.len == 0 && html->bytes != NULL)
         strbuf_append_str(&text, nothing_to_read);
     if (text.len > 0 && text.data[text.len - 1] != '\n')
         strbuf_append_char(&text, '\n');

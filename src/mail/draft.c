@@ -8,7 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <gmime/gmime.h>
+#include <glib.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,12 +23,12 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
-#include "mail/charset.h"
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/json_writer.h"
 #include "mail/message_id.h"
-#include "mail/mime_library.h"
+#include "mail/mime.h"
+#include "mail/mime_text.h"
 #include "mail/reason.h"
 #include "mail/transfer_encoding.h"
 
@@ -62,6 +62,7 @@ struct draft_reading {
     struct string_list in_reply_to; /* Message-IDs: the first ones, */
     struct string_list references;  /* and the last ones */
     struct string_list content_ids; /* of the parts; "": none */
+    struct mime_texts texts;
     struct string_list not_carried; /* words, as in struct draft */
     const char *message;            /* borrowed, as is the next: where the text begins */
     char **ret_reason;
@@ -138,6 +139,7 @@ static void draft_reading_release(struct draft_reading *reading)
     strings_free(reading->references.items, reading->references.len);
     strings_free(reading->content_ids.items, reading->content_ids.len);
     strings_free(reading->not_carried.items, reading->not_carried.len);
+    mime_texts_release(&reading->texts);
     *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
 }
 
@@ -529,27 +531,14 @@ static int draft_read_json(struct draft_reading *reading, const char *bytes, siz
     return check_reply(reading);
 }
 
-/* ---- header sections: any file may be put into the outbox, and GMime makes headers of anything, so the
- * section of the message, and of each of its parts, is first held against the grammar of RFC 5322 line by
- * line */
+/* ---- header sections: any file may be put into the outbox, and mime.h makes something of anything, so the
+ * section of the message, and of each of its parts, is held against the grammar of RFC 5322 */
 
 enum {
     HEADER_SECTION_MAX_BYTES = 1000 * 1000,
-    HEADER_NAME_MAX_BYTES = 998, /* the longest line of RFC 5322; GMime makes nothing of one of 4 KiB */
+    HEADER_NAME_MAX_BYTES = 998, /* the longest line of RFC 5322 */
     HEADER_NAME_SHOWN = 80,
 };
-
-/* The bytes of the header's name; 0: the line is no header. */
-static size_t header_name_len(const char *line, size_t len)
-{
-    for (size_t i = 0; i < len && i <= HEADER_NAME_MAX_BYTES; i++) {
-        if (line[i] == ':')
-            return i;
-        if (line[i] <= ' ' || line[i] >= 0x7f)
-            return 0;
-    }
-    return 0;
-}
 
 /* The headers that matter to a section as a whole. */
 static const struct known_header {
@@ -566,40 +555,35 @@ static const struct known_header {
 
 /* The header section of a message, or of one of its parts. */
 struct header_section {
-    size_t len; /* bytes, with the blank line */
-    bool is_ended;
+    struct span header;
+    struct span body;
     bool seen[ARRAY_LEN(known_headers)];
 };
 
-static const struct known_header *find_known_header(const char *name, size_t len)
+static const struct known_header *find_known_header(struct span name)
 {
     for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        if (strlen(known_headers[i].name) == len && strncasecmp(known_headers[i].name, name, len) == 0)
+        if (strlen(known_headers[i].name) == name.len &&
+            strncasecmp(known_headers[i].name, name.bytes, name.len) == 0)
             return &known_headers[i];
     return NULL;
 }
 
-static size_t line_len(const char *bytes, size_t len)
+/* No blank stands before the colon, as programs had it before 2001. */
+static bool has_header_name(const struct mime_field *field)
 {
-    const char *newline = memchr(bytes, '\n', len);
-    return newline == NULL ? len : (size_t)(newline - bytes) + 1;
-}
-
-static bool is_blank_line(const char *line, size_t len)
-{
-    return (len == 1 && line[0] == '\n') || (len == 2 && line[0] == '\r' && line[1] == '\n');
+    return field->name.len <= HEADER_NAME_MAX_BYTES &&
+           field->value.bytes == field->name.bytes + field->name.len + 1;
 }
 
 /* A carriage return that ends no line ends one to some mail programs. */
-static bool has_bare_return(const char *line, size_t len)
+static bool has_bare_return(struct span text)
 {
-    const char *found = memchr(line, '\r', len);
-    return found != NULL && (found + 2 != line + len || found[1] != '\n');
-}
-
-static bool section_has(const struct header_section *section, const char *name)
-{
-    return section->seen[find_known_header(name, strlen(name)) - known_headers];
+    const char *end = text.bytes + text.len;
+    for (const char *at = text.bytes; (at = memchr(at, '\r', (size_t)(end - at))) != NULL; at++)
+        if (at + 1 == end || at[1] != '\n')
+            return true;
+    return false;
 }
 
 /* In the file that the user wrote, from 1 on. */
@@ -611,15 +595,19 @@ static unsigned int line_number(const struct draft_reading *reading, const char 
     return number;
 }
 
-static int check_header_line(struct draft_reading *reading, const char *where, const char *line, size_t len,
-                             struct header_section *section)
+static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
 {
-    size_t name_len = header_name_len(line, len);
-    if (name_len == 0 || has_bare_return(line, len))
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "%sline %u is neither a header nor the blank line after them",
-                           where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
-    const struct known_header *known = find_known_header(line, name_len);
+    return reason_give(reading->ret_reason, -EBADMSG,
+                       "%sline %u is neither a header nor the blank line after them",
+                       where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
+}
+
+static int check_field(struct draft_reading *reading, const char *where, const struct mime_field *field,
+                       struct header_section *section)
+{
+    if (!has_header_name(field) || has_bare_return(field->line))
+        return refuse_header_line(reading, where, field->line.bytes);
+    const struct known_header *known = find_known_header(field->name);
     if (known == NULL)
         return 0;
     bool *is_seen = &section->seen[known - known_headers];
@@ -629,38 +617,39 @@ static int check_header_line(struct draft_reading *reading, const char *where, c
     return 0;
 }
 
-/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as in struct
- * part. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
-static int read_header_section(struct draft_reading *reading, const char *where, const char *bytes,
-                               size_t len, struct header_section *ret_section)
+static bool is_ended(const struct header_section *section)
+{
+    return section->body.bytes != section->header.bytes + section->header.len;
+}
+
+/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as
+ * format_where() has it. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
+static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
+                               struct header_section *ret_section)
 {
     struct header_section section = {0};
-    for (size_t step; section.len < len && !section.is_ended; section.len += step) {
-        const char *line = bytes + section.len;
-        step = line_len(line, len - section.len);
-        section.is_ended = is_blank_line(line, step);
-        if (section.len + step > HEADER_SECTION_MAX_BYTES)
-            return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes",
-                               where, HEADER_SECTION_MAX_BYTES);
-        bool is_folded =
-            section.len > 0 && (line[0] == ' ' || line[0] == '\t') && !has_bare_return(line, step);
-        if (section.is_ended || is_folded)
-            continue;
-        int error = check_header_line(reading, where, line, step, &section);
-        if (error != 0)
-            return error;
-    }
+    struct mime_field field;
+    mime_split(entity, &section.header, &section.body);
+    if (section.header.len > HEADER_SECTION_MAX_BYTES)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
+                           HEADER_SECTION_MAX_BYTES);
+    struct span rest = section.header;
+    int error = 0;
+    while (error == 0 && mime_take_field(&rest, &field))
+        error = check_field(reading, where, &field, &section);
+    if (error == 0 && !is_ended(&section) && section.body.len > 0)
+        error = refuse_header_line(reading, where, section.body.bytes);
     *ret_section = section;
-    return 0;
+    return error;
 }
 
 /* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
  * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
  * -EMSGSIZE. */
-static int read_message_header_section(struct draft_reading *reading, const char *bytes, size_t len,
+static int read_message_header_section(struct draft_reading *reading, struct span message,
                                        struct header_section *ret_section)
 {
-    int error = read_header_section(reading, "", bytes, len, ret_section);
+    int error = read_header_section(reading, "", message, ret_section);
     if (error != 0)
         return error;
     bool is_message = false;
@@ -671,16 +660,16 @@ static int read_message_header_section(struct draft_reading *reading, const char
         return reason_give(reading->ret_reason, -EBADMSG,
                            "not a message: no To, Cc, Bcc, Subject or From among its headers");
     /* What ends within its headers may be cut in the middle of an address. */
-    return ret_section->is_ended ? 0
+    return is_ended(ret_section) ? 0
                                  : reason_give(reading->ret_reason, -EBADMSG,
                                                "the message is cut off: no blank line ends its headers");
 }
 
 /* Whether the first line is one of the headers that count. */
-static bool draft_begins_with_header(const char *bytes, size_t len)
+static bool draft_begins_with_header(struct span text)
 {
-    size_t name_len = header_name_len(bytes, len);
-    return name_len > 0 && find_known_header(bytes, name_len) != NULL;
+    struct mime_field field;
+    return mime_take_field(&text, &field) && has_header_name(&field) && find_known_header(field.name) != NULL;
 }
 
 /* The decoded value of a header that is text. */
@@ -800,12 +789,11 @@ static bool is_of_no_account(const char *name)
     return strncasecmp(name, "Content-", strlen("Content-")) == 0;
 }
 
-static int read_header(struct draft_reading *reading, GMimeHeader *header)
+static int read_header(struct draft_reading *reading, const char *name, const char *value)
 {
-    const char *name = g_mime_header_get_name(header);
     for (size_t i = 0; i < ARRAY_LEN(header_readers); i++)
         if (strcasecmp(header_readers[i].name, name) == 0)
-            return header_readers[i].read(reading, g_mime_header_get_raw_value(header));
+            return header_readers[i].read(reading, value);
     if (is_of_no_account(name))
         return 0;
     /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
@@ -817,185 +805,108 @@ static int read_header(struct draft_reading *reading, GMimeHeader *header)
 }
 
 /* Takes over what the message's own headers say. */
-static int draft_read_headers(struct draft_reading *reading, GMimeObject *headers)
+static int draft_read_headers(struct draft_reading *reading, struct span header)
 {
-    GMimeHeaderList *list = g_mime_object_get_header_list(headers);
+    struct mime_field field;
     int error = 0;
-    for (int i = 0; i < g_mime_header_list_get_count(list) && error == 0; i++)
-        error = read_header(reading, g_mime_header_list_get_header_at(list, i));
+    while (error == 0 && mime_take_field(&header, &field)) {
+        _cleanup_free_ char *name = strndup(field.name.bytes, field.name.len);
+        _cleanup_free_ char *value = strndup(field.value.bytes, field.value.len);
+        error = name == NULL || value == NULL ? -ENOMEM : read_header(reading, name, value);
+    }
     return error;
 }
 
-/* ---- the content of one MIME part: decoded strictly, since what cannot be read whole must not be sent in
- * part */
+/* ---- the parts of the RFC 5322 form. The texts become the bodies, every other leaf an attachment, so that
+ * nothing is dropped: signatures and the halves of encrypted parts too. All is decoded strictly, since what
+ * cannot be read whole must not be sent in part. */
 
 enum {
-    TYPE_MAX_BYTES = 2 * 127, /* RFC 6838 section 4.2 */
-    CONTENT_ID_SIZE = 256,
-    NESTING_MAX = 32,
-    WHERE_BYTES = 16 + NESTING_MAX * 6,
+    WHERE_BYTES = 16 + MIME_NESTING_MAX * 6,
 };
 
-/* The whole message, or one of its parts. */
-struct part {
-    GMimeObject *headers; /* what GMime makes of its header section alone */
-    const char *body;     /* borrowed */
-    size_t len;
-    unsigned int depth;
-    const char *alternative; /* the body of the nearest multipart/alternative around, or NULL */
-    char where[WHERE_BYTES]; /* begins the words of a refusal: "" or "part 2.1: " */
-};
-
-static int refuse_part(const struct draft_reading *reading, const struct part *part, const char *words)
+/* Begins the words of a refusal: "" for the whole message, or "part 2.1: ". */
+static void format_where(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
 {
-    return reason_give(reading->ret_reason, -EBADMSG, "%s%s", part->where, words);
+    ret_where[0] = '\0';
+    if (entity->around == NULL)
+        return;
+    format_where(entity->around, ret_where);
+    size_t len = strlen(ret_where);
+    if (len == 0)
+        snprintf(ret_where, WHERE_BYTES, "part %u: ", entity->number);
+    else
+        snprintf(ret_where + len - 2, WHERE_BYTES - len + 2, ".%u: ", entity->number);
 }
 
-/* The bytes of a leaf without their transfer encoding, NUL-terminated; the caller frees. 0, -EBADMSG,
+__attribute__((format(printf, 3, 4))) static int
+refuse_part(const struct draft_reading *reading, const struct mime_entity *part, const char *format, ...)
+{
+    char where[WHERE_BYTES];
+    _cleanup_free_ char *words = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vasprintf(&words, format, arguments);
+    va_end(arguments);
+    if (written < 0) {
+        words = NULL;
+        return -ENOMEM;
+    }
+    format_where(part, where);
+    return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
+}
+
+/* Says in words what mime_decode_text() or transfer_encoding_decode() found. */
+static int refuse_content(const struct draft_reading *reading, const struct mime_entity *part, int error,
+                          const char *words)
+{
+    _cleanup_free_ char *charset = NULL;
+    struct span encoding = mime_find_field(part->header, "Content-Transfer-Encoding");
+    switch (error) {
+    case -ENOTSUP:
+        while (encoding.len > 0 && g_ascii_isspace(encoding.bytes[encoding.len - 1]))
+            encoding.len--;
+        while (encoding.len > 0 && g_ascii_isspace(*encoding.bytes))
+            encoding = (struct span){encoding.bytes + 1, encoding.len - 1};
+        return refuse_part(reading, part, "Content-Transfer-Encoding: \"%.*s\" is not supported",
+                           (int)(encoding.len < 40 ? encoding.len : 40), encoding.bytes);
+    case -EILSEQ:
+        if (mime_read_parameter(part->header, "Content-Type", "charset", &charset) != 0)
+            return -ENOMEM;
+        return refuse_part(reading, part, "the text cannot be read as the charset it names, \"%.40s\"",
+                           charset != NULL ? charset : "");
+    case -EBADMSG:
+        return refuse_part(reading, part, "%s", words);
+    default:
+        return error;
+    }
+}
+
+/* The part's file name without any folders; NULL: it gives none. The extension tells what is in a file, so
+ * that a name that is too long or holds a control character is mended, not dropped. Caller frees. 0 or
  * -ENOMEM.
  */
-static int part_read_bytes(const struct draft_reading *reading, const struct part *part, char **ret_bytes,
-                           size_t *ret_len)
+static int read_part_name(const struct mime_entity *part, char **ret_name)
 {
-    const char *encoding = g_mime_object_get_header(part->headers, "Content-Transfer-Encoding");
-    const char *words = NULL;
-    int error = transfer_encoding_decode(encoding, part->body, part->len, ret_bytes, ret_len, &words);
-    if (error == -ENOTSUP)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "%sContent-Transfer-Encoding: \"%.40s\" is not supported", part->where, encoding);
-    return error == -EBADMSG ? refuse_part(reading, part, words) : error;
-}
-
-static char *copy_with_lf(const char *text)
-{
-    char *copy = malloc(strlen(text) + 1);
-    if (copy == NULL)
-        return NULL;
-    char *to = copy;
-    for (const char *c = text; *c != '\0'; c++)
-        if (c[0] != '\r' || c[1] != '\n')
-            *to++ = *c;
-    *to = '\0';
-    return copy;
-}
-
-/* A text leaf as UTF-8 with LF line ends. A charset that is unknown, or that the bytes do not fit, is passed
- * over where the bytes are valid UTF-8, else -EBADMSG. No charset, or US-ASCII: UTF-8 where they are valid
- * UTF-8, else windows-1252. -EBADMSG too: a NUL in the text. */
-static int part_read_text(const struct draft_reading *reading, const struct part *part, char **ret_text)
-{
-    _cleanup_free_ char *bytes = NULL;
-    size_t len = 0;
-    int error = part_read_bytes(reading, part, &bytes, &len);
-    if (error != 0)
+    _cleanup_free_ char *given = NULL;
+    int error = mime_read_file_name(part->header, &given);
+    *ret_name = NULL;
+    if (error != 0 || given == NULL)
         return error;
-
-    const char *charset = g_mime_object_get_content_type_parameter(part->headers, "charset");
-    size_t charset_len = charset == NULL ? 0 : strlen(charset);
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
-    error = charset_append(&text, charset, charset_len, bytes, len, CHARSET_REFUSE);
-    if (error == -EILSEQ)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "%sthe text cannot be read as the charset it names, \"%.40s\"", part->where,
-                           charset);
-    if (error == -EMSGSIZE)
-        return refuse_large_text(reading->ret_reason);
-    if (error != 0)
-        return error;
-    if (strlen(strbuf_str(&text)) != text.len)
-        return refuse_part(reading, part, "the text holds a NUL character");
-    *ret_text = copy_with_lf(strbuf_str(&text));
-    return *ret_text == NULL ? -ENOMEM : 0;
-}
-
-/* A parameter of one of the part's headers, or NULL. Caller frees. */
-static char *copy_parameter(GMimeObject *part, const char *header_name, const char *name)
-{
-    GMimeHeader *header = g_mime_header_list_get_header(g_mime_object_get_header_list(part), header_name);
-    const char *raw = header == NULL ? NULL : g_mime_header_get_raw_value(header);
-    char *text = NULL;
-    return raw != NULL && header_text_decode_parameter(raw, strlen(raw), name, &text) == 0 ? text : NULL;
-}
-
-/* The part's file name without any folders, or NULL when it gives none. The extension tells what is in a
- * file, so that a name that is too long or holds a control character is mended, not dropped. Caller frees. */
-static char *mime_part_file_name(GMimeObject *part)
-{
-    _cleanup_free_ char *given = copy_parameter(part, "Content-Disposition", "filename");
-    if (given == NULL)
-        given = copy_parameter(part, "Content-Type", "name");
-    if (given == NULL)
-        return NULL;
     const char *name = given;
-    for (const char *c = name; *c != '\0'; c++)
+    for (const char *c = given; *c != '\0'; c++)
         if (*c == '/' || *c == '\\')
             name = c + 1;
     _cleanup_free_ char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
     if (mended == NULL)
-        return NULL;
+        return -ENOMEM;
     character_replace(mended, CHARACTER_CONTROL, '_');
-    return file_name_is_valid(mended) ? TAKE_PTR(mended) : NULL;
+    if (file_name_is_valid(mended))
+        *ret_name = TAKE_PTR(mended);
+    return 0;
 }
 
-static bool is_token(const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++)
-        if (!g_ascii_isgraph(*c) || strchr("()<>@,;:\\\"/[]?=", *c) != NULL)
-            return false;
-    return text[0] != '\0';
-}
-
-/* "type/subtype"; application/octet-stream where it is malformed. Caller frees; NULL without memory. */
-static char *mime_part_content_type(GMimeObject *part)
-{
-    GMimeContentType *type = g_mime_object_get_content_type(part);
-    const char *media = type == NULL ? NULL : g_mime_content_type_get_media_type(type);
-    const char *subtype = type == NULL ? NULL : g_mime_content_type_get_media_subtype(type);
-    if (media == NULL || subtype == NULL || !is_token(media) || !is_token(subtype) ||
-        strlen(media) + strlen(subtype) > TYPE_MAX_BYTES)
-        return strdup("application/octet-stream");
-
-    char *text = NULL;
-    if (asprintf(&text, "%s/%s", media, subtype) < 0)
-        return NULL;
-    for (char *c = text; *c != '\0'; c++)
-        *c = g_ascii_tolower(*c);
-    return text;
-}
-
-/* ---- the RFC 5322 form. The first text/plain and the first text/html become the bodies, every other leaf an
- * attachment, so that nothing is dropped: signatures and the halves of encrypted parts too. Headers that the
- * service sets itself (Date, Message-ID, References, …) are passed over. */
-
-struct mime_walk {
-    struct draft_reading *reading;
-    const char *plain_in; /* the body of the multipart/alternative that the text came from, or NULL */
-    const char *html_in;
-};
-
-static bool is_type(GMimeObject *part, const char *media, const char *subtype)
-{
-    return g_mime_content_type_is_type(g_mime_object_get_content_type(part), media, subtype);
-}
-
-/* A Content-Type without a subtype means text (RFC 2045 section 5.2), to GMime it means bytes. */
-static bool is_plain_text(GMimeObject *part)
-{
-    const char *type = g_mime_object_get_header(part, "Content-Type");
-    return is_type(part, "text", "plain") || (type != NULL && strchr(type, '/') == NULL);
-}
-
-/* A leaf that names a file is meant as one, except for a message that is nothing but its text. */
-static bool is_attachment(const struct part *part)
-{
-    const char *disposition = g_mime_object_get_disposition(part->headers);
-    if (disposition != NULL && g_ascii_strcasecmp(disposition, "attachment") == 0)
-        return true;
-    _cleanup_free_ char *name = mime_part_file_name(part->headers);
-    return name != NULL && part->depth > 0;
-}
-
-/* "attachment-2.pdf", for a part without a name of its own. */
+/* "attachment-2.pdf", for a part without a name of its own. NULL without memory. */
 static char *make_up_name(const char *content_type, size_t number)
 {
     static const struct {
@@ -1026,254 +937,121 @@ static char *make_up_name(const char *content_type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-/* A message names its parts to its html (RFC 2392); "": this one has no name, or one that is too long. */
-static int append_content_id(struct draft_reading *reading, const struct part *part)
-{
-    char id[CONTENT_ID_SIZE] = "";
-    const char *value = g_mime_object_get_header(part->headers, "Content-ID");
-    const char *begin = value == NULL ? NULL : strchr(value, '<');
-    const char *end = begin == NULL ? NULL : strchr(begin, '>');
-    if (end != NULL && (size_t)(end - begin) <= sizeof(id))
-        snprintf(id, sizeof(id), "%.*s", (int)(end - begin - 1), begin + 1);
-    return string_list_append(&reading->content_ids, id);
-}
-
 /* A piece of a message, or a reference to one (RFC 2046 section 5.2): what its Content-Type says besides,
  * such as its place among the pieces, is needed to read it. */
-static bool is_incomplete_message(const struct part *part)
+static bool is_incomplete_message(const struct mime_entity *part)
 {
-    return is_type(part->headers, "message", "partial") || is_type(part->headers, "message", "external-body");
+    return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
 }
 
 /* What an attachment of the service does not have. */
-static int note_attachment(struct draft_reading *reading, const struct part *part, const char *name,
-                           const char *content_type)
+static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
-        return note_not_carried(reading, "what the type of %s, %s, says besides", name, content_type);
-    if (!is_type(part->headers, "text", "*"))
+        return note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
+    if (!mime_is_type(part, "text/"))
         return 0;
-    if (!is_attachment(part))
-        return note_not_carried(reading, "%s as a text of the message: it is attached, as %s", content_type,
+    int is_file = mime_is_file(part);
+    if (is_file < 0)
+        return is_file;
+    if (is_file == 0)
+        return note_not_carried(reading, "%s as a text of the message: it is attached, as %s", part->type,
                                 name);
-    const char *charset = g_mime_object_get_content_type_parameter(part->headers, "charset");
+    _cleanup_free_ char *charset = NULL;
+    int error = mime_read_parameter(part->header, "Content-Type", "charset", &charset);
     if (charset == NULL || strcasecmp(charset, "utf-8") == 0 || strcasecmp(charset, "us-ascii") == 0)
-        return 0;
+        return error;
     return note_not_carried(reading, "the charset of %s, %.40s", name, charset);
 }
 
-static int read_attachment(struct mime_walk *walk, const struct part *part)
+static int read_attachment(struct draft_reading *reading, const struct mime_entity *part)
 {
-    struct draft_reading *reading = walk->reading;
     if (reading->parts_len >= ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
-
-    _cleanup_free_ char *content_type = mime_part_content_type(part->headers);
-    _cleanup_free_ char *name = mime_part_file_name(part->headers);
-    if (name == NULL && content_type != NULL)
-        name = make_up_name(content_type, reading->parts_len + 1);
-    if (name == NULL)
-        return -ENOMEM;
-
+    _cleanup_free_ char *name = NULL;
+    const char *words = NULL;
     char *bytes = NULL;
     size_t len = 0;
-    int error = part_read_bytes(reading, part, &bytes, &len);
-    error = error != 0 ? error : draft_append_part(reading, name, content_type, bytes, len);
-    error = error != 0 ? error : append_content_id(reading, part);
-    return error != 0 ? error : note_attachment(reading, part, name, content_type);
-}
-
-static int read_leaf(struct mime_walk *walk, const struct part *part)
-{
-    struct draft_reading *reading = walk->reading;
-    if (part->depth == 0 && is_incomplete_message(part))
-        return refuse_part(reading, part, "a piece of a message, or a reference to one, cannot be sent");
-    if (!is_attachment(part)) {
-        if (is_plain_text(part->headers) && reading->plain_text == NULL) {
-            walk->plain_in = part->alternative;
-            return part_read_text(reading, part, &reading->plain_text);
-        }
-        if (is_type(part->headers, "text", "html") && reading->html == NULL) {
-            walk->html_in = part->alternative;
-            return part_read_text(reading, part, &reading->html);
-        }
-    }
-    return read_attachment(walk, part);
-}
-
-/* What GMime makes of the header lines alone; `default_type`: the Content-Type of a section that has none,
- * or NULL. The caller unrefs; NULL without memory. */
-static GMimeObject *parse_headers(const char *bytes, const struct header_section *section,
-                                  const char *default_type)
-{
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HEADER_SECTION_MAX_BYTES + 100);
-    if (default_type != NULL && !section_has(section, "Content-Type"))
-        strbuf_appendf(&text, "Content-Type: %s\n", default_type);
-    strbuf_append(&text, bytes, section->len);
-    strbuf_append_str(&text, "\n\n");
-    if (text.error != 0)
-        return NULL;
-
-    mime_library_init();
-    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(text.data, text.len);
-    GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    GMimeObject *headers = g_mime_parser_construct_part(parser, NULL);
-    g_object_unref(parser);
-    g_object_unref(stream);
-    return headers;
-}
-
-/* ---- multiparts. They are taken apart here, not by GMime, which changes line ends at the edges of parts and
- * says of little that it is missing. */
-
-enum boundary_line {
-    LINE_IS_TEXT,
-    LINE_BEGINS_PART,
-    LINE_ENDS_MULTIPART,
-};
-
-/* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
-static enum boundary_line find_boundary(const char *line, size_t len, const char *boundary,
-                                        size_t boundary_len)
-{
-    size_t at = 2 + boundary_len;
-    if (len < at || line[0] != '-' || line[1] != '-' || memcmp(line + 2, boundary, at - 2) != 0)
-        return LINE_IS_TEXT;
-    bool is_last = len >= at + 2 && line[at] == '-' && line[at + 1] == '-';
-    for (at += is_last ? 2 : 0; at < len; at++)
-        if (strchr(" \t\r\n", line[at]) == NULL)
-            return LINE_IS_TEXT;
-    return is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
-}
-
-static int read_object(struct mime_walk *walk, const struct part *part);
-
-static void number_part(const struct part *around, unsigned int number, char ret_where[WHERE_BYTES])
-{
-    size_t len = strlen(around->where);
-    if (len == 0)
-        snprintf(ret_where, WHERE_BYTES, "part %u: ", number);
-    else
-        snprintf(ret_where, WHERE_BYTES, "%.*s.%u: ", (int)len - 2, around->where, number);
-}
-
-/* The `number`th part of one that is around it. */
-static int read_part(struct mime_walk *walk, const struct part *around, unsigned int number,
-                     const char *bytes, size_t len)
-{
-    struct draft_reading *reading = walk->reading;
-    struct header_section section = {0};
-    struct part part = {.depth = around->depth + 1, .alternative = around->alternative};
-    number_part(around, number, part.where);
-    if (is_type(around->headers, "multipart", "alternative"))
-        part.alternative = around->body;
-    int error = read_header_section(reading, part.where, bytes, len, &section);
+    int error = read_part_name(part, &name);
+    if (error == 0 && name == NULL)
+        error = (name = make_up_name(part->type, reading->parts_len + 1)) != NULL ? 0 : -ENOMEM;
     if (error != 0)
         return error;
+    error = transfer_encoding_decode(part->header, part->body, true, &bytes, &len, &words);
+    if (error != 0)
+        return refuse_content(reading, part, error, words);
+    char content_id[MIME_CONTENT_ID_SIZE];
+    mime_content_id(part->header, content_id);
+    error = draft_append_part(reading, name, part->type, bytes, len);
+    error = error != 0 ? error : string_list_append(&reading->content_ids, content_id);
+    return error != 0 ? error : note_attachment(reading, part, name);
+}
 
-    /* A part without a body needs no blank line. */
-    part.body = bytes + section.len;
-    part.len = len - section.len;
-    bool is_digest = is_type(around->headers, "multipart", "digest");
-    part.headers = parse_headers(bytes, &section, is_digest ? "message/rfc822" : NULL);
-    if (part.headers == NULL)
-        return -ENOMEM;
-    error = read_object(walk, &part);
-    g_object_unref(part.headers);
+static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
+{
+    struct draft_reading *reading = context;
+    if (leaf->around == NULL && is_incomplete_message(leaf))
+        return refuse_part(reading, leaf, "a piece of a message, or a reference to one, cannot be sent");
+    if (role == MIME_ATTACHMENT)
+        return read_attachment(reading, leaf);
+    const char *words = NULL;
+    _cleanup_free_ char *text = NULL;
+    int error = mime_decode_text(leaf, CHARSET_REFUSE, &text, &words);
+    if (error != 0)
+        return refuse_content(reading, leaf, error, words);
+    return mime_texts_add(&reading->texts, leaf, role, text);
+}
+
+/* The header section of a part; that of the message was read before. */
+static int begin_entity(void *context, const struct mime_entity *entity)
+{
+    struct draft_reading *reading = context;
+    struct header_section section = {0};
+    char where[WHERE_BYTES];
+    format_where(entity, where);
+    const char *end = entity->body.bytes + entity->body.len;
+    struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
+    int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
+    if (error == 0 && mime_is_type(entity, "multipart/signed"))
+        error =
+            note_not_carried(reading, "multipart/signed: the signature is attached, and cannot be verified");
+    if (error == 0 && mime_is_type(entity, "multipart/encrypted"))
+        error = note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
     return error;
 }
 
-/* The line end before a boundary belongs to the boundary. */
-static size_t part_len(const char *begin, const char *boundary)
+/* Text outside the parts is to be ignored (RFC 2046 section 5.1.1), and so is not carried. */
+static int judge_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
 {
-    size_t len = (size_t)(boundary - begin) - 1;
-    return len > 0 && begin[len - 1] == '\r' ? len - 1 : len;
-}
-
-static bool is_blank(const char *text, size_t len)
-{
-    size_t blank = 0;
-    while (blank < len && g_ascii_isspace(text[blank]))
-        blank++;
-    return blank == len;
-}
-
-/* Text outside the parts (RFC 2046 section 5.1.1: to be ignored). Before the first of them, many programs say
- * that the message is in MIME format. */
-static int note_text_around(struct draft_reading *reading, const struct part *part, const char *first,
-                            const char *last)
-{
-    size_t before = (size_t)(first - part->body);
-    size_t after = (size_t)(part->body + part->len - last);
-    int error = 0;
-    if (!is_blank(part->body, before) && memmem(part->body, before, "MIME", strlen("MIME")) == NULL)
-        error = note_not_carried(reading, "%sthe text before the first part", part->where);
-    if (error == 0 && !is_blank(last, after))
-        error = note_not_carried(reading, "%sthe text after the last part", part->where);
-    return error;
-}
-
-/* What the parts are together. */
-static int note_multipart(struct draft_reading *reading, const struct part *part)
-{
-    if (is_type(part->headers, "multipart", "signed"))
-        return note_not_carried(reading,
-                                "multipart/signed: the signature is attached, and cannot be verified");
-    if (is_type(part->headers, "multipart", "encrypted"))
-        return note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
+    struct draft_reading *reading = context;
+    char where[WHERE_BYTES];
+    format_where(entity, where);
+    switch (defect) {
+    case MIME_NO_PARTS:
+        return refuse_part(reading, entity, "a multipart message without its parts");
+    case MIME_CUT_OFF:
+        return refuse_part(reading, entity,
+                           "the message is cut off: the closing boundary \"--%.70s--\" is missing",
+                           entity->boundary);
+    case MIME_TOO_MANY:
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d parts", MIME_ENTITIES_MAX);
+    case MIME_TOO_DEEP:
+        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
+                           MIME_NESTING_MAX);
+    case MIME_TEXT_BEFORE:
+        return note_not_carried(reading, "%sthe text before the first part", where);
+    case MIME_TEXT_BEHIND:
+        return note_not_carried(reading, "%sthe text after the last part", where);
+    }
     return 0;
 }
 
-static int read_multipart(struct mime_walk *walk, const struct part *part)
-{
-    struct draft_reading *reading = walk->reading;
-    const char *value = g_mime_object_get_content_type_parameter(part->headers, "boundary");
-    g_autofree char *boundary = g_strchomp(g_strdup(value == NULL ? "" : value));
-    size_t boundary_len = strlen(boundary); /* it may be long, and the lines many */
-    if (part->depth >= NESTING_MAX)
-        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
-                           NESTING_MAX);
-
-    enum boundary_line found = LINE_IS_TEXT;
-    const char *first = NULL; /* the first boundary */
-    const char *begin = NULL; /* of the part whose end is looked for */
-    unsigned int parts = 0;
-    int error = note_multipart(reading, part);
-    size_t step;
-    for (size_t at = 0; at < part->len && boundary_len > 0 && found != LINE_ENDS_MULTIPART && error == 0;
-         at += step) {
-        const char *line = part->body + at;
-        step = line_len(line, part->len - at);
-        found = find_boundary(line, step, boundary, boundary_len);
-        if (found == LINE_IS_TEXT)
-            continue;
-        first = first == NULL ? line : first;
-        if (begin != NULL && begin < line)
-            error = read_part(walk, part, ++parts, begin, part_len(begin, line));
-        begin = line + step;
-    }
-    if (error != 0)
-        return error;
-    if (begin == NULL || (parts == 0 && found == LINE_ENDS_MULTIPART))
-        return refuse_part(reading, part, "a multipart message without its parts");
-    if (found != LINE_ENDS_MULTIPART)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "%sthe message is cut off: the closing boundary \"--%.70s--\" is missing",
-                           part->where, boundary);
-    return note_text_around(reading, part, first, begin);
-}
-
-static int read_object(struct mime_walk *walk, const struct part *part)
-{
-    return is_type(part->headers, "multipart", "*") ? read_multipart(walk, part) : read_leaf(walk, part);
-}
-
 /* The id behind "cid:" in html; the bytes it takes up there. */
-static size_t take_cid(const char *text, char ret_id[CONTENT_ID_SIZE])
+static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
 {
     size_t len = strcspn(text, "\"'<>() \t\r\n");
     g_autofree char *id = g_uri_unescape_segment(text, text + len, NULL);
-    snprintf(ret_id, CONTENT_ID_SIZE, "%s", id == NULL || strlen(id) >= CONTENT_ID_SIZE ? "" : id);
+    snprintf(ret_id, MIME_CONTENT_ID_SIZE, "%s", id == NULL || strlen(id) >= MIME_CONTENT_ID_SIZE ? "" : id);
     return len;
 }
 
@@ -1288,7 +1066,7 @@ static int note_content_ids(struct draft_reading *reading)
     int error = 0;
     const char *at = reading->html;
     while (error == 0 && (at = strcasestr(at, "cid:")) != NULL) {
-        char id[CONTENT_ID_SIZE];
+        char id[MIME_CONTENT_ID_SIZE];
         at += strlen("cid:");
         at += take_cid(at, id);
         const char *name = id[0] == '\0' ? NULL : g_hash_table_lookup(parts, id);
@@ -1299,33 +1077,29 @@ static int note_content_ids(struct draft_reading *reading)
     return error;
 }
 
-static int read_body(struct draft_reading *reading, const struct part *message)
+/* check_whole() refuses a body that has more than it may have; no character has more than four bytes. */
+static int read_parts(struct draft_reading *reading, struct span message)
 {
-    struct mime_walk walk = {.reading = reading};
-    int error = read_object(&walk, message);
-    reading->alternative_content = walk.html_in != NULL && walk.html_in == walk.plain_in;
+    struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
+    int error = mime_read(message, &visitor);
+    if (error == 0)
+        error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
+                                &reading->html, &reading->alternative_content);
     return error != 0 ? error : note_content_ids(reading);
-}
-
-/* The line that an mbox file has before each message. */
-static size_t mbox_line_len(const char *bytes, size_t len)
-{
-    if (len < 5 || memcmp(bytes, "From ", 5) != 0)
-        return 0;
-    const char *newline = memchr(bytes, '\n', len);
-    return newline == NULL ? len : (size_t)(newline - bytes) + 1;
 }
 
 /* Whether another message of an mbox file follows: a blank line, and a line as above with a header behind it.
  */
-static bool has_second_message(const char *bytes, size_t len)
+static bool has_second_message(struct span text)
 {
-    const char *end = bytes + len;
-    for (const char *at = bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
+    const char *end = text.bytes + text.len;
+    for (const char *at = text.bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
         bool is_behind_blank =
-            at > bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > bytes + 1 && at[-2] == '\n'));
-        const char *header = at + 1 + mbox_line_len(at + 1, (size_t)(end - at) - 1);
-        if (is_behind_blank && header_name_len(header, (size_t)(end - header)) > 0)
+            at > text.bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > text.bytes + 1 && at[-2] == '\n'));
+        struct span rest = {at + 1, (size_t)(end - at) - 1};
+        struct mime_field field;
+        mime_take_line(&rest);
+        if (is_behind_blank && mime_take_field(&rest, &field))
             return true;
     }
     return false;
@@ -1334,29 +1108,18 @@ static bool has_second_message(const char *bytes, size_t len)
 static int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
     struct header_section section = {0};
+    struct span message = {bytes, len};
     reading->message = bytes;
-    size_t skipped = mbox_line_len(bytes, len);
-    bytes += skipped;
-    len -= skipped;
-    if (skipped > 0 && has_second_message(bytes, len))
+    bool has_mbox_line = mime_mbox_line_len(message) > 0;
+    if (has_mbox_line)
+        mime_take_line(&message);
+    if (has_mbox_line && has_second_message(message))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "a mailbox with more than one message; hand in each by itself");
-    int error = read_message_header_section(reading, bytes, len, &section);
-    if (error != 0)
-        return error;
-
-    struct part message = {
-        .headers = parse_headers(bytes, &section, NULL),
-        .body = bytes + section.len,
-        .len = len - section.len,
-    };
-    if (message.headers == NULL)
-        return -ENOMEM;
-    error = draft_read_headers(reading, message.headers);
+    int error = read_message_header_section(reading, message, &section);
     if (error == 0)
-        error = read_body(reading, &message);
-    g_object_unref(message.headers);
-    return error;
+        error = draft_read_headers(reading, section.header);
+    return error != 0 ? error : read_parts(reading, message);
 }
 
 /* ---- answers: what a user writes, laid over what the email answered gives */
@@ -1381,11 +1144,12 @@ static int read_answer_body(struct draft_reading *reading, const char *bytes, si
 static int read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
     struct header_section section = {0};
+    struct span text = {bytes, len};
     reading->message = bytes;
-    int error = read_message_header_section(reading, bytes, len, &section);
+    int error = read_message_header_section(reading, text, &section);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
-    if (error != -EBADMSG || draft_begins_with_header(bytes, len))
+    if (error != -EBADMSG || draft_begins_with_header(text))
         return error;
     free(TAKE_PTR(*reading->ret_reason));
     return read_answer_body(reading, bytes, len);

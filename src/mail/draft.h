@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A message as a user wrote it, in either form of the filesystem contract ("Sending"), read into what will be
- * sent. The header sections of RFC 5322 text are parsed by GMime; text of headers is read by header_text.h,
- * charsets by charset.h. `Attach: NAME` attaches a file of attachments/.
+ * sent. RFC 5322 text is taken apart by mime.h. `Attach: NAME` attaches a file of attachments/.
  * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
  *
  * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References count; other
- * headers (Date, Message-ID, Resent-*, X-*) are passed over. The first text/plain and the first text/html are
- * the bodies, every other leaf is attached, byte for byte; an attached message is such a leaf. A message that
- * is cut off or cannot be read whole is refused: a multipart without its end, a part whose headers are none,
- * damaged base64, a charset that is not followed. A charset that is unknown, or that the bytes do not fit, is
- * passed over where the bytes are valid UTF-8.
+ * headers (Date, Message-ID, Resent-*, X-*) are passed over. The texts are the bodies (mime_text.h), every
+ * other leaf is attached, byte for byte; an attached message is such a leaf. A message that is cut off or
+ * cannot be read whole is refused: a multipart without its end, a part whose headers are none, damaged
+ * base64, a charset that is not followed. A charset that is unknown, or that the bytes do not fit, is passed
+ * over where the bytes are valid UTF-8.
  */
 #ifndef INBOXFS_MAIL_DRAFT_H
 #define INBOXFS_MAIL_DRAFT_H

@@ -175,7 +175,7 @@ static int read_head(const json_t *object, struct email_content *content)
 static int read_email(const json_t *object, struct email_content *content)
 {
     int error;
-    content->alternative_content = json_is_true(json_object_get(object, "alternative_content"));
+    content->alternative_content = !json_is_false(json_object_get(object, "alternative_content"));
     if ((error = read_head(object, content)) != 0 ||
         (error = read_text(object, "prompt", &content->prompt)) != 0 ||
         (error = read_text(object, "thread_prompt", &content->thread_prompt)) != 0 ||

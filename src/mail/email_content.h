@@ -54,7 +54,7 @@ struct email_content {
     struct email_text thread_prompt;
     struct email_text plain_text;
     struct email_text html;
-    bool alternative_content; /* both bodies say the same */
+    bool alternative_content; /* both bodies say the same; false only where the service says so */
     struct email_attachment *attachments;
     size_t attachments_len;
     struct email_content *previous_emails; /* oldest first, as the service has them; themselves without */

@@ -39,44 +39,45 @@ static bool is_whole_quoted_printable(const char *text, size_t len)
     return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
 }
 
-static int decode_by_gmime(GMimeContentEncoding encoding, const char *bytes, size_t len, char **ret_bytes,
+static int decode_by_gmime(GMimeContentEncoding encoding, struct span content, char **ret_bytes,
                            size_t *ret_len)
 {
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
-    char *decoded = malloc(g_mime_encoding_outlen(&state, len) + 1);
+    char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);
     if (decoded == NULL)
         return -ENOMEM;
-    *ret_len = g_mime_encoding_flush(&state, bytes, len, decoded);
+    *ret_len = g_mime_encoding_flush(&state, content.bytes, content.len, decoded);
     decoded[*ret_len] = '\0';
     *ret_bytes = decoded;
     return 0;
 }
 
-static int copy_bytes(const char *bytes, size_t len, char **ret_bytes, size_t *ret_len)
+static int copy_bytes(struct span content, char **ret_bytes, size_t *ret_len)
 {
-    char *copy = malloc(len + 1);
+    char *copy = malloc(content.len + 1);
     if (copy == NULL)
         return -ENOMEM;
-    memcpy(copy, bytes, len);
-    copy[len] = '\0';
+    if (content.len > 0)
+        memcpy(copy, content.bytes, content.len);
+    copy[content.len] = '\0';
     *ret_bytes = copy;
-    *ret_len = len;
+    *ret_len = content.len;
     return 0;
 }
 
 /* ---- uuencode (POSIX, uuencode(1)) */
 
-/* The line without its end; *at goes to the next one. */
-static size_t take_line(const char **at, const char *end, const char **ret_line)
+static struct span without_line_end(struct span line)
 {
-    const char *newline = memchr(*at, '\n', (size_t)(end - *at));
-    size_t len = (size_t)((newline == NULL ? end : newline + 1) - *at);
-    *ret_line = *at;
-    *at += len;
-    while (len > 0 && ((*ret_line)[len - 1] == '\n' || (*ret_line)[len - 1] == '\r'))
-        len--;
-    return len;
+    while (line.len > 0 && (line.bytes[line.len - 1] == '\n' || line.bytes[line.len - 1] == '\r'))
+        line.len--;
+    return line;
+}
+
+static bool is_begin(struct span line)
+{
+    return line.len > 6 && memcmp(line.bytes, "begin ", 6) == 0;
 }
 
 static unsigned int uu_digit(char c)
@@ -85,17 +86,17 @@ static unsigned int uu_digit(char c)
 }
 
 /* A line's first character says how many bytes it holds; behind them may be a checksum of one character. */
-static bool uu_decode_line(const char *line, size_t len, char *decoded, size_t *ret_len)
+static bool uu_decode_line(struct span line, char *decoded, size_t *ret_len)
 {
-    size_t count = len > 0 ? uu_digit(line[0]) : 0;
+    size_t count = line.len > 0 ? uu_digit(line.bytes[0]) : 0;
     size_t digits = (count + 2) / 3 * 4;
-    if (len > 0 && (len < 1 + digits || len > 2 + digits))
+    if (line.len > 0 && (line.len < 1 + digits || line.len > 2 + digits))
         return false;
-    for (size_t i = 0; i < len; i++)
-        if (line[i] < ' ' || line[i] > '`')
+    for (size_t i = 0; i < line.len; i++)
+        if (line.bytes[i] < ' ' || line.bytes[i] > '`')
             return false;
     for (size_t i = 0; i < count; i += 3) {
-        const char *c = line + 1 + i / 3 * 4;
+        const char *c = line.bytes + 1 + i / 3 * 4;
         unsigned int group =
             uu_digit(c[0]) << 18 | uu_digit(c[1]) << 12 | uu_digit(c[2]) << 6 | uu_digit(c[3]);
         for (size_t k = 0; k < 3 && i + k < count; k++)
@@ -105,38 +106,44 @@ static bool uu_decode_line(const char *line, size_t len, char *decoded, size_t *
 }
 
 /* Everything from "begin" to "end"; besides, only blank lines. `decoded` has room for as many bytes. */
-static bool uu_decode(const char *bytes, size_t len, char *decoded, size_t *ret_len)
+static bool uu_decode(struct span content, char *decoded, size_t *ret_len)
 {
     enum {
         BEFORE,
         WITHIN,
         BEHIND
     } at = BEFORE;
-    const char *end = bytes + len;
-    const char *line;
-    while (bytes < end) {
-        size_t line_bytes = take_line(&bytes, end, &line);
-        if (at == BEFORE && line_bytes > 6 && memcmp(line, "begin ", 6) == 0)
+    while (content.len > 0) {
+        struct span line = without_line_end(mime_take_line(&content));
+        if (at == BEFORE && is_begin(line))
             at = WITHIN;
-        else if (at == WITHIN && line_bytes == 3 && memcmp(line, "end", 3) == 0)
+        else if (at == WITHIN && line.len == 3 && memcmp(line.bytes, "end", 3) == 0)
             at = BEHIND;
-        else if (at == WITHIN ? !uu_decode_line(line, line_bytes, decoded, ret_len) : line_bytes > 0)
+        else if (at == WITHIN ? !uu_decode_line(line, decoded, ret_len) : line.len > 0)
             return false;
     }
     return at == BEHIND;
 }
 
-static int decode_uuencode(const char *bytes, size_t len, char **ret_bytes, size_t *ret_len)
+static int uu_decode_strictly(struct span content, char **ret_bytes, size_t *ret_len)
 {
-    _cleanup_free_ char *decoded = malloc(len + 1);
+    _cleanup_free_ char *decoded = malloc(content.len + 1);
     if (decoded == NULL)
         return -ENOMEM;
     *ret_len = 0;
-    if (!uu_decode(bytes, len, decoded, ret_len))
+    if (!uu_decode(content, decoded, ret_len))
         return -EBADMSG;
     decoded[*ret_len] = '\0';
     *ret_bytes = TAKE_PTR(decoded);
     return 0;
+}
+
+/* GMime decodes the lines behind "begin". */
+static int uu_decode_by_gmime(struct span content, char **ret_bytes, size_t *ret_len)
+{
+    while (content.len > 0 && !is_begin(mime_take_line(&content)))
+        ;
+    return decode_by_gmime(GMIME_CONTENT_ENCODING_UUENCODE, content, ret_bytes, ret_len);
 }
 
 /* ---- the encodings by name */
@@ -162,40 +169,52 @@ static const struct transfer_encoding {
     {"x-uue", GMIME_CONTENT_ENCODING_UUENCODE},
 };
 
-static const struct transfer_encoding *find_encoding(const char *value)
+static const struct transfer_encoding *find_encoding(struct span header)
 {
     static const char before[] = " \t\r\n\"";
     static const char behind[] = " \t\r\n\";,(";
-    const char *name = value == NULL ? "" : value + strspn(value, before);
-    size_t len = strcspn(name, behind);
+    struct span value = mime_find_field(header, "Content-Transfer-Encoding");
+    size_t start = 0;
+    while (start < value.len && strchr(before, value.bytes[start]) != NULL)
+        start++;
+    size_t end = start;
+    while (end < value.len && strchr(behind, value.bytes[end]) == NULL)
+        end++;
     for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
-        if (strlen(transfer_encodings[i].name) == len &&
-            strncasecmp(transfer_encodings[i].name, name, len) == 0)
+        if (strlen(transfer_encodings[i].name) == end - start &&
+            strncasecmp(transfer_encodings[i].name, value.bytes + start, end - start) == 0)
             return &transfer_encodings[i];
     return NULL;
 }
 
-int transfer_encoding_decode(const char *value, const char *bytes, size_t len, char **ret_bytes,
+const char *transfer_encoding_name(struct span header)
+{
+    const struct transfer_encoding *encoding = find_encoding(header);
+    return encoding == NULL || encoding->encoding == GMIME_CONTENT_ENCODING_DEFAULT ? NULL : encoding->name;
+}
+
+int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
                              size_t *ret_len, const char **ret_words)
 {
-    const struct transfer_encoding *encoding = find_encoding(value);
+    const struct transfer_encoding *encoding = find_encoding(header);
     if (encoding == NULL)
-        return -ENOTSUP;
+        return is_strict ? -ENOTSUP : copy_bytes(content, ret_bytes, ret_len);
     switch (encoding->encoding) {
     case GMIME_CONTENT_ENCODING_BASE64:
         *ret_words = "the base64 is cut off or damaged";
-        return is_whole_base64(bytes, len)
-                   ? decode_by_gmime(encoding->encoding, bytes, len, ret_bytes, ret_len)
+        return !is_strict || is_whole_base64(content.bytes, content.len)
+                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
                    : -EBADMSG;
     case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
         *ret_words = "the quoted-printable text is cut off";
-        return is_whole_quoted_printable(bytes, len)
-                   ? decode_by_gmime(encoding->encoding, bytes, len, ret_bytes, ret_len)
+        return !is_strict || is_whole_quoted_printable(content.bytes, content.len)
+                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
                    : -EBADMSG;
     case GMIME_CONTENT_ENCODING_UUENCODE:
         *ret_words = "the uuencoded content is cut off or damaged";
-        return decode_uuencode(bytes, len, ret_bytes, ret_len);
+        return is_strict ? uu_decode_strictly(content, ret_bytes, ret_len)
+                         : uu_decode_by_gmime(content, ret_bytes, ret_len);
     default:
-        return copy_bytes(bytes, len, ret_bytes, ret_len);
+        return copy_bytes(content, ret_bytes, ret_len);
     }
 }

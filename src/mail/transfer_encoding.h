@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Transfer encodings: how the content of a MIME part is written in its message (RFC 2045 section 6; uuencode,
- * which is older). They are named as mail has them, "8bits" and "quoted-printable;" too. Content is decoded
- * strictly: all of it, or not at all.
+ * which is older). They are named as mail has them, "8bits" and "quoted-printable;" too.
  */
 #ifndef INBOXFS_MAIL_TRANSFER_ENCODING_H
 #define INBOXFS_MAIL_TRANSFER_ENCODING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* `value`: of the header Content-Transfer-Encoding; NULL: there is none. *ret_bytes is NUL-terminated; the
- * caller frees. 0, -ENOTSUP (nobody knows this encoding), -EBADMSG (*ret_words, static, say what is wrong),
- * -ENOMEM. */
-int transfer_encoding_decode(const char *value, const char *bytes, size_t len, char **ret_bytes,
+#include "mail/mime.h"
+
+/* The encoding of a header section, in small letters: "base64"; NULL: its content stands for itself, as it
+ * does under an encoding that nobody knows. */
+const char *transfer_encoding_name(struct span header);
+
+/* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees.
+ * Strictly, all of it is decoded, or nothing: -ENOTSUP (nobody knows this encoding), -EBADMSG (*ret_words,
+ * static, say what is wrong). Else damage is passed over. 0, these, or -ENOMEM. */
+int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
                              size_t *ret_len, const char **ret_words);
 
 #endif

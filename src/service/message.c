@@ -16,12 +16,14 @@
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
-#include "mail/charset.h"
 #include "mail/date.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
+#include "mail/mime.h"
+#include "mail/mime_text.h"
+#include "mail/transfer_encoding.h"
 
 /* ---------------------------------------------------------------- values and records */
 
@@ -63,9 +65,11 @@ static json_t *attachment_records(const struct message *message)
     json_t *list = json_array();
     for (size_t i = 0; i < message->attachments_len; i++) {
         const struct message_attachment *attachment = &message->attachments[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s?, s:n}", "id", attachment->id, "filename",
-                                              attachment->name, "content_type", attachment->content_type,
-                                              "content_encoding", attachment->encoding, "content_id"));
+        const char *content_id = attachment->content_id[0] != '\0' ? attachment->content_id : NULL;
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "id", attachment->id, "filename",
+                                        attachment->name, "content_type", attachment->content_type,
+                                        "content_encoding", attachment->encoding, "content_id", content_id));
     }
     if (message->forwarded != NULL)
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:n, s:n}", "id", message->forwarded_id,
@@ -314,46 +318,22 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
 
 /* ---------------------------------------------------------------- reading */
 
-/* The text of strangers is taken apart here, not by GMime, which changes line ends at the edges of parts, and
- * would make a message that is enclosed anew. What is read is a list of leaves in the order of the text: the
- * first text/plain and the first text/html are the bodies, every other one is an attachment. A file that is
- * named or called an attachment is no body. Both who lists attachments and who fetches one go this way, so
- * that they count alike. */
+/* Who lists attachments and who fetches one both go by mime_read(), so that they count alike. */
 
 enum {
-    NESTING_MAX = 32,            /* of multiparts; a deeper one is an attachment */
-    PARTS_MAX = 10000,           /* that are looked at */
     LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
     VALUE_MAX_BYTES = 64 * 1024, /* of a header that is decoded, as it is written; the rest is not kept */
     NAME_MAX_BYTES = 255,
-    TYPE_MAX_BYTES = 2 * 127 + 1, /* RFC 6838 section 4.2 */
-    MESSAGE_ID_MAX_BYTES = 998,   /* RFC 5322: of a line */
-};
-
-struct span {
-    const char *bytes;
-    size_t len;
-};
-
-struct entity {
-    struct span header;
-    struct span body;
-    char type[TYPE_MAX_BYTES + 1];
-    unsigned int depth;
-    const char *alternative; /* the body of the nearest multipart/alternative around, or NULL */
+    MESSAGE_ID_MAX_BYTES = 998, /* RFC 5322: of a line */
 };
 
 struct message_reading {
     struct message *message; /* to be filled; NULL: only an attachment is wanted */
-    size_t wanted;           /* its index; SIZE_MAX: none */
-    char *bytes;             /* its content */
+    struct mime_texts texts;
+    size_t wanted; /* index of an attachment */
+    char *bytes;   /* its content */
     size_t bytes_len;
     size_t attachments_len; /* seen so far */
-    size_t parts_len;
-    bool has_plain;
-    bool has_html;
-    const char *plain_in; /* struct entity's alternative */
-    const char *html_in;
 };
 
 static void skip(struct span *span, size_t len)
@@ -362,179 +342,9 @@ static void skip(struct span *span, size_t len)
     span->len -= len;
 }
 
-static size_t line_len(struct span span)
-{
-    const char *newline = span.len > 0 ? memchr(span.bytes, '\n', span.len) : NULL;
-    return newline == NULL ? span.len : (size_t)(newline - span.bytes) + 1;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Takes a header field and the lines folded to it off the text. False: it does not begin with one. */
-static bool take_field(struct span *text, struct span *ret_name, struct span *ret_value)
-{
-    size_t name_len = 0;
-    while (name_len < text->len && g_ascii_isgraph(text->bytes[name_len]) && text->bytes[name_len] != ':')
-        name_len++;
-    size_t colon = name_len;
-    while (colon < text->len && is_blank(text->bytes[colon]))
-        colon++;
-    if (name_len == 0 || colon == text->len || text->bytes[colon] != ':')
-        return false;
-    *ret_name = (struct span){text->bytes, name_len};
-    *ret_value = *text;
-    do
-        skip(text, line_len(*text));
-    while (text->len > 0 && is_blank(text->bytes[0]));
-    ret_value->len = (size_t)(text->bytes - ret_value->bytes);
-    skip(ret_value, colon + 1);
-    return true;
-}
-
-/* Where a line is neither a field nor blank, the body has begun. ">From " in the first line is what became of
- * an mbox's on its way here. */
-static void take_apart(struct span text, struct span *ret_header, struct span *ret_body)
-{
-    struct span name, value;
-    if (text.len > 6 && memcmp(text.bytes, ">From ", 6) == 0)
-        skip(&text, line_len(text));
-    struct span rest = text;
-    while (take_field(&rest, &name, &value))
-        ;
-    *ret_header = (struct span){text.bytes, text.len - rest.len};
-    if (rest.len > 0 && rest.bytes[0] == '\n')
-        skip(&rest, 1);
-    else if (rest.len > 1 && rest.bytes[0] == '\r' && rest.bytes[1] == '\n')
-        skip(&rest, 2);
-    *ret_body = rest;
-}
-
-/* The next field of that name, which is taken off with all before it. */
-static bool find_next(struct span *header, const char *field, struct span *ret_value)
-{
-    struct span name;
-    while (take_field(header, &name, ret_value)) {
-        if (name.len == strlen(field) && strncasecmp(name.bytes, field, name.len) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The first one; empty: there is none. */
-static struct span find_field(struct span header, const char *field)
-{
-    struct span value;
-    return find_next(&header, field, &value) ? value : (struct span){"", 0};
-}
-
 static size_t decoded_len(struct span value)
 {
     return value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
-}
-
-/* *ret_text is NULL where the field has no such parameter. The caller frees. 0 or -ENOMEM. */
-static int read_parameter(struct span header, const char *field, const char *name, char **ret_text)
-{
-    struct span value = find_field(header, field);
-    *ret_text = NULL;
-    int error = header_text_decode_parameter(value.bytes, decoded_len(value), name, ret_text);
-    return error == -ENOENT ? 0 : error;
-}
-
-/* The word that a value begins with. */
-static struct span first_word(struct span value)
-{
-    while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
-        skip(&value, 1);
-    size_t len = 0;
-    while (len < value.len && g_ascii_isgraph(value.bytes[len]) &&
-           strchr("()<>@,;:\\\"[]?=", value.bytes[len]) == NULL)
-        len++;
-    return (struct span){value.bytes, len};
-}
-
-static bool is_word(struct span word, const char *text)
-{
-    return word.len == strlen(text) && strncasecmp(word.bytes, text, word.len) == 0;
-}
-
-/* "type/subtype". Without a subtype it means text (RFC 2045 section 5.2). */
-static void read_type(struct entity *entity, const char *default_type)
-{
-    struct span type = first_word(find_field(entity->header, "Content-Type"));
-    const char *slash = type.len > 0 ? memchr(type.bytes, '/', type.len) : NULL;
-    if (slash == NULL)
-        type = (struct span){default_type, strlen(default_type)};
-    else if (slash == type.bytes || slash + 1 == type.bytes + type.len || type.len > TYPE_MAX_BYTES ||
-             memchr(slash + 1, '/', (size_t)(type.bytes + type.len - slash) - 1) != NULL)
-        type = (struct span){"application/octet-stream", strlen("application/octet-stream")};
-    for (size_t i = 0; i < type.len; i++)
-        entity->type[i] = g_ascii_tolower(type.bytes[i]);
-    entity->type[type.len] = '\0';
-}
-
-/* ---- contents */
-
-static const struct known_encoding {
-    const char *name;
-    GMimeContentEncoding encoding;
-} known_encodings[] = {
-    {"base64", GMIME_CONTENT_ENCODING_BASE64},
-    {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
-    {"x-uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"x-uue", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"uue", GMIME_CONTENT_ENCODING_UUENCODE},
-};
-
-/* NULL: the bytes stand for themselves, as under an encoding that nobody knows. */
-static const struct known_encoding *find_encoding(const struct entity *entity)
-{
-    struct span word = first_word(find_field(entity->header, "Content-Transfer-Encoding"));
-    for (size_t i = 0; i < ARRAY_LEN(known_encodings); i++) {
-        if (is_word(word, known_encodings[i].name))
-            return &known_encodings[i];
-    }
-    return NULL;
-}
-
-/* GMime decodes the lines behind that one. */
-static struct span skip_to_uuencoded(struct span body)
-{
-    while (body.len > 0) {
-        bool begins = body.len > 6 && memcmp(body.bytes, "begin ", 6) == 0;
-        skip(&body, line_len(body));
-        if (begins)
-            break;
-    }
-    return body;
-}
-
-/* NUL-terminated. The caller frees. 0 or -ENOMEM. */
-static int decode(const struct entity *entity, char **ret_bytes, size_t *ret_len)
-{
-    const struct known_encoding *encoding = find_encoding(entity);
-    struct span body = entity->body;
-    GMimeEncoding state;
-    if (encoding != NULL && encoding->encoding == GMIME_CONTENT_ENCODING_UUENCODE)
-        body = skip_to_uuencoded(body);
-    if (encoding != NULL)
-        g_mime_encoding_init_decode(&state, encoding->encoding);
-    char *bytes = malloc((encoding != NULL ? g_mime_encoding_outlen(&state, body.len) : body.len) + 1);
-    if (bytes == NULL)
-        return -ENOMEM;
-    size_t len = body.len;
-    if (encoding != NULL)
-        len = g_mime_encoding_flush(&state, body.bytes, body.len, bytes);
-    else if (len > 0)
-        memcpy(bytes, body.bytes, len);
-    bytes[len] = '\0';
-    *ret_bytes = bytes;
-    *ret_len = len;
-    return 0;
 }
 
 /* At most so many bytes, whole characters. */
@@ -543,54 +353,31 @@ static void cut(char *text, size_t max_bytes)
     text[character_cut(text, strlen(text), max_bytes)] = '\0';
 }
 
-/* UTF-8 with LF line ends. A NUL, which no text can hold, is left out. */
-static int read_text(const struct entity *entity, char **ret_text)
+/* ">From " in the first line is what became of an mbox's on its way here. */
+static struct span skip_mbox_line(const char *raw, size_t len)
 {
-    _cleanup_free_ char *bytes = NULL;
-    _cleanup_free_ char *charset = NULL;
-    size_t len = 0;
-    int error = decode(entity, &bytes, &len);
-    if (error == 0)
-        error = read_parameter(entity->header, "Content-Type", "charset", &charset);
-    if (error != 0)
-        return error;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
-    error = charset_append(&text, charset != NULL ? charset : "", charset != NULL ? strlen(charset) : 0,
-                           bytes, len, CHARSET_REPLACE);
-    if (error != 0)
-        return error;
-    size_t kept = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        bool is_line_end = text.data[i] == '\r' && i + 1 < text.len && text.data[i + 1] == '\n';
-        if (!is_line_end && text.data[i] != '\0')
-            text.data[kept++] = text.data[i];
-    }
-    strbuf_truncate(&text, kept);
-    *ret_text = strdup(strbuf_str(&text));
-    if (*ret_text == NULL)
-        return -ENOMEM;
-    cut(*ret_text, DRAFT_BODY_MAX_BYTES);
-    return 0;
+    struct span text = {raw, len};
+    if (len > 6 && memcmp(raw, ">From ", 6) == 0)
+        mime_take_line(&text);
+    return text;
 }
 
 /* ---- parts */
 
 /* *ret_name is NULL where the part names no file. The caller frees. 0 or -ENOMEM. */
-static int read_file_name(const struct entity *entity, char **ret_name)
+static int read_file_name(const struct mime_entity *part, char **ret_name)
 {
-    int error = read_parameter(entity->header, "Content-Disposition", "filename", ret_name);
-    if (error == 0 && *ret_name == NULL)
-        error = read_parameter(entity->header, "Content-Type", "name", ret_name);
-    if (*ret_name == NULL)
+    _cleanup_free_ char *name = NULL;
+    int error = mime_read_file_name(part->header, &name);
+    *ret_name = NULL;
+    if (error != 0 || name == NULL || name[0] == '\0')
         return error;
-    character_replace(*ret_name, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
-    char *name = file_name_shortened(*ret_name, NAME_MAX_BYTES);
-    free(*ret_name);
-    *ret_name = name;
-    return name != NULL ? 0 : -ENOMEM;
+    character_replace(name, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
+    *ret_name = file_name_shortened(name, NAME_MAX_BYTES);
+    return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
-static int list_attachment(struct message *message, const struct entity *entity, const char *file_name)
+static int list_attachment(struct message *message, const struct mime_entity *part)
 {
     size_t count = message->attachments_len;
     if (count == ATTACHMENTS_MAX)
@@ -600,155 +387,57 @@ static int list_attachment(struct message *message, const struct entity *entity,
         return -ENOMEM;
     message->attachments = list;
     struct message_attachment *attachment = &list[message->attachments_len++];
-    const struct known_encoding *encoding = find_encoding(entity);
-    *attachment = (struct message_attachment){.name = NULL,
-                                              .content_type = strdup(entity->type),
-                                              .encoding = encoding != NULL ? encoding->name : NULL};
-    bool is_message = strcmp(entity->type, "message/rfc822") == 0;
-    if (file_name != NULL && file_name[0] != '\0')
-        attachment->name = strdup(file_name);
-    else if (asprintf(&attachment->name, "attachment-%zu%s", count + 1, is_message ? ".eml" : "") < 0)
+    *attachment = (struct message_attachment){.content_type = strdup(part->type),
+                                              .encoding = transfer_encoding_name(part->header)};
+    mime_content_id(part->header, attachment->content_id);
+    int error = read_file_name(part, &attachment->name);
+    const char *extension = mime_is_type(part, "message/rfc822") ? ".eml" : "";
+    if (error == 0 && attachment->name == NULL &&
+        asprintf(&attachment->name, "attachment-%zu%s", count + 1, extension) < 0)
         attachment->name = NULL;
     if (attachment->name == NULL || attachment->content_type == NULL)
         return -ENOMEM;
     return random_uuid(attachment->id);
 }
 
-/* 1: what was wanted is there. */
-static int read_attachment(struct message_reading *reading, const struct entity *entity,
-                           const char *file_name)
+/* 1: the attachment that was wanted is there. */
+static int read_attachment(struct message_reading *reading, const struct mime_entity *part)
 {
+    const char *words = NULL;
     size_t index = reading->attachments_len++;
     if (reading->message != NULL)
-        return list_attachment(reading->message, entity, file_name);
+        return list_attachment(reading->message, part);
     if (index != reading->wanted)
         return 0;
-    int error = decode(entity, &reading->bytes, &reading->bytes_len);
+    int error = transfer_encoding_decode(part->header, part->body, false, &reading->bytes,
+                                         &reading->bytes_len, &words);
     return error != 0 ? error : 1;
 }
 
-static int read_leaf(struct message_reading *reading, const struct entity *entity)
+static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
 {
-    _cleanup_free_ char *file_name = NULL;
-    int error = read_file_name(entity, &file_name);
+    struct message_reading *reading = context;
+    if (role == MIME_ATTACHMENT)
+        return read_attachment(reading, leaf);
+    if (reading->message == NULL)
+        return 0;
+    const char *words = NULL;
+    _cleanup_free_ char *text = NULL;
+    int error = mime_decode_text(leaf, CHARSET_REPLACE, &text, &words);
     if (error != 0)
         return error;
-    bool is_file = is_word(first_word(find_field(entity->header, "Content-Disposition")), "attachment") ||
-                   (file_name != NULL && entity->depth > 0);
-    if (!is_file && !reading->has_plain && strcmp(entity->type, "text/plain") == 0) {
-        reading->has_plain = true;
-        reading->plain_in = entity->alternative;
-        return reading->message != NULL ? read_text(entity, &reading->message->plain_text) : 0;
-    }
-    if (!is_file && !reading->has_html && strcmp(entity->type, "text/html") == 0) {
-        reading->has_html = true;
-        reading->html_in = entity->alternative;
-        return reading->message != NULL ? read_text(entity, &reading->message->html) : 0;
-    }
-    return read_attachment(reading, entity, file_name);
+    return mime_texts_add(&reading->texts, leaf, role, text);
 }
 
-static int read_entity(struct message_reading *reading, struct span text, const struct entity *around);
-
-enum boundary_line {
-    LINE_IS_TEXT,
-    LINE_BEGINS_PART,
-    LINE_ENDS_MULTIPART,
-};
-
-/* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
-static enum boundary_line find_boundary(struct span line, const char *boundary, size_t boundary_len)
+static int read_parts(struct message_reading *reading, struct span text)
 {
-    if (line.len < 2 + boundary_len || line.bytes[0] != '-' || line.bytes[1] != '-' ||
-        memcmp(line.bytes + 2, boundary, boundary_len) != 0)
-        return LINE_IS_TEXT;
-    skip(&line, 2 + boundary_len);
-    bool is_last = line.len >= 2 && line.bytes[0] == '-' && line.bytes[1] == '-';
-    for (skip(&line, is_last ? 2 : 0); line.len > 0; skip(&line, 1)) {
-        if (!g_ascii_isspace(line.bytes[0]))
-            return LINE_IS_TEXT;
-    }
-    return is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
-}
-
-/* The line end before a boundary belongs to the boundary. */
-static struct span part_before(const char *begin, const char *boundary)
-{
-    size_t len = (size_t)(boundary - begin);
-    len -= len > 0;
-    len -= len > 0 && begin[len - 1] == '\r';
-    return (struct span){begin, len};
-}
-
-/* A multipart that is cut off ends with its text. `ret_parts`: how many there were. */
-static int read_parts(struct message_reading *reading, const struct entity *entity, const char *boundary,
-                      size_t *ret_parts)
-{
-    struct span rest = entity->body;
-    enum boundary_line found = LINE_IS_TEXT;
-    const char *begin = NULL; /* of the part whose end is looked for */
-    size_t boundary_len = strlen(boundary);
-    int result = 0;
-    while (rest.len > 0 && boundary_len > 0 && found != LINE_ENDS_MULTIPART && result == 0) {
-        struct span line = {rest.bytes, line_len(rest)};
-        skip(&rest, line.len);
-        found = find_boundary(line, boundary, boundary_len);
-        if (found == LINE_IS_TEXT)
-            continue;
-        if (begin != NULL && begin < line.bytes) {
-            ++*ret_parts;
-            result = read_entity(reading, part_before(begin, line.bytes), entity);
-        }
-        begin = rest.bytes;
-    }
-    if (result != 0 || begin == NULL || found == LINE_ENDS_MULTIPART || begin == rest.bytes)
-        return result;
-    ++*ret_parts;
-    return read_entity(reading, (struct span){begin, (size_t)(rest.bytes - begin)}, entity);
-}
-
-/* One without parts is text, if there is any: the parts of some stand behind it, with its boundary. */
-static int read_multipart(struct message_reading *reading, struct entity *entity)
-{
-    _cleanup_free_ char *boundary = NULL;
-    int result = read_parameter(entity->header, "Content-Type", "boundary", &boundary);
-    if (result != 0)
-        return result;
-    size_t parts = 0;
-    result = read_parts(reading, entity, boundary != NULL ? g_strchomp(boundary) : "", &parts);
-    if (result != 0 || parts > 0)
-        return result;
-    struct span rest = entity->body;
-    while (rest.len > 0 && g_ascii_isspace(rest.bytes[0]))
-        skip(&rest, 1);
-    strcpy(entity->type, "text/plain");
-    return rest.len > 0 ? read_leaf(reading, entity) : 0;
-}
-
-/* 0: go on, 1: nothing more is wanted, or -errno. `around`: NULL for the whole message. */
-static int read_entity(struct message_reading *reading, struct span text, const struct entity *around)
-{
-    if (reading->parts_len++ == PARTS_MAX)
-        return 1;
-    struct entity entity = {0};
-    const char *default_type = "text/plain";
-    if (around != NULL) {
-        entity.depth = around->depth + 1;
-        bool is_alternative = strcmp(around->type, "multipart/alternative") == 0;
-        entity.alternative = is_alternative ? around->body.bytes : around->alternative;
-        if (strcmp(around->type, "multipart/digest") == 0)
-            default_type = "message/rfc822";
-    }
-    take_apart(text, &entity.header, &entity.body);
-    read_type(&entity, default_type);
-    bool is_multipart = strncmp(entity.type, "multipart/", 10) == 0 && entity.depth < NESTING_MAX;
-    return is_multipart ? read_multipart(reading, &entity) : read_leaf(reading, &entity);
+    return mime_read(text, &(struct mime_visitor){.context = reading, .leaf = read_leaf});
 }
 
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len)
 {
     struct message_reading reading = {.wanted = index};
-    int result = read_entity(&reading, (struct span){raw, len}, NULL);
+    int result = read_parts(&reading, skip_mbox_line(raw, len));
     if (reading.bytes == NULL)
         return result < 0 ? result : -ENOENT;
     *ret_bytes = reading.bytes;
@@ -851,7 +540,7 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     *ret_others = json_array();
     int error = *ret_list != NULL && *ret_others != NULL ? 0 : -ENOMEM;
     while (error == 0 && addresses.len + json_array_size(*ret_others) < ADDRESS_LIST_MAX &&
-           find_next(&header, field, &value)) {
+           mime_next_field(&header, field, &value)) {
         _cleanup_free_ char *text = strndup(value.bytes, value.len);
         error = text != NULL ? address_list_parse_first(&addresses, text) : -ENOMEM;
         if (error == -EBADMSG)
@@ -923,7 +612,7 @@ static int read_sender(struct span header, struct message *message)
         json_decref(list);
         json_decref(others);
     }
-    struct span from = find_field(header, "From");
+    struct span from = mime_find_field(header, "From");
     return error == 0 && message->from == NULL && from.len > 0 ? read_line(from, &message->sender_text)
                                                                : error;
 }
@@ -937,15 +626,15 @@ static int64_t read_date(struct span value)
 
 static int read_headers(struct span header, struct message *message)
 {
-    struct span id = find_field(header, "Message-ID");
-    struct span in_reply_to = find_field(header, "In-Reply-To");
+    struct span id = mime_find_field(header, "Message-ID");
+    struct span in_reply_to = mime_find_field(header, "In-Reply-To");
     message->message_id = take_message_id(&id);
     message->in_reply_to = take_message_id(&in_reply_to);
-    message->date_ms = read_date(find_field(header, "Date"));
+    message->date_ms = read_date(mime_find_field(header, "Date"));
     message->bcc = json_array();
-    int error = read_references(find_field(header, "References"), message);
+    int error = read_references(mime_find_field(header, "References"), message);
     if (error == 0)
-        error = read_line(find_field(header, "Subject"), &message->subject);
+        error = read_line(mime_find_field(header, "Subject"), &message->subject);
     if (error == 0)
         error = read_sender(header, message);
     if (error == 0)
@@ -960,11 +649,15 @@ static int read_headers(struct span header, struct message *message)
 int message_read(const char *raw, size_t len, struct message *message)
 {
     struct span header, body;
-    struct message_reading reading = {.message = message, .wanted = SIZE_MAX};
-    take_apart((struct span){raw, len}, &header, &body);
+    struct span text = skip_mbox_line(raw, len);
+    struct message_reading reading = {.message = message};
+    mime_split(text, &header, &body);
     int error = read_headers(header, message);
     if (error == 0)
-        error = read_entity(&reading, (struct span){raw, len}, NULL);
-    message->alternative_content = reading.html_in != NULL && reading.html_in == reading.plain_in;
-    return error < 0 ? error : 0;
+        error = read_parts(&reading, text);
+    if (error == 0)
+        error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
+                                &message->alternative_content);
+    mime_texts_release(&reading.texts);
+    return error;
 }

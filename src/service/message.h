@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mail/mime.h"
+
 enum {
     MESSAGE_REFERENCES_MAX = 50, /* of longer threads the first and the newest are kept */
 };
@@ -19,10 +21,11 @@ enum {
 struct message_attachment {
     char id[37];
     char *name;
-    char *content_type;   /* "type/subtype" */
-    const char *encoding; /* Content-Transfer-Encoding, static; NULL: none */
-    char *bytes;          /* NULL in a message that was read */
-    size_t len;           /* bytes */
+    char *content_type;                    /* "type/subtype" */
+    const char *encoding;                  /* Content-Transfer-Encoding, static; NULL: none */
+    char content_id[MIME_CONTENT_ID_SIZE]; /* without brackets; "": none */
+    char *bytes;                           /* NULL in a message that was read */
+    size_t len;                            /* bytes */
 };
 
 struct message {

@@ -49,6 +49,8 @@ static void texts(void **state)
         {"{\"plain_text\":null,\"html\":\"<p>Only <i>this</i></p>\"}", "Only this\n", "Only this\n",
          "<p>Only <i>this</i></p>"},
         {"{\"plain_text\":\" \\r\\n\",\"html\":\"<p>this</p>\"}", "this\n", "this\n", "<p>this</p>"},
+        {"{\"plain_text\":\"Hello\",\"html\":\"<p>other</p>\",\"alternative_content\":false}",
+         "Hello\nother\n", "Hello\nother\n", "<p>other</p>"},
         {"{\"plain_text\":\"\"}", "", "", NULL},
         {"{\"prompt\":\"p\"}", NULL, NULL, NULL},
         {"{\"plain_text\":\"Yes.\\n\\nOn Mon, Alice wrote:\\n> Lunch?\\n\"}",

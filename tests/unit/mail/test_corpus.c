@@ -63,15 +63,17 @@ static json_t *describe(const struct draft *draft)
     return found;
 }
 
-/* What people read: the plain text, else the HTML's. */
+/* What people read: the plain text, and the HTML's that it does not repeat. */
 static void describe_text(const struct corpus_message *message, json_t *found)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
     const char *plain = json_string_value(json_object_get(found, "plain_text"));
     const char *html = json_string_value(json_object_get(found, "html"));
-    if (plain[0] != '\0')
-        strbuf_append_str(&text, plain);
-    else if (html != NULL)
+    strbuf_append_str(&text, plain);
+    bool is_alternative = json_is_true(json_object_get(found, "alternative_content"));
+    if (html != NULL && plain[0] != '\0' && !is_alternative)
+        strbuf_append_char(&text, '\n');
+    if (html != NULL && (plain[0] == '\0' || !is_alternative))
         html_to_text(&text, html, strlen(html));
     if (json_object_get(message->expected, "readable_text") != NULL)
         json_object_set_new(found, "readable_text", json_string(strbuf_str(&text)));

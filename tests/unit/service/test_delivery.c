@@ -145,7 +145,7 @@ static void attachments_are_what_was_attached(void **state)
     free(bob);
 }
 
-static void a_second_text_or_page_is_an_attachment(void **state)
+static void all_texts_of_a_message_are_its_text(void **state)
 {
     static const char raw[] = "Subject: two of each\nMessage-ID: <3@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=b\n"
@@ -159,11 +159,41 @@ static void a_second_text_or_page_is_an_attachment(void **state)
     char *bob = create_inbox(fixture, BOB, NULL);
     deliver(fixture, BOB, raw);
     json_t *content = newest_content(fixture, bob);
-    assert_string_equal("first", text_of(content, "plain_text"));
-    assert_string_equal("<p>first</p>", text_of(content, "html"));
-    assert_int_equal(2, json_array_size(json_object_get(content, "attachments")));
-    assert_attachment(fixture, content, 0, "attachment-1", "text/plain", "second");
-    assert_attachment(fixture, content, 1, "attachment-2", "text/html", "<p>second</p>");
+    assert_string_equal("first\nfirst\nsecond\nsecond\n", text_of(content, "plain_text"));
+    assert_string_equal("<pre style=\"white-space: pre-wrap\">first</pre>\n<p>first</p>\n"
+                        "<pre style=\"white-space: pre-wrap\">second</pre>\n<p>second</p>",
+                        text_of(content, "html"));
+    assert_true(json_is_true(json_object_get(content, "alternative_content")));
+    assert_int_equal(0, json_array_size(json_object_get(content, "attachments")));
+    json_decref(content);
+    free(bob);
+}
+
+static void attachments_have_their_content_ids(void **state)
+{
+    static const char raw[] = "Subject: pictures\nMessage-ID: <4@x.example>\n"
+                              "Content-Type: multipart/related; boundary=b\n"
+                              "\n"
+                              "--b\nContent-Type: text/html\n\n<img src=\"cid:one@x\">\n"
+                              "--b\nContent-Type: image/png\nContent-ID: <one@x>\n\n1\n"
+                              "--b\nContent-Type: image/png\nContent-ID: two@x \n\n2\n"
+                              "--b\nContent-Type: image/png\nContent-ID: <t w o>\n\n3\n"
+                              "--b\nContent-Type: image/png\n\n4\n"
+                              "--b--\n";
+    static const char *const expected[] = {"one@x", "two@x", NULL, NULL};
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, BOB, raw);
+    json_t *content = newest_content(fixture, bob);
+    const json_t *list = json_object_get(content, "attachments");
+    assert_int_equal(ARRAY_LEN(expected), json_array_size(list));
+    for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
+        const json_t *id = json_object_get(json_array_get(list, i), "content_id");
+        if (expected[i] != NULL)
+            assert_string_equal(expected[i], json_string_value(id));
+        else
+            assert_true(json_is_null(id));
+    }
     json_decref(content);
     free(bob);
 }
@@ -759,7 +789,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_message_is_read_and_its_bytes_are_kept),
         TEST(attachments_are_what_was_attached),
-        TEST(a_second_text_or_page_is_an_attachment),
+        TEST(all_texts_of_a_message_are_its_text),
+        TEST(attachments_have_their_content_ids),
         TEST(anything_is_taken),
         TEST(dates_are_read_as_programs_write_them),
         TEST(the_line_of_an_mbox_is_dropped),

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Multiparts are taken apart here, and not by GMime, which changes line ends at the edges of parts, would
+ * make an enclosed message anew, and reports little of what is missing.
+ */
+#include "mail/mime.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "mail/header_text.h"
+
+enum {
+    VALUE_MAX_BYTES = 64 * 1024, /* of a field whose parameters are read */
+};
+
+static void skip(struct span *span, size_t len)
+{
+    span->bytes += len;
+    span->len -= len;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_white_space(struct span text)
+{
+    while (text.len > 0 && g_ascii_isspace(text.bytes[0]))
+        skip(&text, 1);
+    return text.len == 0;
+}
+
+/* ---------------------------------------------------------------- header sections */
+
+struct span mime_take_line(struct span *text)
+{
+    const char *newline = text->len > 0 ? memchr(text->bytes, '\n', text->len) : NULL;
+    struct span line = {text->bytes, newline == NULL ? text->len : (size_t)(newline - text->bytes) + 1};
+    skip(text, line.len);
+    return line;
+}
+
+size_t mime_mbox_line_len(struct span text)
+{
+    bool has_line = text.len >= 5 && memcmp(text.bytes, "From ", 5) == 0;
+    return has_line ? mime_take_line(&text).len : 0;
+}
+
+bool mime_take_field(struct span *text, struct mime_field *ret_field)
+{
+    size_t name_len = 0;
+    while (name_len < text->len && g_ascii_isgraph(text->bytes[name_len]) && text->bytes[name_len] != ':')
+        name_len++;
+    size_t colon = name_len;
+    while (colon < text->len && is_blank(text->bytes[colon]))
+        colon++;
+    if (name_len == 0 || colon == text->len || text->bytes[colon] != ':')
+        return false;
+    struct span field = *text;
+    do
+        mime_take_line(text);
+    while (text->len > 0 && is_blank(text->bytes[0]));
+    field.len = (size_t)(text->bytes - field.bytes);
+    *ret_field = (struct mime_field){field, {field.bytes, name_len}, field};
+    skip(&ret_field->value, colon + 1);
+    return true;
+}
+
+void mime_split(struct span entity, struct span *ret_header, struct span *ret_body)
+{
+    struct mime_field field;
+    struct span rest = entity;
+    while (mime_take_field(&rest, &field))
+        ;
+    *ret_header = (struct span){entity.bytes, entity.len - rest.len};
+    if (rest.len > 0 && rest.bytes[0] == '\n')
+        skip(&rest, 1);
+    else if (rest.len > 1 && rest.bytes[0] == '\r' && rest.bytes[1] == '\n')
+        skip(&rest, 2);
+    *ret_body = rest;
+}
+
+bool mime_next_field(struct span *header, const char *name, struct span *ret_value)
+{
+    struct mime_field field;
+    while (mime_take_field(header, &field)) {
+        if (field.name.len == strlen(name) && strncasecmp(field.name.bytes, name, field.name.len) == 0) {
+            *ret_value = field.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct span mime_find_field(struct span header, const char *name)
+{
+    struct span value;
+    return mime_next_field(&header, name, &value) ? value : (struct span){"", 0};
+}
+
+int mime_read_parameter(struct span header, const char *field, const char *parameter, char **ret_text)
+{
+    struct span value = mime_find_field(header, field);
+    size_t len = value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
+    *ret_text = NULL;
+    int error = header_text_decode_parameter(value.bytes, len, parameter, ret_text);
+    return error == -ENOENT ? 0 : error;
+}
+
+/* The token that a value begins with (RFC 2045 section 5.1); "/" is part of it here. */
+static struct span first_token(struct span value)
+{
+    while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
+        skip(&value, 1);
+    size_t len = 0;
+    while (len < value.len && g_ascii_isgraph(value.bytes[len]) &&
+           strchr("()<>@,;:\\\"[]?=", value.bytes[len]) == NULL)
+        len++;
+    return (struct span){value.bytes, len};
+}
+
+/* Without a subtype a Content-Type means text (RFC 2045 section 5.2). */
+void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE])
+{
+    struct span type = first_token(mime_find_field(header, "Content-Type"));
+    const char *slash = type.len > 0 ? memchr(type.bytes, '/', type.len) : NULL;
+    const char *in_place = NULL;
+    if (slash == NULL)
+        in_place = without;
+    else if (slash == type.bytes || slash + 1 == type.bytes + type.len || type.len >= MIME_TYPE_SIZE ||
+             memchr(slash + 1, '/', (size_t)(type.bytes + type.len - slash) - 1) != NULL)
+        in_place = MIME_TYPE_OF_BYTES;
+    if (in_place != NULL)
+        type = (struct span){in_place, strlen(in_place)};
+    for (size_t i = 0; i < type.len; i++)
+        ret_type[i] = g_ascii_tolower(type.bytes[i]);
+    ret_type[type.len] = '\0';
+}
+
+int mime_read_file_name(struct span header, char **ret_name)
+{
+    int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
+    return error == 0 && *ret_name == NULL ? mime_read_parameter(header, "Content-Type", "name", ret_name)
+                                           : error;
+}
+
+void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
+{
+    struct span value = mime_find_field(header, "Content-ID");
+    size_t len = 0;
+    while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '<'))
+        skip(&value, 1);
+    while (len < value.len && g_ascii_isgraph(value.bytes[len]) && value.bytes[len] != '>')
+        len++;
+    bool is_whole =
+        len < MIME_CONTENT_ID_SIZE && (len == value.len || value.bytes[len] == '>' ||
+                                       is_white_space((struct span){value.bytes + len, value.len - len}));
+    len = is_whole ? len : 0;
+    memcpy(ret_id, value.bytes, len);
+    ret_id[len] = '\0';
+}
+
+/* ---------------------------------------------------------------- parts */
+
+enum boundary_line {
+    LINE_IS_TEXT,
+    LINE_BEGINS_PART,
+    LINE_ENDS_MULTIPART,
+};
+
+/* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
+static enum boundary_line find_boundary(const struct mime_parts *parts, struct span line)
+{
+    size_t len = 2 + parts->boundary_len;
+    if (line.len < len || line.bytes[0] != '-' || line.bytes[1] != '-' ||
+        memcmp(line.bytes + 2, parts->boundary, parts->boundary_len) != 0)
+        return LINE_IS_TEXT;
+    skip(&line, len);
+    bool is_last = line.len >= 2 && line.bytes[0] == '-' && line.bytes[1] == '-';
+    skip(&line, is_last ? 2 : 0);
+    return !is_white_space(line) ? LINE_IS_TEXT : is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
+}
+
+/* The line end before a boundary belongs to the boundary. */
+static struct span text_before(const char *begin, const char *boundary)
+{
+    size_t len = (size_t)(boundary - begin);
+    len -= len > 0;
+    len -= len > 0 && begin[len - 1] == '\r';
+    return (struct span){begin, len};
+}
+
+void mime_parts_init(struct mime_parts *parts, struct span body, const char *boundary)
+{
+    *parts = (struct mime_parts){
+        .rest = body, .boundary = boundary, .boundary_len = strlen(boundary), .before = body};
+}
+
+bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
+{
+    if (parts->boundary_len == 0)
+        return false;
+    while (parts->rest.len > 0 && !parts->is_closed) {
+        struct span line = mime_take_line(&parts->rest);
+        enum boundary_line found = find_boundary(parts, line);
+        if (found == LINE_IS_TEXT)
+            continue;
+        const char *begin = parts->begin;
+        parts->begin = parts->rest.bytes;
+        parts->is_closed = found == LINE_ENDS_MULTIPART;
+        if (begin == NULL)
+            parts->before.len = (size_t)(line.bytes - parts->before.bytes);
+        if (begin == NULL || begin == line.bytes)
+            continue;
+        *ret_part = text_before(begin, line.bytes);
+        return true;
+    }
+    const char *begin = parts->begin;
+    if (begin == NULL || parts->is_closed || begin == parts->rest.bytes)
+        return false;
+    *ret_part = (struct span){begin, (size_t)(parts->rest.bytes - begin)};
+    parts->begin = parts->rest.bytes;
+    return true;
+}
+
+/* ---------------------------------------------------------------- roles */
+
+bool mime_is_type(const struct mime_entity *entity, const char *type)
+{
+    size_t len = strlen(type);
+    return type[len - 1] == '/' ? strncmp(entity->type, type, len) == 0 : strcmp(entity->type, type) == 0;
+}
+
+/* What people do not read as the text of a message, though its type is text. */
+static bool is_prose(const struct mime_entity *leaf)
+{
+    static const char *const others[] = {"text/calendar",
+                                         "text/vcard",
+                                         "text/x-vcard",
+                                         "text/directory",
+                                         "text/csv",
+                                         "text/rtf",
+                                         "text/tab-separated-values",
+                                         "text/rfc822-headers",
+                                         "text/xml",
+                                         "text/css",
+                                         "text/javascript",
+                                         "text/x-amp-html",
+                                         "text/watch-html"};
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (strcmp(others[i], leaf->type) == 0)
+            return false;
+    return mime_is_type(leaf, "text/");
+}
+
+/* A message that is nothing but its text may name a file, too. */
+int mime_is_file(const struct mime_entity *leaf)
+{
+    struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
+    if (disposition.len == strlen("attachment") &&
+        strncasecmp(disposition.bytes, "attachment", disposition.len) == 0)
+        return 1;
+    _cleanup_free_ char *name = NULL;
+    int error = leaf->depth > 0 ? mime_read_file_name(leaf->header, &name) : 0;
+    return error != 0 ? error : name != NULL;
+}
+
+/* Returns true if this leaf may give a text of this kind to all multiparts around it, and notes that it
+ * does. */
+static bool take_place(struct mime_entity *leaf, enum mime_role role)
+{
+    bool notes = false;
+    do {
+        for (struct mime_entity *child = leaf; child->around != NULL; child = child->around) {
+            struct mime_entity *around = child->around;
+            bool is_alternative = mime_is_type(around, "multipart/alternative");
+            bool is_related = mime_is_type(around, "multipart/related") && role == MIME_HTML;
+            unsigned int *place = role == MIME_HTML ? &around->html_part : &around->plain_part;
+            if (!is_alternative && !is_related)
+                continue;
+            if (is_alternative && role == MIME_PLAIN && !mime_is_type(leaf, "text/plain"))
+                return false;
+            if (*place != 0 && *place != child->number)
+                return false;
+            if (notes)
+                *place = child->number;
+        }
+        notes = !notes;
+    } while (notes);
+    return true;
+}
+
+const void *mime_alternative_of(const struct mime_entity *leaf)
+{
+    const void *outermost = NULL;
+    for (const struct mime_entity *around = leaf->around; around != NULL; around = around->around)
+        if (mime_is_type(around, "multipart/alternative"))
+            outermost = around->body.bytes;
+    return outermost;
+}
+
+/* ---------------------------------------------------------------- entities */
+
+struct reading {
+    const struct mime_visitor *visitor;
+    size_t entities_len;
+};
+
+static int report(const struct reading *reading, const struct mime_entity *entity, enum mime_defect defect)
+{
+    const struct mime_visitor *visitor = reading->visitor;
+    return visitor->defect == NULL ? 0 : visitor->defect(visitor->context, entity, defect);
+}
+
+/* "pdf": of a text, that means text (RFC 2045 section 5.2); of a file, nobody knows. */
+static bool has_half_a_type(const struct mime_entity *leaf)
+{
+    struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
+    return type.len > 0 && memchr(type.bytes, '/', type.len) == NULL;
+}
+
+static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
+{
+    enum mime_role role = mime_is_type(leaf, "text/html") ? MIME_HTML : MIME_PLAIN;
+    int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
+    if (found < 0)
+        return found;
+    if (found > 0 && has_half_a_type(leaf))
+        strcpy(leaf->type, MIME_TYPE_OF_BYTES);
+    if (found > 0 || !take_place(leaf, role))
+        role = MIME_ATTACHMENT;
+    return reading->visitor->leaf(reading->visitor->context, leaf, role);
+}
+
+static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
+                       unsigned int number);
+
+/* Many programs write before the first part that the message is in MIME format. */
+static int report_text_around(const struct reading *reading, const struct mime_entity *entity,
+                              const struct mime_parts *parts)
+{
+    struct span before = parts->before;
+    bool is_note = memmem(before.bytes, before.len, "MIME", strlen("MIME")) != NULL;
+    int result = is_white_space(before) || is_note ? 0 : report(reading, entity, MIME_TEXT_BEFORE);
+    return result == 0 && !is_white_space(parts->rest) ? report(reading, entity, MIME_TEXT_BEHIND) : result;
+}
+
+/* Some multiparts without parts hold text, and their parts stand behind them, with their boundary. */
+static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
+{
+    int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);
+    while (entity->body.len > 0 && g_ascii_isspace(entity->body.bytes[0]))
+        skip(&entity->body, 1);
+    if (result != 0 || entity->body.len == 0)
+        return result;
+    strcpy(entity->type, "text/plain");
+    return read_leaf(reading, entity);
+}
+
+static int read_multipart(struct reading *reading, struct mime_entity *entity)
+{
+    struct mime_parts parts;
+    struct span part;
+    unsigned int number = 0;
+    int result = mime_read_parameter(entity->header, "Content-Type", "boundary", &entity->boundary);
+    if (result != 0)
+        return result;
+    mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
+    while (result == 0 && mime_next_part(&parts, &part)) {
+        bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
+        if (is_cut_off)
+            result = report(reading, entity, MIME_CUT_OFF);
+        if (result == 0)
+            result = read_entity(reading, part, entity, ++number);
+    }
+    if (result != 0)
+        return result;
+    return number == 0 ? read_without_parts(reading, entity, parts.begin != NULL && !parts.is_closed)
+                       : report_text_around(reading, entity, &parts);
+}
+
+static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
+                       unsigned int number)
+{
+    const struct mime_visitor *visitor = reading->visitor;
+    struct mime_entity entity = {
+        .around = around, .number = number, .depth = around == NULL ? 0 : around->depth + 1};
+    if (reading->entities_len++ >= MIME_ENTITIES_MAX)
+        return report(reading, around, MIME_TOO_MANY);
+    mime_split(text, &entity.header, &entity.body);
+    bool is_in_digest = around != NULL && mime_is_type(around, "multipart/digest");
+    mime_read_type(entity.header, is_in_digest ? "message/rfc822" : "text/plain", entity.type);
+    int result = visitor->begin != NULL ? visitor->begin(visitor->context, &entity) : 0;
+    bool is_multipart = mime_is_type(&entity, "multipart/");
+    bool is_too_deep = is_multipart && entity.depth >= MIME_NESTING_MAX;
+    if (result == 0 && is_too_deep)
+        result = report(reading, &entity, MIME_TOO_DEEP);
+    if (result == 0)
+        result =
+            is_multipart && !is_too_deep ? read_multipart(reading, &entity) : read_leaf(reading, &entity);
+    free(entity.boundary);
+    return result;
+}
+
+int mime_read(struct span message, const struct mime_visitor *visitor)
+{
+    return read_entity(&(struct reading){.visitor = visitor}, message, NULL, 0);
+}

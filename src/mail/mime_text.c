@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "mail/mime_text.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/character.h"
+#include "base/cleanup.h"
+#include "mail/html_text.h"
+
+/* ---------------------------------------------------------------- one text */
+
+/* A NUL is left out, since no text can hold it. Returns false where there was one. */
+static bool normalise(struct strbuf *text)
+{
+    size_t kept = 0;
+    bool has_nul = false;
+    for (size_t i = 0; i < text->len; i++) {
+        bool is_line_end = text->data[i] == '\r' && i + 1 < text->len && text->data[i + 1] == '\n';
+        has_nul = has_nul || text->data[i] == '\0';
+        if (!is_line_end && text->data[i] != '\0')
+            text->data[kept++] = text->data[i];
+    }
+    strbuf_truncate(text, kept);
+    return !has_nul;
+}
+
+int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
+                     const char **ret_words)
+{
+    _cleanup_free_ char *bytes = NULL;
+    _cleanup_free_ char *charset = NULL;
+    size_t len = 0;
+    bool is_strict = damage == CHARSET_REFUSE;
+    int error = transfer_encoding_decode(leaf->header, leaf->body, is_strict, &bytes, &len, ret_words);
+    if (error == 0)
+        error = mime_read_parameter(leaf->header, "Content-Type", "charset", &charset);
+    if (error != 0)
+        return error;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
+    const char *label = charset != NULL ? charset : "";
+    error = charset_append(&text, label, strlen(label), bytes, len, damage);
+    if (error != 0)
+        return error;
+    if (!normalise(&text) && is_strict) {
+        *ret_words = "the text holds a NUL character";
+        return -EBADMSG;
+    }
+    *ret_text = strdup(strbuf_str(&text));
+    return *ret_text != NULL ? 0 : -ENOMEM;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+void mime_texts_release(struct mime_texts *texts)
+{
+    for (size_t i = 0; i < texts->len; i++) {
+        strbuf_release(&texts->pieces[i].plain);
+        strbuf_release(&texts->pieces[i].html);
+    }
+    free(texts->pieces);
+    *texts = (struct mime_texts){0};
+}
+
+/* The piece of the alternative that the leaf belongs to, else a new one. NULL without memory. */
+static struct mime_piece *find_piece(struct mime_texts *texts, const void *alternative)
+{
+    if (alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative)
+        return &texts->pieces[texts->len - 1];
+    struct mime_piece *pieces = reallocarray(texts->pieces, texts->len + 1, sizeof(*pieces));
+    if (pieces == NULL)
+        return NULL;
+    texts->pieces = pieces;
+    pieces[texts->len] = (struct mime_piece){
+        .alternative = alternative,
+        .plain = STRBUF_INIT(SIZE_MAX / 2),
+        .html = STRBUF_INIT(SIZE_MAX / 2),
+    };
+    return &pieces[texts->len++];
+}
+
+/* What fits, whole characters. */
+static void append_cut(struct strbuf *out, const char *text, size_t len)
+{
+    size_t room = out->max_bytes - out->len;
+    strbuf_append(out, text, len <= room ? len : character_cut(text, len, room));
+}
+
+/* Begins a new line where the text has none. */
+static void append_piece(struct strbuf *out, const char *text, size_t len)
+{
+    if (out->len > 0 && out->data[out->len - 1] != '\n')
+        append_cut(out, "\n", 1);
+    append_cut(out, text, len);
+}
+
+int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
+                   const char *text)
+{
+    struct mime_piece *piece = find_piece(texts, mime_alternative_of(leaf));
+    if (piece == NULL)
+        return -ENOMEM;
+    struct strbuf *out = role == MIME_HTML ? &piece->html : &piece->plain;
+    append_piece(out, text, strlen(text));
+    return out->error;
+}
+
+static bool is_blank(const struct strbuf *text)
+{
+    size_t blank = 0;
+    while (blank < text->len && g_ascii_isspace(text->data[blank]))
+        blank++;
+    return blank == text->len;
+}
+
+/* Programs that put text between files often leave it empty. */
+static void drop_blank_pieces(struct mime_texts *texts)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < texts->len; i++) {
+        struct mime_piece *piece = &texts->pieces[i];
+        bool is_only_one = kept == 0 && i + 1 == texts->len;
+        if (piece->html.data == NULL && is_blank(&piece->plain) && !is_only_one)
+            strbuf_release(&piece->plain);
+        else
+            texts->pieces[kept++] = *piece;
+    }
+    texts->len = kept;
+}
+
+/* How the pieces of a message stand to each other. */
+struct mixture {
+    bool has_both; /* in one piece */
+    bool has_plain_alone;
+    bool has_html_alone;
+    bool is_in_order; /* no plain piece stands behind HTML */
+};
+
+static struct mixture find_mixture(const struct mime_texts *texts)
+{
+    struct mixture mixture = {.is_in_order = true};
+    for (size_t i = 0; i < texts->len; i++) {
+        bool has_plain = texts->pieces[i].plain.data != NULL;
+        bool has_html = texts->pieces[i].html.data != NULL;
+        mixture.is_in_order = mixture.is_in_order && (has_html || !mixture.has_html_alone);
+        mixture.has_both = mixture.has_both || (has_plain && has_html);
+        mixture.has_plain_alone = mixture.has_plain_alone || !has_html;
+        mixture.has_html_alone = mixture.has_html_alone || !has_plain;
+    }
+    return mixture;
+}
+
+static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
+{
+    static const char begin[] = "<pre style=\"white-space: pre-wrap\">";
+    static const char end[] = "</pre>\n";
+    g_autofree char *escaped = g_markup_escape_text(plain->data, (gssize)plain->len);
+    append_piece(out, begin, sizeof(begin) - 1);
+    append_cut(out, escaped, strlen(escaped));
+    append_cut(out, end, sizeof(end) - 1);
+}
+
+/* 0 or -ENOMEM. */
+static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(out->max_bytes);
+    int error = html_to_text(&text, html->data, html->len);
+    append_piece(out, strbuf_str(&text), text.len);
+    return error == -EMSGSIZE ? 0 : error;
+}
+
+/* Where a piece lacks this text and `takes_other` is set, its other text stands in place. *ret_text is NULL
+ * where no piece has one. */
+static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
+                char **ret_text)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(max_bytes);
+    int error = 0;
+    for (size_t i = 0; i < texts->len && error == 0; i++) {
+        const struct mime_piece *piece = &texts->pieces[i];
+        const struct strbuf *own = role == MIME_HTML ? &piece->html : &piece->plain;
+        if (own->data != NULL)
+            append_piece(&text, own->data, own->len);
+        else if (takes_other && role == MIME_HTML)
+            append_plain_as_html(&text, &piece->plain);
+        else if (takes_other)
+            error = append_html_as_plain(&text, &piece->html);
+    }
+    error = error != 0 ? error : text.error;
+    if (error == 0 && text.data != NULL)
+        *ret_text = strbuf_take(&text, NULL);
+    return error;
+}
+
+int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
+                    bool *ret_is_alternative)
+{
+    drop_blank_pieces(texts);
+    struct mixture mixture = find_mixture(texts);
+    bool is_mixed =
+        mixture.has_both ? mixture.has_plain_alone || mixture.has_html_alone : !mixture.is_in_order;
+    *ret_plain = *ret_html = NULL;
+    *ret_is_alternative = mixture.has_both || is_mixed;
+    int error = join(texts, MIME_PLAIN, is_mixed, max_bytes, ret_plain);
+    return error != 0 ? error : join(texts, MIME_HTML, is_mixed, max_bytes, ret_html);
+}
