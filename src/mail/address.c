@@ -247,20 +247,26 @@ static bool is_shown(const char *text)
     return true;
 }
 
-/* Reads `local@domain` with gaps before and within it; `address` is without them. Returns where the domain
- * ends. */
-static const char *read_address(const char *text, struct strbuf *address)
+/* Reads `local@domain` with gaps before and within it; `address` is without them. Where `domain` is not NULL,
+ * a local part alone is one, too, there. Returns where it ends. */
+static const char *read_address(const char *text, const char *domain, struct strbuf *address)
 {
-    const char *at = skip_gap(read_words(text, true, address));
-    const char *start = at != NULL && *at == '@' ? skip_gap(at + 1) : NULL;
+    const char *local_end = read_words(text, true, address);
+    const char *at = skip_gap(local_end);
+    bool has_domain = at != NULL && *at == '@';
+    const char *start = has_domain ? skip_gap(at + 1) : NULL;
+    if (!has_domain && at != NULL && domain != NULL) {
+        strbuf_appendf(address, "@%s", domain);
+        return address->error == 0 && is_shown(strbuf_str(address)) ? local_end : NULL;
+    }
     if (start == NULL)
         return NULL;
     strbuf_append_char(address, '@');
-    size_t domain = address->len;
+    size_t domain_at = address->len;
     const char *end = *start == '[' ? skip_literal(start) : read_words(start, false, address);
     if (end != NULL && *start == '[')
         append_unfolded(address, start, end);
-    bool is_one = end != NULL && address->error == 0 && is_domain(strbuf_str(address) + domain) &&
+    bool is_one = end != NULL && address->error == 0 && is_domain(strbuf_str(address) + domain_at) &&
                   is_shown(strbuf_str(address));
     return is_one ? end : NULL;
 }
@@ -270,7 +276,7 @@ bool address_is_valid(const char *text)
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     if (strnlen(text, ADDRESS_MAX_BYTES + 1) > ADDRESS_MAX_BYTES)
         return false;
-    const char *end = read_address(text, &address);
+    const char *end = read_address(text, NULL, &address);
     return end != NULL && *end == '\0' && strcmp(text, strbuf_str(&address)) == 0;
 }
 
@@ -291,6 +297,7 @@ struct list_item {
     const char *opening; /* of "<…>"; NULL: there is none */
     const char *closing; /* behind it */
     const char *end;     /* the separator behind the item, or the text's end */
+    bool is_damaged;     /* something in it has no end, or stands where it cannot */
 };
 
 /* Behind "<…>". */
@@ -302,21 +309,32 @@ static const char *skip_brackets(const char *c)
     return NULL;
 }
 
-/* False: something in it has no end, or stands where it cannot. */
-static bool scan_item(const char *text, struct list_item *ret)
+/* Goes on from `c` to the end of the item. A quoted string or comment without an end takes the rest of the
+ * text; so each character is looked at only a few times. */
+static void scan_rest_of_item(const char *c, struct list_item *item)
 {
-    const char *c = text;
-    *ret = (struct list_item){.start = text};
-    while (c != NULL && *c != '\0' && !is_separator(*c)) {
-        if (*c == '<' && ret->opening == NULL) {
-            ret->opening = c;
-            ret->closing = c = skip_brackets(c);
-        } else {
-            c = character_is_blank(*c) ? c + 1 : skip_token(c);
+    while (*c != '\0' && !is_separator(*c)) {
+        bool is_opening = *c == '<' && item->opening == NULL;
+        const char *token = c;
+        if (is_opening)
+            c = skip_brackets(token);
+        else
+            c = character_is_blank(*token) ? token + 1 : skip_token(token);
+        if (is_opening && c != NULL) {
+            item->opening = token;
+            item->closing = c;
+        } else if (c == NULL) {
+            item->is_damaged = true;
+            c = *token == '"' || *token == '(' ? token + strlen(token) : token + 1;
         }
     }
-    ret->end = c;
-    return c != NULL;
+    item->end = c;
+}
+
+static void scan_item(const char *text, struct list_item *ret)
+{
+    *ret = (struct list_item){.start = text};
+    scan_rest_of_item(text, ret);
 }
 
 /* A name as it was written, but for its comments; one blank where there is a gap. */
@@ -373,8 +391,11 @@ static int read_comment(const char *start, const char *end, char **ret_text)
 /* What is found on the way through a text. */
 struct list_reading {
     struct address_list *list;
-    size_t left;       /* of how many addresses the text may have */
-    const char *group; /* where the group begins that this is in; NULL: in none */
+    const char *domain;  /* of a local part alone; NULL: that is no address */
+    const char *closing; /* the last ";" of the text; NULL: there is none */
+    size_t left;         /* of how many addresses the text may have */
+    bool has_looked_for_closing;
+    bool is_in_group;
 };
 
 static int append_found(struct list_reading *reading, const struct strbuf *address, const char *name)
@@ -402,7 +423,7 @@ static int take_bracketed(struct list_reading *reading, const struct list_item *
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
     _cleanup_free_ char *name = NULL;
-    const char *end = read_address(skip_route(item->opening + 1), &address);
+    const char *end = read_address(skip_route(item->opening + 1), reading->domain, &address);
     if (end == NULL || skip_gap(end) != item->closing - 1 || skip_gap(item->closing) != item->end)
         return -EBADMSG;
     read_phrase(item->start, item->opening, &phrase);
@@ -422,66 +443,72 @@ static int take_bare(struct list_reading *reading, const struct list_item *item)
     _cleanup_free_ char *name = NULL;
     if (skip_gap(item->start) == item->end)
         return 0;
-    const char *end = read_address(item->start, &address);
+    const char *end = read_address(item->start, reading->domain, &address);
     if (end == NULL || skip_gap(end) != item->end)
         return -EBADMSG;
     int error = read_comment(end, item->end, &name);
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-/* A group has a name, and no group in it. */
-static int begin_group(struct list_reading *reading, const struct list_item *item)
+/* Whether a group that begins there comes to an end. */
+static bool is_closed(struct list_reading *reading, const struct list_item *item)
+{
+    struct list_item later = *item;
+    while (!reading->has_looked_for_closing && *later.end != '\0') {
+        scan_item(later.end + 1, &later);
+        if (*later.end == ';')
+            reading->closing = later.end;
+    }
+    reading->has_looked_for_closing = true;
+    return reading->closing > item->end;
+}
+
+/* Takes "name:". A group has a name, and no group in it. */
+static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
-    if (reading->group != NULL || item->opening != NULL)
-        return -EBADMSG;
+    if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
+        !is_closed(reading, item))
+        return false;
     read_phrase(item->start, item->end, &phrase);
-    reading->group = item->start;
-    return phrase.words == 0 || phrase.has_at ? -EBADMSG : 0;
+    reading->is_in_group = phrase.words > 0 && !phrase.has_at;
+    return reading->is_in_group;
 }
 
-static int take_item(struct list_reading *reading, const struct list_item *item)
+static int take_item(struct list_reading *reading, struct list_item *item)
 {
-    if (*item->end == ':')
-        return begin_group(reading, item);
-    int error = item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
-    if (*item->end == ';')
-        reading->group = NULL;
-    return error;
-}
-
-static int read_list(struct list_reading *reading, const char *text, struct list_item *item)
-{
-    int error = 0;
-    for (const char *c = text; error == 0; c = item->end + 1) {
-        error = scan_item(c, item) ? take_item(reading, item) : -EBADMSG;
-        if (error != 0 || *item->end == '\0')
-            break;
-    }
-    if (error == 0 && reading->group != NULL) {
-        item->start = reading->group;
-        error = -EBADMSG;
-    }
-    return error;
+    if (begin_group(reading, item))
+        return 0;
+    item->is_damaged = item->is_damaged || *item->end == ':';
+    while (*item->end == ':')
+        scan_rest_of_item(item->end + 1, item);
+    reading->is_in_group = reading->is_in_group && *item->end != ';';
+    if (item->is_damaged)
+        return -EBADMSG;
+    return item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
 }
 
 static char *copy_item(const struct list_item *item)
 {
-    const char *end = item->end != NULL ? item->end : item->start + strlen(item->start);
     _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
-    append_unfolded(&copy, item->start, end + (*end == ':'));
+    append_unfolded(&copy, item->start, item->end);
     char *text = strbuf_take(&copy, NULL);
     return text != NULL ? g_strstrip(text) : NULL;
 }
 
-static int parse(struct address_list *list, const char *text, bool may_be_cut, struct list_item *item)
+int address_list_parse_at(struct address_list *list, const char *text, const char *domain, char **ret_refused)
 {
+    struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
+    struct list_item item;
     size_t len_before = list->len;
-    size_t taken = may_be_cut ? len_before : 0;
-    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - taken};
-    int error = read_list(&reading, text, item);
-    if (error == -EMSGSIZE && may_be_cut)
-        return 0;
+    int error = 0;
+    do {
+        scan_item(text, &item);
+        error = take_item(&reading, &item);
+        text = item.end + 1;
+    } while (error == 0 && *item.end != '\0');
+    if (error == -EBADMSG && ret_refused != NULL)
+        *ret_refused = copy_item(&item);
     if (error != 0)
         truncate_list(list, len_before);
     return error;
@@ -489,15 +516,34 @@ static int parse(struct address_list *list, const char *text, bool may_be_cut, s
 
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
 {
-    struct list_item item;
-    int error = parse(list, text, false, &item);
-    if (error == -EBADMSG && ret_refused != NULL)
-        *ret_refused = copy_item(&item);
-    return error;
+    return address_list_parse_at(list, text, NULL, ret_refused);
 }
 
-int address_list_parse_first(struct address_list *list, const char *text)
+/* With the ";" behind it, which may end a group. */
+static int hand_over(struct list_reading *reading, const struct list_item *item, address_other_fn *other,
+                     void *context)
 {
+    if (reading->left == 0)
+        return -EMSGSIZE;
+    reading->left--;
+    return other(context, item->start, (size_t)(item->end - item->start) + (*item->end == ';'));
+}
+
+int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
+                            void *context)
+{
+    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len};
     struct list_item item;
-    return parse(list, text, true, &item);
+    size_t len_before = list->len;
+    int error = 0;
+    do {
+        scan_item(text, &item);
+        error = take_item(&reading, &item);
+        if (error == -EBADMSG)
+            error = hand_over(&reading, &item, other, context);
+        text = item.end + 1;
+    } while (error == 0 && *item.end != '\0');
+    if (error != 0 && error != -EMSGSIZE)
+        truncate_list(list, len_before);
+    return error == -EMSGSIZE ? 0 : error;
 }

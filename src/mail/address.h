@@ -61,9 +61,20 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * caller frees; NULL without memory). */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
-/* The same, but it stops where `list`, which may have addresses before, has ADDRESS_LIST_MAX of them,
- * whatever stands behind. 0, -EBADMSG or -ENOMEM; `list` is unchanged with an error. */
-int address_list_parse_first(struct address_list *list, const char *text);
+/* The same; with `domain` a local part alone is an address, too, at that domain, which may be none that an
+ * address has. */
+int address_list_parse_at(struct address_list *list, const char *text, const char *domain,
+                          char **ret_refused);
+
+/* Gets an item of a list that is no address, as it was written, with a ";" behind it. Another result than 0
+ * ends the reading. */
+typedef int address_other_fn(void *context, const char *item, size_t len);
+
+/* Appends the addresses that can be read, and hands each item between them that is none to `other`. Stops
+ * where `list`, which may have addresses before, and these items are ADDRESS_LIST_MAX together. 0, -ENOMEM,
+ * or the result of `other`; `list` is unchanged with an error. */
+int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
+                            void *context);
 
 /* ASCII letters of either case are the same, in both parts. */
 bool address_equals(const char *one, const char *other);

@@ -458,32 +458,11 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Up to the next comma that is in no string, comment or bracket; or with a ";", which may end a group. */
-static size_t list_item_len(struct span list)
-{
-    bool is_quoted = false;
-    int depth = 0;
-    for (size_t i = 0; i < list.len; i++) {
-        char c = list.bytes[i];
-        if (c == '\\')
-            i++;
-        else if (c == '"')
-            is_quoted = !is_quoted;
-        else if (!is_quoted && (c == '(' || c == '<'))
-            depth++;
-        else if (!is_quoted && (c == ')' || c == '>') && depth > 0)
-            depth--;
-        else if (!is_quoted && depth == 0 && (c == ',' || c == ';'))
-            return i + (c == ';');
-    }
-    return list.len;
-}
-
 /* Adds what is no address as it stands, so that nobody who answers leaves somebody out without knowing. Made
  * fit to be shown, it must not read as an address: then a U+FFFD, which no address has, stands behind it. */
-static int add_unreadable(const char *item, json_t *others)
+static int add_unreadable(void *others, const char *item, size_t len)
 {
-    g_autofree char *text = g_utf8_make_valid(item, -1);
+    g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
     character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
     g_strstrip(text);
     cut(text, NAME_MAX_BYTES);
@@ -494,25 +473,6 @@ static int add_unreadable(const char *item, json_t *others)
         return error;
     json_t *address = json_pack("{s:s+, s:n}", "address", text, error == 0 ? "\uFFFD" : "", "name");
     return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
-}
-
-/* A list that cannot be read whole: the addresses that can be read, and in `others` what is none. */
-static int read_damaged_list(struct span list, struct address_list *addresses, json_t *others)
-{
-    while (list.len > 0 && addresses->len + json_array_size(others) < ADDRESS_LIST_MAX) {
-        size_t len = list_item_len(list);
-        _cleanup_free_ char *item = strndup(list.bytes, len);
-        if (item == NULL)
-            return -ENOMEM;
-        int error = address_list_parse_first(addresses, item);
-        if (error == -EBADMSG)
-            error = add_unreadable(item, others);
-        if (error != 0)
-            return error;
-        skip(&list, len);
-        skip(&list, list.len > 0 && list.bytes[0] == ',');
-    }
-    return 0;
 }
 
 static int add_readable(struct address_list *addresses, json_t *list)
@@ -542,9 +502,8 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     while (error == 0 && addresses.len + json_array_size(*ret_others) < ADDRESS_LIST_MAX &&
            mime_next_field(&header, field, &value)) {
         _cleanup_free_ char *text = strndup(value.bytes, value.len);
-        error = text != NULL ? address_list_parse_first(&addresses, text) : -ENOMEM;
-        if (error == -EBADMSG)
-            error = read_damaged_list((struct span){text, strlen(text)}, &addresses, *ret_others);
+        error =
+            text != NULL ? address_list_parse_each(&addresses, text, add_unreadable, *ret_others) : -ENOMEM;
     }
     if (error == 0)
         error = add_readable(&addresses, *ret_list);

@@ -251,7 +251,7 @@ static void a_list_that_is_not_understood_is_refused_and_the_part_named(void **s
         {"a@b; c@d e, f@g", "c@d e"},
         {"<a@b", "<a@b"},
         {"c@d, <a@b", "<a@b"},
-        {"Bob <b@x, Ann <a@x>", "Bob <b@x, Ann <a@x>"},
+        {"Bob <b@x, Ann <a@x>", "Bob <b@x"},
         {"a@b>", "a@b>"},
         {"a@b)", "a@b)"},
         {"c@d, a@", "a@"},
@@ -270,10 +270,10 @@ static void a_list_that_is_not_understood_is_refused_and_the_part_named(void **s
         {"b@x (never closed", "b@x (never closed"},
         {"a@@b", "a@@b"},
         {"team: a@b, nobody;", "nobody"},
-        {"x: y: z@a;;", "y:"},
+        {"x: y: z@a;;", "y: z@a"},
         {"team: a@b", "team: a@b"},
-        {"a@b: c@d;", "a@b:"},
-        {"<a@b>: c@d;", "<a@b>:"},
+        {"a@b: c@d;", "a@b: c@d"},
+        {"<a@b>: c@d;", "<a@b>: c@d"},
         {"c@d, :", ":"},
         {"mailto:a@b", "mailto:a@b"},
         {"a@b Bob <c@d>", "a@b Bob <c@d>"},
@@ -281,7 +281,7 @@ static void a_list_that_is_not_understood_is_refused_and_the_part_named(void **s
         {"=?utf-8?q?esc=1B?= <b@x>", "=?utf-8?q?esc=1B?= <b@x>"},
         {"B\x1bob <b@x>", "B\x1bob <b@x>"},
         {"a@b\x01", "a@b\x01"},
-        {"a@b\r\nBcc: c@d", "a@bBcc:"},
+        {"a@b\r\nBcc: c@d", "a@bBcc: c@d"},
         {"a@b \"x\"", "a@b \"x\""},
         {"<a@b> x", "<a@b> x"},
         {"<a@b, c@d>", "<a@b, c@d>"},
@@ -315,12 +315,20 @@ static void a_list_stays_as_it_was_where_more_cannot_be_read(void **state)
     address_list_release(&list);
 }
 
+static int pass_over(void *context, const char *item, size_t len)
+{
+    (void)context;
+    (void)item;
+    (void)len;
+    return 0;
+}
+
 /* What takes quadratic time, or a frame of the stack for each, does not come to an end here. */
 static void nesting_and_beginnings_without_end_are_read_once(void **state)
 {
-    static const char *const pieces[] = {"(", ")(", "((", "<",     "\"", "=?x?q?,", "=?",
-                                         "[", "[a", "\\", "a:",    ":;", "a@",      "@",
-                                         ".", "<@", ",",  "\"\" ", "()", "=?x?q?"};
+    static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",
+                                         "[a", "\\",  "a:",    ":;", "a@",    "@",       ".",     "<@",
+                                         ",",  "<a ", "\\\",", "a)", "\"\" ", "()",      "=?x?q?"};
     enum {
         BYTES = 4 * 1000 * 1000
     };
@@ -332,6 +340,8 @@ static void nesting_and_beginnings_without_end_are_read_once(void **state)
         struct address_list list = {0};
         int error = address_list_parse(&list, strbuf_str(&text), NULL);
         assert_true(error == -EBADMSG || (error == 0 && list.len == 0));
+        assert_int_equal(address_list_parse_each(&list, strbuf_str(&text), pass_over, NULL), 0);
+        assert_int_equal(list.len, 0);
         address_list_release(&list);
     }
 }
@@ -369,20 +379,92 @@ static void a_long_list_is_read_whole_and_a_longer_one_not_at_all(void **state)
     address_list_release(&list);
 }
 
+static int append_other(void *out, const char *item, size_t len)
+{
+    strbuf_appendf(out, "%s[%.*s]", ((struct strbuf *)out)->len > 0 ? " " : "", (int)len, item);
+    return 0;
+}
+
+static void each_item_that_is_no_address_is_handed_over_and_the_others_are_read(void **state)
+{
+    static const char *const cases[][3] = {
+        {"a@b, garbage, c@d", "<a@b>; <c@d>; ", "[ garbage]"},
+        {"a@b>, c@d", "<c@d>; ", "[a@b>]"},
+        {"<<a@b>>, c@d", "<c@d>; ", "[<<a@b>>]"},
+        {"<a@b, c@d", "<c@d>; ", "[<a@b]"},
+        {"a@b, \"x <c@d>, e@f", "<a@b>; ", "[ \"x <c@d>, e@f]"},
+        {"a@b, x (y, c@d", "<a@b>; ", "[ x (y, c@d]"},
+        {"note: a@b, c@d", "<c@d>; ", "[note: a@b]"},
+        {"team: a@b, x y, c@d; e@f", "<a@b>; <c@d>; <e@f>; ", "[ x y]"},
+        {"team: more: a@b, c@d; e@f", "<c@d>; <e@f>; ", "[ more: a@b]"},
+        {"x y; a@b; \"q; r\" s", "<a@b>; ", "[x y;] [ \"q; r\" s]"},
+        {"", "", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct address_list list = {0};
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+        _cleanup_strbuf_ struct strbuf others = STRBUF_INIT(1000);
+        int error = address_list_parse_each(&list, cases[i][0], append_other, &others);
+        print_list(&list, &out);
+        address_list_release(&list);
+        if (error != 0 || strcmp(strbuf_str(&out), cases[i][1]) != 0 ||
+            strcmp(strbuf_str(&others), cases[i][2]) != 0)
+            fail_msg("%s: %d %s %s", cases[i][0], error, strbuf_str(&out), strbuf_str(&others));
+    }
+}
+
 static void of_a_list_that_is_too_long_the_first_can_be_read(void **state)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
+    _cleanup_strbuf_ struct strbuf others = STRBUF_INIT(2000);
     struct address_list list = {0};
     (void)state;
     for (unsigned int i = 0; i <= ADDRESS_LIST_MAX; i++)
         strbuf_appendf(&text, "user%u@x.example; ", i);
     strbuf_append_str(&text, "this is none");
-    assert_int_equal(address_list_parse_first(&list, strbuf_str(&text)), 0);
+    assert_int_equal(address_list_parse_each(&list, strbuf_str(&text), append_other, &others), 0);
     assert_int_equal(list.len, ADDRESS_LIST_MAX);
     assert_string_equal(list.items[ADDRESS_LIST_MAX - 1].address, "user999@x.example");
+    assert_int_equal(others.len, 0);
     address_list_release(&list);
-    assert_int_equal(address_list_parse_first(&list, "a@b; this is none"), -EBADMSG);
-    assert_int_equal(list.len, 0);
+    strbuf_truncate(&text, 0);
+    strbuf_append_str(&text, "none,");
+    for (unsigned int i = 0; i < ADDRESS_LIST_MAX; i++)
+        strbuf_appendf(&text, "user%u@x.example; ", i);
+    strbuf_append_str(&text, "this is none");
+    assert_int_equal(address_list_parse_each(&list, strbuf_str(&text), append_other, &others), 0);
+    assert_int_equal(list.len, ADDRESS_LIST_MAX - 1);
+    assert_string_equal(strbuf_str(&others), "[none]");
+    address_list_release(&list);
+}
+
+static void a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names(void **state)
+{
+    static const char *const cases[][2] = {
+        {"root", "<root@here>; "},
+        {"a@b, root, Charlie Root <root>", "<a@b>; <root@here>; Charlie Root<root@here>; "},
+        {"root (Charlie)", "Charlie<root@here>; "},
+        {"<root>, team: x.y, z;", "<root@here>; <x.y@here>; <z@here>; "},
+        {"\"a b\"", "<\"a b\"@here>; "},
+        {"root@", NULL},
+        {"root x", NULL},
+        {"root (x) a@b", NULL},
+        {"a@b bob <root>", NULL},
+        {"admin <root> <root>", NULL},
+        {"root, ()x y", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct address_list list = {0};
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
+        int error = address_list_parse_at(&list, cases[i][0], "here", NULL);
+        print_list(&list, &out);
+        address_list_release(&list);
+        if (error != (cases[i][1] != NULL ? 0 : -EBADMSG) ||
+            strcmp(strbuf_str(&out), cases[i][1] != NULL ? cases[i][1] : "") != 0)
+            fail_msg("%s: %d %s", cases[i][0], error, strbuf_str(&out));
+    }
 }
 
 static void case_does_not_tell_addresses_apart(void **state)
@@ -432,6 +514,8 @@ int main(void)
         cmocka_unit_test(a_cut_list_never_gives_other_addresses),
         cmocka_unit_test(a_long_list_is_read_whole_and_a_longer_one_not_at_all),
         cmocka_unit_test(of_a_list_that_is_too_long_the_first_can_be_read),
+        cmocka_unit_test(each_item_that_is_no_address_is_handed_over_and_the_others_are_read),
+        cmocka_unit_test(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names),
         cmocka_unit_test(case_does_not_tell_addresses_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
