@@ -49,7 +49,7 @@ _inboxfs_offer_words() # PROGRAM WORD
     [ "$COMP_CWORD" -eq 1 ] || return 0
     case ${1##*/} in
     inboxfs) _inboxfs_offer "$2" check status umount local ;;
-    inboxd) _inboxfs_offer "$2" key deliver ;;
+    inboxd) _inboxfs_offer "$2" key deliver backup ;;
     esac
 }
 

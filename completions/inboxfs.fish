@@ -11,5 +11,5 @@ for program in inboxfs inboxd inboxfs-sendmail
     complete -c $program -n 'string match -q -- "-*" (commandline -ct)' -a '(__inboxfs_options)'
 end
 complete -c inboxfs -n 'test (count (commandline -opc)) -eq 1' -a 'check status umount local'
-complete -c inboxd -f -n 'test (count (commandline -opc)) -eq 1' -a 'key deliver'
+complete -c inboxd -f -n 'test (count (commandline -opc)) -eq 1' -a 'key deliver backup'
 complete -c inboxd -f -n 'test (count (commandline -opc)) -eq 2; and contains key (commandline -opc)' -a 'add list revoke'

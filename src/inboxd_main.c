@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/strbuf.h"
+#include "service/backup.h"
 #include "service/database.h"
 #include "service/delivery.h"
 #include "service/keys.h"
@@ -45,6 +46,7 @@ static const char usage[] =
     "       inboxd key add|list --data=DIR\n"
     "       inboxd key revoke ID --data=DIR\n"
     "       inboxd deliver --data=DIR [-f SENDER] [--] RECIPIENT... <MESSAGE\n"
+    "       inboxd backup --data=DIR TARGET\n"
     "\n"
     "The local email inbox service: a REST interface to inboxes whose mail stays on this machine.\n"
     "\n"
@@ -196,6 +198,21 @@ static int run_key_command(const struct arguments *arguments)
     return EXIT_FAILURE;
 }
 
+static int run_backup_command(const struct arguments *arguments)
+{
+    if (arguments->config.data_dir == NULL)
+        return complain_of_usage("--data is missing");
+    if (arguments->words_len != 2)
+        return complain_of_usage(
+            "backup: the name of a new directory is missing, or more than that is given");
+    _cleanup_free_ char *reason = NULL;
+    int error = backup_make(arguments->config.data_dir, arguments->words[1], &reason);
+    if (error == 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "inboxd: backup: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
+    return EXIT_FAILURE;
+}
+
 /* ---------------------------------------------------------------- deliver */
 
 /* What stands on the line for a mail server's log and for the sender of a bounce. */
@@ -307,6 +324,8 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return complain_of_usage("-f is for deliver");
     if (arguments->words_len > 0 && strcmp(arguments->words[0], "key") == 0)
         return run_key_command(arguments);
+    if (arguments->words_len > 0 && strcmp(arguments->words[0], "backup") == 0)
+        return run_backup_command(arguments);
     if (arguments->words_len > 0)
         return complain_of_usage("unknown command");
     if (arguments->config.listen == NULL || arguments->config.data_dir == NULL)

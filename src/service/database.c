@@ -104,13 +104,11 @@ static int migrate_inside(sqlite3 *db)
         return error;
     if (version < 0 || version > newest_version())
         return -EPROTO;
-    if (version == newest_version())
-        return 0;
     for (int64_t next = version; error == 0 && next < newest_version(); next++)
         error = query_error(sqlite3_exec(db, versions[next], NULL, NULL, NULL));
     if (error == 0)
         error = name_instance(db);
-    if (error != 0)
+    if (error != 0 || version == newest_version())
         return error;
     char statement[64];
     snprintf(statement, sizeof(statement), "PRAGMA user_version = %d", newest_version());

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SQLite copies the database page by page, as one transaction sees it. The pool comes behind it: its files
+ * never change, and are never removed, so all that the copy of the database names are there. A file more is
+ * removed when a service starts on the copy (pool_sweep()).
+ */
+#include "service/backup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <glib.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "mail/draft.h"
+#include "mail/reason.h"
+#include "service/database.h"
+#include "sql/query.h"
+
+static int copy_file(int from_fd, int to_fd, const char *name)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    int error = file_read_at(from_fd, name, ATTACHMENTS_MAX_BYTES, &bytes, &len);
+    if (error != 0)
+        return error;
+    error = file_replace_lazily_at(to_fd, name, bytes, len, 0600);
+    explicit_bzero(bytes, len); /* it may be the key */
+    free(bytes);
+    return error;
+}
+
+static int copy_pool(sqlite3 *db, int data_fd, int copy_fd)
+{
+    _cleanup_close_ int from_fd = file_open_dir(data_fd, "pool");
+    _cleanup_close_ int to_fd = file_open_dir(copy_fd, "pool");
+    if (from_fd < 0 || to_fd < 0)
+        return from_fd < 0 ? from_fd : to_fd;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, "SELECT id FROM pool", "");
+    int step = 0;
+    while (error == 0 && (step = query_step(statement)) > 0)
+        error = copy_file(from_fd, to_fd, query_column_text(statement, 0));
+    if (error == 0)
+        error = step;
+    return error == 0 ? file_sync(to_fd) : error;
+}
+
+static int copy_pages(sqlite3 *db, sqlite3 *copy)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(copy, "main", db, "main");
+    if (backup == NULL)
+        return query_error_on(copy, sqlite3_errcode(copy));
+    int result = sqlite3_backup_step(backup, -1);
+    sqlite3_backup_finish(backup);
+    return result == SQLITE_DONE ? 0 : query_error_on(copy, result);
+}
+
+/* The copy names itself anew when it is opened: its ETags are not those of the service that goes on. */
+static int copy_database(sqlite3 *db, int copy_fd, const char *path)
+{
+    /* SQLite would make it by the umask. */
+    int fd = openat(copy_fd, "inbox.sqlite3", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    sqlite3 *copy = NULL;
+    int result = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL);
+    int error = query_error_on(copy, result);
+    if (error == 0)
+        error = copy_pages(db, copy);
+    if (error == 0)
+        error = query_execute(copy, "DELETE FROM settings WHERE name = 'instance'", "");
+    sqlite3_close(copy);
+    return error;
+}
+
+static int copy_data(struct database *database, const char *data_dir, const char *copy_dir)
+{
+    g_autofree char *path = g_strconcat(copy_dir, "/inbox.sqlite3", NULL);
+    _cleanup_close_ int data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int copy_fd = open(copy_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (data_fd < 0 || copy_fd < 0)
+        return -errno;
+    sqlite3 *db = NULL;
+    int error = database_begin_read(database, &db);
+    if (error != 0)
+        return error;
+    error = copy_database(db, copy_fd, path);
+    if (error == 0)
+        error = copy_pool(db, data_fd, copy_fd);
+    database_end_read(database, db);
+    int key_error = error == 0 ? copy_file(data_fd, copy_fd, "api-key") : error;
+    if (key_error != 0 && key_error != -ENOENT) /* its owner may keep it elsewhere */
+        return key_error;
+    return file_sync(copy_fd);
+}
+
+/* Gives the whole copy its name, durably. */
+static int publish(const char *part, const char *target)
+{
+    if (renameat2(AT_FDCWD, part, AT_FDCWD, target, RENAME_NOREPLACE) != 0)
+        return -errno;
+    g_autofree char *parent = g_path_get_dirname(target);
+    _cleanup_close_ int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return parent_fd < 0 ? -errno : file_sync(parent_fd);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+static int make_part(const char *part, char **ret_reason)
+{
+    if (mkdir(part, 0700) == 0)
+        return 0;
+    int error = -errno;
+    if (error == -EEXIST)
+        return reason_give(ret_reason, error,
+                           "%s is there: another backup is being made, or was broken off; then remove it",
+                           part);
+    return reason_give(ret_reason, error, "cannot make %s: %s", part, strerrordesc_np(-error));
+}
+
+int backup_make(const char *data_dir, const char *target, char **ret_reason)
+{
+    *ret_reason = NULL;
+    size_t len = strlen(target);
+    while (len > 1 && target[len - 1] == '/')
+        len--;
+    g_autofree char *name = g_strndup(target, len);
+    g_autofree char *part = g_strconcat(name, ".part", NULL);
+    if (access(name, F_OK) == 0)
+        return reason_give(ret_reason, -EEXIST, "%s is there already; a backup is made anew", name);
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    int error = database_open_existing(data_dir, &database);
+    if (error == -ENOENT)
+        return reason_give(ret_reason, error, "there are no data of a service in %s", data_dir);
+    if (error == -EBUSY)
+        return reason_give(ret_reason, error, "%s is in use by inboxfs alone: unmount it first", data_dir);
+    if (error == 0)
+        error = make_part(part, ret_reason);
+    if (error != 0)
+        return error;
+    error = copy_data(database, data_dir, part);
+    if (error == 0)
+        error = publish(part, name);
+    if (error == 0)
+        return 0;
+    nftw(part, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return reason_give(ret_reason, error, "cannot copy %s to %s: %s", data_dir, name,
+                       strerrordesc_np(-error));
+}
