@@ -26,6 +26,7 @@ setup_file() {
   # A home, as a new user has it: git knows nobody's name there, and guesses none. With the programs that recipes name.
   git config --file "$DIR/.gitconfig" user.useConfigOnly true
   mkdir "$DIR/bin"
+  ln -s service "$DIR/.inboxd"
   export HOME=$DIR INBOXFS_BASE_URL=$SERVICE_URL
 }
 
@@ -52,6 +53,8 @@ end_cooking() {
 
 teardown() {
   [ -z "${COOKING:-}" ] || end_cooking
+  [ -z "${COOKING_INBOXD:-}" ] || { kill "$COOKING_INBOXD" && wait "$COOKING_INBOXD"; }
+  end_local
 }
 
 # What is cooking has the file open.
@@ -236,6 +239,73 @@ END
   cook "Restore"
   equal "$(cat "$MOUNT/drafts/letter")" 'half a letter'
   rm "$MOUNT/drafts/letter"
+}
+
+# A user of `local` alone, with a home of this test.
+start_local() {
+  DIR=$BATS_TEST_TMPDIR
+  MOUNT=$DIR/mail
+  INBOX=$MOUNT/inboxes/$ALICE
+  mkdir "$MOUNT"
+  HOME=$DIR "$INBOXFS" local "$MOUNT"
+  mkdir "$INBOX"
+  refresh
+}
+
+end_local() {
+  [ -z "${COOKING_LOCAL:-}" ] || wait_until 20 fusermount3 -u "$MOUNT"
+}
+
+@test "back up local, lose it, and restore it" {
+  COOKING_LOCAL=yes
+  start_local
+  printf 'To: %s\nSubject: kept\n\nHello.\n' "$ALICE" >"$MOUNT/outbox/kept"
+  sync "$MOUNT/outbox"
+  refresh
+  echo 'half a letter' >"$MOUNT/drafts/letter"
+  cook "Back up local"
+  [ -e "$MOUNT/status.json" ]
+  equal "$(stat -c %a "$DIR/local-backup.tar.gz")" 600
+  missing "$DIR/local-backup.part"
+  wait_until 20 fusermount3 -u "$MOUNT"
+  wait_until 20 rm -r "$DIR/.local"
+  cook "Restore local"
+  equal "$(cat "$MOUNT/drafts/letter" "$INBOX"/*_kept_*/body.txt)" $'half a letter\nHello.'
+  present "$MOUNT/sent/kept.receipt.json"
+}
+
+@test "back up inboxd while it runs, and go on from the copy" {
+  local copies
+  arrives 'Kept by inboxd' 'x'
+  cook "Back up inboxd"
+  copies=("$DIR"/inboxd-*)
+  equal "${#copies[@]}" 1
+  run -1 cook "Back up inboxd"
+  "$INBOXD" --data="${copies[0]}" --listen=127.0.0.1:0 >"$DIR/copy.out" 3>&- {PAUSE}>&- &
+  COOKING_INBOXD=$!
+  wait_until 20 grep -q listening "$DIR/copy.out"
+  SERVICE_URL=$(sed -n 's/.* on //p' "$DIR/copy.out")
+  has_received "$ALICE" 'Kept by inboxd' 1
+}
+
+@test "import an mbox, a Maildir and a message, each once and with its date" {
+  mkdir -p "$DIR"/old-mail/maildir/{cur,new,tmp}
+  old_mail() { # NUMBER
+    printf '%s\n' "From: old$1@x.example" "Subject: Old mail $1" "Date: 0$1 Jan 2015 10:00:00 +0000" \
+      "Message-ID: <old$1@x.example>" '' 'From here on' "text $1"
+  }
+  for number in 1 2; do
+    printf 'From a@x.example Thu Jan  1 10:00:00 2015\n%s\n\n' "$(old_mail "$number" | sed 's/^From here/>&/')"
+  done >"$DIR/old-mail/mbox"
+  old_mail 3 >"$DIR/old-mail/maildir/cur/1.2.x:2,S"
+  old_mail 4 >"$DIR/old-mail/message.eml"
+  cook "Import mail"
+  cook "Import mail"
+  for number in 1 2 3 4; do
+    holds <(content "$ALICE" "Old mail $number") '(.date | startswith($date)) and (.plain_text | contains($text))' \
+      --arg date "2015-01-0$number" --arg text "text $number"
+  done
+  missing "$DIR/import" "$DIR/import.part"
 }
 
 @test "two machines share out the mail" {
