@@ -51,13 +51,25 @@ void message_release(struct message *message)
     *message = (struct message){0};
 }
 
+char *message_ascii_address(const char *address)
+{
+    InternetAddress *mailbox = internet_address_mailbox_new(NULL, address);
+    char *ascii = strdup(internet_address_mailbox_get_idn_addr(INTERNET_ADDRESS_MAILBOX(mailbox)));
+    g_object_unref(mailbox);
+    return ascii;
+}
+
 int message_name(struct message *message, const char *domain)
 {
     char id[37];
     int error = random_uuid(id);
     if (error != 0)
         return error;
-    return asprintf(&message->message_id, "<%s@%s>", id, domain) < 0 ? -ENOMEM : 0;
+    _cleanup_free_ char *address = NULL;
+    if (asprintf(&address, "%s@%s", id, domain) < 0)
+        return -ENOMEM;
+    _cleanup_free_ char *ascii = message_ascii_address(address);
+    return ascii == NULL || asprintf(&message->message_id, "<%s>", ascii) < 0 ? -ENOMEM : 0;
 }
 
 static json_t *attachment_records(const struct message *message)

@@ -60,6 +60,10 @@ void message_release(struct message *message);
 /* Makes up message_id, "<random@domain>". 0 or -errno. */
 int message_name(struct message *message, const char *domain);
 
+/* Returns the address with its domain in ASCII (RFC 5890); the caller frees. A domain that has no such form
+ * stays as it is. NULL without memory. */
+char *message_ascii_address(const char *address);
+
 /* RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII. The caller frees. 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 

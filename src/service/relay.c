@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -17,7 +18,9 @@
 #include "base/secret_file.h"
 #include "base/strbuf.h"
 #include "mail/reason.h"
+#include "service/message.h"
 #include "service/outgoing.h"
+#include "service/relay_text.h"
 #include "service/sending.h"
 #include "sql/query.h"
 
@@ -44,7 +47,11 @@ struct relay {
 
 /* A message on its way to one recipient. */
 struct relay_transfer {
-    const struct strbuf *text;
+    char *sender; /* both as message_ascii_address() has them */
+    char *recipient;
+    bool needs_utf8; /* one of them is beyond ASCII all the same: RFC 6531 */
+    struct strbuf text;
+    bool offers_utf8;     /* the server does */
     bool has_begun;       /* the server let us in; what follows is about this message */
     size_t offset;        /* of what is still to be read */
     bool is_read;         /* whole: its last dot is out, or about to be */
@@ -57,10 +64,10 @@ struct relay_transfer {
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
     struct relay_transfer *transfer = context;
-    size_t len = transfer->text->len - transfer->offset;
+    size_t len = transfer->text.len - transfer->offset;
     if (len > size * count)
         len = size * count;
-    memcpy(buffer, transfer->text->data + transfer->offset, len);
+    memcpy(buffer, transfer->text.data + transfer->offset, len);
     transfer->offset += len;
     transfer->is_read = len == 0;
     return len;
@@ -82,17 +89,25 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
         strbuf_append_char(answer, '\n');
     while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
         len--;
+    if (!transfer->has_begun && len == 12 && strncasecmp(bytes + 4, "SMTPUTF8", 8) == 0)
+        transfer->offers_utf8 = true;
     size_t room = ANSWER_MAX_BYTES - answer->len;
     strbuf_append(answer, bytes, len < room ? len : room);
     return size * count;
+}
+
+static bool lacks_utf8(const struct relay_transfer *transfer)
+{
+    return transfer->has_begun && transfer->needs_utf8 && !transfer->offers_utf8;
 }
 
 /* The greeting, TLS and the login are over: MAIL is next. */
 static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
 {
     (void)server_address, (void)own_address, (void)server_port, (void)own_port;
-    ((struct relay_transfer *)context)->has_begun = true;
-    return CURL_PREREQFUNC_OK;
+    struct relay_transfer *transfer = context;
+    transfer->has_begun = true;
+    return lacks_utf8(transfer) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
@@ -137,11 +152,11 @@ static CURLcode set_server(CURL *easy, const struct relay *relay)
 
 /* libcurl is not told the length: it counts the dots that it adds to the text, and would stop where its count
  * is that length. */
-static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, const char *sender,
-                            struct curl_slist *recipients, char error_words[CURL_ERROR_SIZE])
+static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, struct curl_slist *recipients,
+                            char error_words[CURL_ERROR_SIZE])
 {
     CURLcode rc = CURLE_OK;
-    SET(CURLOPT_MAIL_FROM, sender);
+    SET(CURLOPT_MAIL_FROM, transfer->sender);
     SET(CURLOPT_MAIL_RCPT, recipients);
     SET(CURLOPT_UPLOAD, 1L);
     SET(CURLOPT_PREREQFUNCTION, on_ready);
@@ -162,7 +177,7 @@ static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, const c
 /* 421 and 530 (we should have said who we are) refuse no message for good, whenever they come. */
 static bool is_refusal(const struct relay_transfer *transfer, long status)
 {
-    return transfer->has_begun && status / 100 == 5 && status != 530;
+    return lacks_utf8(transfer) || (transfer->has_begun && status / 100 == 5 && status != 530);
 }
 
 static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer, const char *error_words,
@@ -177,7 +192,11 @@ static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer
     if (rc == CURLE_OK)
         return;
     const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);
-    if (status >= 400)
+    if (lacks_utf8(transfer))
+        outgoing_explain(result,
+                         "the address of the sender or the recipient has letters beyond ASCII before its"
+                         " @, and the relay does not take such addresses (it does not offer SMTPUTF8)");
+    else if (status >= 400)
         outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
     else if (transfer->has_begun)
         outgoing_explain(result, "the relay did not take a message: %s", why);
@@ -186,15 +205,15 @@ static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer
 }
 
 /* An address that cannot be followed by another one: it was checked when the email was sent. */
-static void transfer_message(const struct relay *relay, const char *sender, const char *recipient,
-                             struct relay_transfer *transfer, struct outgoing_result *result)
+static void transfer_message(const struct relay *relay, struct relay_transfer *transfer,
+                             struct outgoing_result *result)
 {
     char error_words[CURL_ERROR_SIZE] = "";
-    struct curl_slist *recipients = curl_slist_append(NULL, recipient);
+    struct curl_slist *recipients = curl_slist_append(NULL, transfer->recipient);
     CURL *easy = curl_easy_init();
     CURLcode rc = easy != NULL && recipients != NULL ? set_server(easy, relay) : CURLE_OUT_OF_MEMORY;
     if (rc == CURLE_OK)
-        rc = set_message(easy, transfer, sender, recipients, error_words);
+        rc = set_message(easy, transfer, recipients, error_words);
     if (rc == CURLE_OK)
         rc = curl_easy_perform(easy);
     judge(easy, rc, transfer, error_words, result);
@@ -202,26 +221,8 @@ static void transfer_message(const struct relay *relay, const char *sender, cons
     curl_slist_free_all(recipients);
 }
 
-/* SMTP has one line end, and what it calls the end of a message must not stand within it in another's words:
- * each LF, CR and CR LF becomes CR LF. */
-static int append_lines(struct strbuf *text, const char *raw, size_t len)
-{
-    for (size_t i = 0; i < len;) {
-        size_t start = i;
-        while (i < len && raw[i] != '\r' && raw[i] != '\n')
-            i++;
-        strbuf_append(text, raw + start, i - start);
-        if (i < len)
-            strbuf_append(text, "\r\n", 2);
-        if (i + 1 < len && raw[i] == '\r' && raw[i + 1] == '\n')
-            i++;
-        i++;
-    }
-    return text->error;
-}
-
-/* 0, or -errno, with -ENOENT: there is no such email. */
-static int load(struct database *database, int64_t outbound, struct strbuf *text, char **ret_sender)
+/* Fills a transfer that has its recipient. 0, or -errno, with -ENOENT: there is no such email. */
+static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
     sqlite3 *db = NULL;
     int error = database_begin_read(database, &db);
@@ -233,11 +234,14 @@ static int load(struct database *database, int64_t outbound, struct strbuf *text
                         " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
                         "i", outbound);
     if (error == 0) {
-        *ret_sender = query_column_copy(statement, 0, NULL);
+        transfer->sender = message_ascii_address(query_column_text(statement, 0));
+        error = transfer->sender != NULL ? 0 : -ENOMEM;
+    }
+    if (error == 0) {
+        transfer->needs_utf8 = !g_str_is_ascii(transfer->sender) || !g_str_is_ascii(transfer->recipient);
         error =
-            append_lines(text, sqlite3_column_blob(statement, 1), (size_t)sqlite3_column_bytes(statement, 1));
-        if (error == 0 && *ret_sender == NULL)
-            error = -ENOMEM;
+            relay_text_write(sqlite3_column_blob(statement, 1), (size_t)sqlite3_column_bytes(statement, 1),
+                             transfer->needs_utf8, &transfer->text);
     }
     sqlite3_finalize(statement);
     database_end_read(database, db);
@@ -247,17 +251,22 @@ static int load(struct database *database, int64_t outbound, struct strbuf *text
 static void attempt(void *context, struct database *database, const struct outgoing_row *row,
                     struct cancel *cancel, struct outgoing_result *result)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
-    _cleanup_free_ char *sender = NULL;
-    int error = load(database, row->email, &text, &sender);
-    if (error != 0) {
+    struct relay_transfer transfer = {
+        .recipient = message_ascii_address(row->address),
+        .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
+        .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
+        .cancel = cancel,
+    };
+    int error = transfer.recipient != NULL ? load(database, row->email, &transfer) : -ENOMEM;
+    if (error == 0) {
+        transfer_message(context, &transfer, result);
+    } else {
         result->outcome = OUTGOING_LATER;
         outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
-        return;
     }
-    struct relay_transfer transfer = {
-        .text = &text, .answer = STRBUF_INIT(ANSWER_MAX_BYTES), .cancel = cancel};
-    transfer_message(context, sender, row->address, &transfer, result);
+    free(transfer.sender);
+    free(transfer.recipient);
+    strbuf_release(&transfer.text);
     strbuf_release(&transfer.answer);
 }
 
@@ -335,6 +344,13 @@ static bool is_this_machine(const char *host)
     return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0;
 }
 
+/* "relay@DOMAIN", the domain as servers are greeted with it. NULL without memory. */
+static char *greeting_address(const char *domain)
+{
+    _cleanup_free_ char *address = NULL;
+    return asprintf(&address, "relay@%s", domain) < 0 ? NULL : message_ascii_address(address);
+}
+
 static int take_parts(struct relay *relay, const struct relay_config *config, CURLU *parts)
 {
     char *scheme = NULL, *host = NULL, *path = NULL, *query = NULL, *fragment = NULL;
@@ -348,7 +364,9 @@ static int take_parts(struct relay *relay, const struct relay_config *config, CU
     int error = (is_smtp || is_smtps) && !has_more && strcmp(path, "/") == 0 ? 0 : -EINVAL;
     if (error == 0) {
         relay->needs_tls = is_smtp && !config->is_clear_allowed && !is_this_machine(host);
-        bool is_set = curl_url_set(parts, CURLUPART_PATH, relay->domain, 0) == CURLUE_OK &&
+        _cleanup_free_ char *greeting = greeting_address(relay->domain);
+        bool is_set = greeting != NULL &&
+                      curl_url_set(parts, CURLUPART_PATH, strrchr(greeting, '@') + 1, 0) == CURLUE_OK &&
                       curl_url_get(parts, CURLUPART_URL, &relay->url, 0) == CURLUE_OK;
         error = is_set ? 0 : -ENOMEM;
     }

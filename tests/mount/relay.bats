@@ -114,6 +114,61 @@ bounce() { # SUBJECT
   equal "$(taken dots | jq -r .text | tr -d '\r' | grep -cx '\.')" 60000
 }
 
+# Forwards an email whose text (printf's) comes by SMTP.
+forward() { # SUBJECT TEXT
+  local id
+  # shellcheck disable=SC2059 # a format
+  printf "$2" | "$INBOXD" deliver --data="$SERVICE" -f eve@x.example "$ALICE"
+  id=$(api GET /email | jq -r '.[0].id')
+  jq -n --arg from "$ALICE" --arg subject "$1" --arg id "$id" --arg to "$CAROL" '{from_address: $from, subject: $subject,
+      plain_text: "See below.", existing_email_id: $id, message_type: "forward", to_addresses: [{address: $to}]}' |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+}
+
+@test "mail that encloses mail of 8 bits goes out in 7 bits and short lines, and reads the same" {
+  start_all
+  forward eight 'Subject: für\r\nFrom: rené@x.example\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße %05000d\r\n.\r\n'
+  forward binary 'Subject: b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: binary\r\n\r\n\0\1\r\xff\n.\r\n'
+  forward signed 'Subject: s\r\nContent-Type: multipart/signed; boundary=S\r\n\r\n--S\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße\r\n--S\r\nContent-Type: application/pgp-signature\r\n\r\nx\r\n--S--\r\n'
+  wait_until 20 has_status eight sent
+  wait_until 20 has_status binary sent
+  wait_until 20 has_status signed sent
+  python3 - "$OTHER/messages" <<'END'
+import email, email.policy, json, re, sys
+
+messages = [json.loads(line)["text"] for line in open(sys.argv[1], encoding="utf-8")]
+for text in messages:
+    assert text.isascii() and "\0" not in text, text
+    assert not re.search("\r(?!\n)|(?<!\r)\n", text), text
+    assert max(map(len, text.split("\r\n"))) <= 998, text
+eight, binary, signed = (email.message_from_string(text, policy=email.policy.default).get_payload(1) for text in messages)
+enclosed = eight.get_payload(0)
+assert eight.get_content_type() == "message/rfc822" and enclosed["Subject"] == "für", enclosed
+assert enclosed.get_payload(decode=True).startswith("Grüße 0000".encode()), enclosed
+assert enclosed.get_payload(decode=True).rstrip().endswith(b"0\r\n."), enclosed
+assert "rené@x.example" in str(enclosed["From"]), enclosed
+assert binary.get_payload(0).get_payload(decode=True).startswith(b"\0\1\r\xff\n.\r\n"), binary
+assert signed.get_filename() == "forwarded.eml", signed
+assert b"\r\n\r\nGr\xc3\xbc\xc3\x9fe\r\n--S\r\n" in signed.get_payload(decode=True), signed
+END
+}
+
+@test "a domain beyond ASCII goes out in ASCII; a recipient beyond ASCII needs a server that offers SMTPUTF8" {
+  start_all
+  send domain "dörte@bücher.example" "carol@bücher.example" "$DAN"
+  wait_until 20 has_status domain failed
+  equal "$(taken domain | jq -r '.recipients[]' | sort)" $'carol@xn--bcher-kva.example\n'"$DAN"
+  taken domain | jq -se 'all(.[]; .text | test("[^\\x00-\\x7f]") | not)'
+  contains "$(taken domain | head -n 1 | jq -r .text)" $'\tcarol@xn--bcher-kva.example, '"$DAN"$'\r\n'
+  contains "$(bounce domain)" "Final-Recipient: rfc822; dörte@bücher.example"
+  contains "$(bounce domain)" "it does not offer SMTPUTF8"
+  plan "ehlo * 250-mail.example|250 SMTPUTF8"
+  send offered "dörte@bücher.example"
+  wait_until 20 has_status offered sent
+  equal "$(taken offered | jq -r '.recipients[]')" "dörte@xn--bcher-kva.example"
+  contains "$(taken offered | jq -r .text)" $'\nTo: dörte@xn--bcher-kva.example\r\n'
+}
+
 @test "a recipient by Bcc gets the message, and nobody reads of it" {
   start_all
   jq -n --arg from "$ALICE" --arg to "$CAROL" --arg bcc "$DAN" '{from_address: $from, subject: "hidden",
