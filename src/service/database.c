@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/random.h"
+#include "service/rereading.h"
 #include "sql/query.h"
 
 /* ---------------------------------------------------------------- the tables */
@@ -79,7 +80,11 @@ static const char version_2[] =
     "CREATE TRIGGER outbound_updated AFTER UPDATE OF record ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-static const char *const versions[] = {version_1, version_2};
+/* The step to a version: statements, and what they cannot do. */
+static const struct version {
+    const char *sql;
+    int (*run)(sqlite3 *db);
+} versions[] = {{version_1, NULL}, {version_2, NULL}, {"", rereading_run}};
 
 static int newest_version(void)
 {
@@ -96,6 +101,12 @@ static int name_instance(sqlite3 *db)
     return query_execute(db, "INSERT OR IGNORE INTO settings VALUES ('instance', ?)", "s", instance);
 }
 
+static int run_step(sqlite3 *db, const struct version *version)
+{
+    int error = query_script(db, version->sql);
+    return error == 0 && version->run != NULL ? version->run(db) : error;
+}
+
 static int migrate_inside(sqlite3 *db)
 {
     int64_t version = 0;
@@ -105,7 +116,7 @@ static int migrate_inside(sqlite3 *db)
     if (version < 0 || version > newest_version())
         return -EPROTO;
     for (int64_t next = version; error == 0 && next < newest_version(); next++)
-        error = query_error(sqlite3_exec(db, versions[next], NULL, NULL, NULL));
+        error = run_step(db, &versions[next]);
     if (error == 0)
         error = name_instance(db);
     if (error != 0 || version == newest_version())

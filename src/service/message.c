@@ -72,7 +72,7 @@ int message_name(struct message *message, const char *domain)
     return ascii == NULL || asprintf(&message->message_id, "<%s>", ascii) < 0 ? -ENOMEM : 0;
 }
 
-static json_t *attachment_records(const struct message *message)
+json_t *message_attachment_records(const struct message *message)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < message->attachments_len; i++) {
@@ -99,7 +99,7 @@ json_t *message_header(const struct message *message)
                      message->cc, "reply_to_addresses", message->reply_to, "message_id", message->message_id,
                      "in_reply_to_id", message->in_reply_to, "references", message->references,
                      "alternative_content", message->alternative_content, "attachments",
-                     attachment_records(message));
+                     message_attachment_records(message));
 }
 
 char *message_fold(const char *text)

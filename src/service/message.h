@@ -83,6 +83,9 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
  * NULL without memory. */
 json_t *message_header(const struct message *message);
 
+/* Those of its attachments. NULL without memory. */
+json_t *message_attachment_records(const struct message *message);
+
 /* All text that a search reads, case-folded by message_fold(). NULL without memory. */
 char *message_search_text(const struct message *message);
 char *message_fold(const char *text);

@@ -169,6 +169,43 @@ static void all_texts_of_a_message_are_its_text(void **state)
     free(bob);
 }
 
+/* As version 0.2 left a message with a text behind a picture. */
+static void texts_kept_as_attachments_are_texts_after_an_update(void **state)
+{
+    static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
+                              "Content-Type: multipart/mixed; boundary=b\n\n"
+                              "--b\n\nLook:\n"
+                              "--b\nContent-Type: image/png\n\n1\n"
+                              "--b\n\nYour code is 123456\n"
+                              "--b\nContent-Type: application/pdf; name=a.pdf\n\n%PDF\n"
+                              "--b--\n";
+    static const char old[] =
+        "PRAGMA user_version = 2; UPDATE contents SET plain_text = 'Look:';"
+        "UPDATE messages SET search_text = '', header = json_set(header, '$.attachments', json('["
+        "{\"id\":\"1\",\"filename\":\"attachment-1\",\"content_type\":\"image/png\"},"
+        "{\"id\":\"2\",\"filename\":\"attachment-2\",\"content_type\":\"text/plain\"},"
+        "{\"id\":\"3\",\"filename\":\"a.pdf\",\"content_type\":\"application/pdf\"}]'))";
+    struct fixture *fixture = *state;
+    char path[400];
+    sqlite3 *db = NULL;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    deliver(fixture, BOB, raw);
+    fixture_stop(fixture);
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
+    assert_int_equal(SQLITE_OK, sqlite3_exec(db, old, NULL, NULL, NULL));
+    sqlite3_close(db);
+    fixture_start(fixture, SERVICE_TIER_NONE);
+    json_t *content = newest_content(fixture, bob);
+    assert_string_equal("Look:\nYour code is 123456", text_of(content, "plain_text"));
+    assert_int_equal(2, json_array_size(json_object_get(content, "attachments")));
+    assert_attachment(fixture, content, 0, "attachment-1", "image/png", "1");
+    assert_attachment(fixture, content, 1, "a.pdf", "application/pdf", "%PDF");
+    assert_string_equal("3", text_of(json_array_get(json_object_get(content, "attachments"), 1), "id"));
+    json_decref(content);
+    free(bob);
+}
+
 static void attachments_have_their_content_ids(void **state)
 {
     static const char raw[] = "Subject: pictures\nMessage-ID: <4@x.example>\n"
@@ -791,6 +828,7 @@ int main(void)
         TEST(attachments_are_what_was_attached),
         TEST(all_texts_of_a_message_are_its_text),
         TEST(attachments_have_their_content_ids),
+        TEST(texts_kept_as_attachments_are_texts_after_an_update),
         TEST(anything_is_taken),
         TEST(dates_are_read_as_programs_write_them),
         TEST(the_line_of_an_mbox_is_dropped),
