@@ -49,6 +49,8 @@ enum {
     MESSAGE_MAX_BYTES = DRAFT_MAX_BYTES - 1000 * 1000, /* what is added below fits into a draft besides */
     ALIASES_MAX_BYTES = 1000 * 1000,
     ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
+    HOST_LINES_MAX = 1000 * 1000,
+    HOST_NAMES_MAX_BYTES = 64 * 1024,
     EVENTS_TAIL_BYTES = 64 * 1024,
     RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
     SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
@@ -64,9 +66,12 @@ struct invocation {
     bool ignores_dots;   /* -i: a line of a dot is text */
     bool lists_queue;    /* -bp */
     bool speaks_smtp;    /* -bs */
+    bool makes_aliases;  /* -bi, -I: nothing is to be done, for the alias file is read each time */
     bool waits;          /* --wait */
     bool runs_queue;     /* -q, which the mount does by itself */
+    bool rewrites_from;  /* --rewrite-from */
     bool is_delegated;   /* another user runs it with our rights, which are to send and no more */
+    bool is_from_spool;  /* the message comes from the spool (sendmail_spool.h) */
     char **recipients;   /* NULL behind the last */
 };
 
@@ -121,10 +126,13 @@ static const char usage[] =
     "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only trusted one)\n"
     "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
     "  --root=ADDRESS   who gets the mail of local names without an alias\n"
+    "  --rewrite-from   let the mount's sender stand in for a From that is no inbox\n"
     "  --wait           wait until the service has it, and print its id\n"
     "  --help, --version\n"
     "\n"
-    "-B -h -L -m -N -n -O -oX -q -R -U -V -v -X are taken and passed over.\n";
+    "-A -B -bi -C -c -D -d -E -e -G -h -I -L -M -m -N -n -O -o -p -Q -q -R -S -s -T -U\n"
+    "-V -v -X -x, which other sendmails have, are taken with their arguments and passed\n"
+    "over.\n";
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -135,10 +143,27 @@ static int set_mode(const char *mode, struct invocation *invocation)
         invocation->lists_queue = true;
     else if (strcmp(mode, "s") == 0)
         invocation->speaks_smtp = true;
+    else if (strcmp(mode, "i") == 0)
+        invocation->makes_aliases = true;
     else if (strcmp(mode, "m") != 0)
-        return complain(EX_USAGE, "-b%s is not supported: there is no SMTP server and no alias database",
+        return complain(EX_USAGE, "-b%s is not supported: there is no SMTP server, and no test of addresses",
                         mode);
     return -1;
+}
+
+/* Other sendmails take an argument behind some of these only where it is attached. Exim wants it to follow
+ * some, as in "-oMr local". */
+static void take_flag(struct invocation *invocation, char *const *argv)
+{
+    static const char *const followed[] = {"A",   "P",  "X",  "Ma", "Maa", "Mai",
+                                           "Mas", "Mi", "Mm", "Mr", "Ms",  "Mt"};
+    if (strcmp(optarg, "i") == 0)
+        invocation->ignores_dots = true;
+    for (size_t i = 0; i < ARRAY_LEN(followed); i++)
+        if (strcmp(optarg, followed[i]) == 0 && argv[optind] != NULL) {
+            optind++;
+            return;
+        }
 }
 
 /* An argument that a line of sudoers fixes cannot be followed by another. -1: go on; else the exit status. */
@@ -160,26 +185,35 @@ static int take_aliases(struct invocation *invocation)
 
 static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 {
-    static const struct option options[] = {
-        {"mount", required_argument, NULL, 'M'},
-        {"aliases", required_argument, NULL, 'A'},
-        {"root", required_argument, NULL, 'T'},
-        {"wait", no_argument, NULL, 'W'},
-        {"help", no_argument, NULL, 'H'},
-        {"version", no_argument, NULL, 'P'},
-        {NULL, 0, NULL, 0},
+    enum {
+        MOUNT = UCHAR_MAX + 1,
+        ALIASES,
+        ROOT,
+        REWRITE_FROM,
+        WAIT,
+        HELP,
+        VERSION,
     };
+    static const struct option options[] = {
+        {"mount", required_argument, NULL, MOUNT}, {"aliases", required_argument, NULL, ALIASES},
+        {"root", required_argument, NULL, ROOT},   {"rewrite-from", no_argument, NULL, REWRITE_FROM},
+        {"wait", no_argument, NULL, WAIT},         {"help", no_argument, NULL, HELP},
+        {"version", no_argument, NULL, VERSION},   {NULL, 0, NULL, 0},
+    };
+    static const char short_options[] =
+        "+A:B:C:D:EF:GIL:M:N:O:Q::R:STUV:X:b:cd::e:f:h:imno:p:q::r:stvx"; /* of Postfix, sendmail and Exim */
     int option;
     int status = -1;
-    while (status < 0 &&
-           (option = getopt_long(argc, argv, "+B:F:L:N:O:R:UV:X:b:f:h:imno:q::r:tv", options, NULL)) != -1) {
-        if (option == 'M')
+    while (status < 0 && (option = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+        if (option == MOUNT)
             status = take_once("mount", &invocation->mount);
-        else if (option == 'A')
+        else if (option == ALIASES)
             status = take_aliases(invocation);
-        else if (option == 'T')
+        else if (option == ROOT)
             status = take_once("root", &invocation->root);
-        else if (option == 'W')
+        else if (option == REWRITE_FROM)
+            invocation->rewrites_from = true;
+        else if (option == WAIT)
             invocation->waits = true;
         else if (option == 'f' || option == 'r')
             invocation->sender = optarg;
@@ -189,12 +223,16 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
             invocation->reads_headers = true;
         else if (option == 'q')
             invocation->runs_queue = true;
-        else if (option == 'i' || (option == 'o' && strcmp(optarg, "i") == 0))
+        else if (option == 'i')
             invocation->ignores_dots = true;
+        else if (option == 'o')
+            take_flag(invocation, argv);
         else if (option == 'b')
             status = set_mode(optarg, invocation);
-        else if (option == 'H' || option == 'P') {
-            fputs(option == 'H' ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
+        else if (option == 'I')
+            invocation->makes_aliases = true;
+        else if (option == HELP || option == VERSION) {
+            fputs(option == HELP ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
             return EX_OK;
         } else if (option == '?')
             return complain(EX_USAGE, "try --help");
@@ -305,13 +343,14 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* The length of the name of the field that begins here; 0: none does. Names of other characters, which RFC
- * 5322 has too, are nowhere in use, and would take a text in JSON for a header. */
+/* The length of the name of the field that begins here; 0: none does. RFC 5322 has any visible characters in
+ * names; but a line that begins otherwise than a word is a text, as `{"a": 1}`. */
 static size_t field_name_len(const char *line, size_t len)
 {
     size_t name_len = 0;
-    while (name_len < len &&
-           (isalnum((unsigned char)line[name_len]) || strchr("-_.", line[name_len]) != NULL))
+    if (len == 0 || (!isalnum((unsigned char)*line) && strchr("-_.", *line) == NULL))
+        return 0;
+    while (name_len < len && isgraph((unsigned char)line[name_len]) && line[name_len] != ':')
         name_len++;
     size_t colon = name_len;
     while (colon < len && (line[colon] == ' ' || line[colon] == '\t'))
@@ -338,28 +377,41 @@ static bool read_field(const char *at, const char *end, struct header_field *ret
     return true;
 }
 
-/* The headers are the lines at the beginning that are fields. A text without any is a body. */
+/* The headers are the lines at the beginning that are fields, behind a byte order mark and a line of a
+ * mailbox. A text without any is a body. */
 static int split_message(struct input_message *message)
 {
     const char *at = strbuf_str(&message->text);
     const char *end = at + message->text.len;
     struct header_field field;
+    const char *body = at;
+    if (strncmp(at, "\uFEFF", 3) == 0)
+        at += 3;
     bool begins_field = read_field(at, end, &field); /* "From : a@x" */
     if (!begins_field && (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0))
-        at += line_len(at, end);
+        body = at += line_len(at, end);
     while (at < end && read_field(at, end, &field)) {
         struct header_field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
         if (grown == NULL)
             return -ENOMEM;
         message->fields = grown;
         message->fields[message->fields_len++] = field;
-        at += field.len;
+        body = at += field.len;
     }
-    if (at < end && *at == '\n')
-        at++;
-    message->body = at;
-    message->body_len = (size_t)(end - at);
+    if (body < end && *body == '\n')
+        body++;
+    message->body = body;
+    message->body_len = (size_t)(end - body);
     return 0;
+}
+
+/* Takes the message out of message->text. */
+static int take_message(const struct invocation *invocation, struct input_message *message)
+{
+    if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
+        return complain(EX_DATAERR, "the message holds NUL bytes");
+    normalise_lines(&message->text, invocation->ignores_dots);
+    return split_message(message) == 0 ? EX_OK : complain_of_memory();
 }
 
 static int read_message(const struct invocation *invocation, struct input_message *message)
@@ -370,10 +422,7 @@ static int read_message(const struct invocation *invocation, struct input_messag
         return complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
     if (error != 0)
         return complain(EX_TEMPFAIL, "cannot read the message: %s", strerrordesc_np(-error));
-    if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
-        return complain(EX_DATAERR, "the message holds NUL bytes");
-    normalise_lines(&message->text, invocation->ignores_dots);
-    return split_message(message) == 0 ? EX_OK : complain_of_memory();
+    return take_message(invocation, message);
 }
 
 static void message_release(struct input_message *message)
@@ -393,32 +442,121 @@ static char *field_value(const struct header_field *field)
     return strndup(field->value, (size_t)(field->line + field->len - field->value));
 }
 
+/* ---------------------------------------------------------------- this machine's addresses */
+
+/* What programs make of a local name and the machine's name is no address elsewhere: nobody may use the name,
+ * and where it is a domain, it may have other addresses, too. All is found out from files: a look-up in the
+ * DNS could take a minute. */
+enum host {
+    HOST_OTHER,
+    HOST_LOCAL, /* without a domain, "localhost", or the machine's name without dots: known here alone */
+    HOST_NAMED, /* the full name, or that of /etc/mailname */
+};
+
+/* No address has it. The reader puts it behind a local name. */
+#define NO_DOMAIN "localhost."
+
+struct machine {
+    char name[HOST_NAME_MAX + 1];
+    struct strbuf other_names; /* the lines of /etc/hosts that have the name, and /etc/mailname */
+};
+
+/* Whether a line up to a comment or its end has the word. */
+static bool line_has(const char *line, const char *word)
+{
+    size_t line_end = strcspn(line, "#\r\n");
+    size_t word_len = strlen(word);
+    for (size_t at = 0; at < line_end;) {
+        size_t len = strcspn(line + at, " \t#\r\n");
+        if (len == word_len && len > 0 && strncasecmp(line + at, word, len) == 0)
+            return true;
+        at += len + 1;
+    }
+    return false;
+}
+
+/* Keeps the lines that have the word (NULL: all), as "127.0.1.1 box.example.com box". */
+static void keep_lines(struct machine *machine, const char *path, const char *word)
+{
+    char line[LINE_MAX_BYTES];
+    FILE *file = fopen(path, "re");
+    for (unsigned int i = 0; file != NULL && i < HOST_LINES_MAX && fgets(line, sizeof(line), file) != NULL;
+         i++)
+        if (word == NULL || line_has(line, word))
+            strbuf_appendf(&machine->other_names, "%s\n", line);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void machine_init(struct machine *machine)
+{
+    *machine = (struct machine){.other_names = STRBUF_INIT(HOST_NAMES_MAX_BYTES)};
+    if (gethostname(machine->name, sizeof(machine->name) - 1) != 0)
+        machine->name[0] = '\0';
+    keep_lines(machine, "/etc/hosts", machine->name);
+    keep_lines(machine, "/etc/mailname", NULL);
+}
+
+static bool is_other_name(const struct machine *machine, const char *domain)
+{
+    for (const char *line = strbuf_str(&machine->other_names); line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (line_has(line, domain))
+            return true;
+    }
+    return false;
+}
+
+static enum host find_host(const struct machine *machine, const char *domain)
+{
+    size_t first_label = strcspn(machine->name, ".");
+    if (strcasecmp(domain, NO_DOMAIN) == 0 || strcasecmp(domain, "localhost") == 0 ||
+        strcasecmp(domain, "localhost.localdomain") == 0)
+        return HOST_LOCAL;
+    bool is_own = strcasecmp(domain, machine->name) == 0 ||
+                  (strlen(domain) == first_label && strncasecmp(domain, machine->name, first_label) == 0) ||
+                  is_other_name(machine, domain);
+    return !is_own ? HOST_OTHER : strchr(domain, '.') == NULL ? HOST_LOCAL : HOST_NAMED;
+}
+
+static bool is_inbox(int mount, const char *address)
+{
+    char path[NAME_MAX + sizeof("inboxes/")];
+    struct stat status;
+    snprintf(path, sizeof(path), "inboxes/%s", address);
+    return mount >= 0 && fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* ---------------------------------------------------------------- addresses and local names */
 
-/* A file as aliases(5): NAME: ADDRESS, ADDRESS ... Lines that begin with a blank go on. */
-struct aliases {
+/* How local names become addresses: by a file as aliases(5), NAME: ADDRESS, ADDRESS ... Lines that begin with
+ * a blank go on. */
+struct local_names {
+    const struct machine *machine;
+    int mount;  /* its inboxes are no local names; -1: there is no mount */
     char *text; /* NULL: there is no file */
     const char *path;
     const char *root;
 };
 
-static int read_aliases(const struct invocation *invocation, struct aliases *ret_aliases)
+static int read_aliases(const struct invocation *invocation, struct local_names *names)
 {
     size_t len = 0;
     const char *path = invocation->aliases != NULL ? invocation->aliases : "/etc/aliases";
-    *ret_aliases = (struct aliases){.path = path, .root = invocation->root};
+    names->path = path;
+    names->root = invocation->root;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &ret_aliases->text, &len) : -errno;
+    int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &names->text, &len) : -errno;
     if (error == 0 || (invocation->aliases == NULL && (error == -ENOENT || error == -EACCES)))
         return EX_OK;
     return complain(EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(-error));
 }
 
 /* The value of a name's line; the caller frees. NULL: it has none, or there is no memory. */
-static char *find_alias(const struct aliases *aliases, const char *name)
+static char *find_alias(const struct local_names *names, const char *name)
 {
-    const char *end = aliases->text != NULL ? aliases->text + strlen(aliases->text) : NULL;
-    for (const char *at = aliases->text; at != NULL && at < end;) {
+    const char *end = names->text != NULL ? names->text + strlen(names->text) : NULL;
+    for (const char *at = names->text; at != NULL && at < end;) {
         struct header_field field;
         if (*at == '#' || !read_field(at, end, &field)) {
             at += line_len(at, end);
@@ -431,81 +569,11 @@ static char *find_alias(const struct aliases *aliases, const char *name)
     return NULL;
 }
 
+/* Programs, files and lists in an alias file are none. */
 static bool is_local_name(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-");
     return len > 0 && len < 64 && text[len] == '\0' && text[0] != '-';
-}
-
-/* Cuts off the next part of a list: up to a comma that is in no quotes, brackets or comment. Without the
- * white space around it; NULL at the end. */
-static char *next_part(char **list)
-{
-    char *begin = *list + strspn(*list, " \t\r\n");
-    char *at = begin;
-    unsigned int depth = 0;
-    bool is_quoted = false;
-    for (; *at != '\0' && (*at != ',' || is_quoted || depth > 0); at++) {
-        if (*at == '\\' && at[1] != '\0')
-            at++;
-        else if (*at == '"')
-            is_quoted = !is_quoted;
-        else if (!is_quoted && (*at == '(' || *at == '<'))
-            depth++;
-        else if (!is_quoted && (*at == ')' || *at == '>') && depth > 0)
-            depth--;
-    }
-    if (*at == '\0' && at == begin)
-        return NULL;
-    *list = *at == ',' ? at + 1 : at;
-    while (at > begin && isspace((unsigned char)at[-1]))
-        at--;
-    *at = '\0';
-    return begin;
-}
-
-/* Whether this is a name, as may stand before "<root>", and nobody's address: "a@x bob <root>" and "bob; x
- * <root>" leave out a comma, and whoever stands before it must not be lost. */
-static bool is_display_name(const char *text, size_t len)
-{
-    bool is_quoted = false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\\' && i + 1 < len)
-            i++;
-        else if (text[i] == '"')
-            is_quoted = !is_quoted;
-        else if (!is_quoted && strchr("@<>,:;", text[i]) != NULL)
-            return false;
-    }
-    return !is_quoted;
-}
-
-/* Where the comment begins with which the text ends; NULL: it ends with none, or has anything else in
- * brackets. */
-static char *find_last_comment(char *text)
-{
-    char *open = strchr(text, '(');
-    char *close = strchr(text, ')');
-    return open != NULL && close > open && close[1] == '\0' && strchr(open + 1, '(') == NULL ? open : NULL;
-}
-
-/* "root" of "root", "<root>", "Charlie Root <root>" and "root (Charlie Root)", in place; NULL: it is none, or
- * more than that stands there. */
-static char *find_local_name(char *part)
-{
-    char *open = strrchr(part, '<');
-    size_t len = strlen(part);
-    if (open != NULL && part[len - 1] == '>') {
-        if (!is_display_name(part, (size_t)(open - part)))
-            return NULL;
-        part[len - 1] = '\0';
-        part = open + 1;
-    } else if ((open = find_last_comment(part)) != NULL) {
-        while (open > part && open[-1] == ' ')
-            open--;
-        *open = '\0';
-    }
-    return is_local_name(part) ? part : NULL;
 }
 
 /* A list of recipients. Errors show none of the text of a file: the caller may have no right to read it. */
@@ -515,62 +583,79 @@ struct recipients_source {
     unsigned int depth; /* of aliases */
 };
 
-static int add_recipients(const struct aliases *aliases, struct recipients_source source,
+static int add_recipients(const struct local_names *names, struct recipients_source source,
                           struct address_list *list);
 
-static int add_local_name(const struct aliases *aliases, const char *name, struct recipients_source from,
-                          struct address_list *list)
-{
-    _cleanup_free_ char *alias = find_alias(aliases, name);
-    struct recipients_source source = {alias, from.name != NULL ? from.name : name, from.depth + 1};
-    if (alias != NULL && from.depth < ALIAS_DEPTH_MAX)
-        return add_recipients(aliases, source, list);
-    source.text = aliases->root;
-    if (alias == NULL && aliases->root != NULL && from.depth < ALIAS_DEPTH_MAX)
-        return add_recipients(&(struct aliases){.path = aliases->path}, source, list);
-    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
-                    source.name, aliases->path);
-}
-
-static int complain_of_part(const struct aliases *aliases, struct recipients_source source, const char *part)
+static int complain_of_part(const struct local_names *names, struct recipients_source source,
+                            const char *part)
 {
     if (source.name != NULL)
         return complain(EX_DATAERR, "what %s stands for, by %s or --root, is not an email address",
-                        source.name, aliases->path);
+                        source.name, names->path);
     return complain(EX_DATAERR, "not an email address: %s", part);
 }
 
-/* The exit status where the list cannot be had at all; else EX_OK: it holds what is no address. */
-static int complain_of_list(int error)
+static int append_recipient(const struct address *address, struct address_list *list)
 {
-    return error == -ENOMEM     ? complain_of_memory()
-           : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
-                                : EX_OK;
+    return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
+}
+
+/* Appends those for whom the local name stands. Of a domain, only names that the alias file has, and root,
+ * are sure to be local ones. */
+static int add_local_name(const struct local_names *names, const char *name, bool is_of_domain,
+                          struct recipients_source from, struct address_list *list, bool *ret_is_known)
+{
+    _cleanup_free_ char *alias = find_alias(names, name);
+    struct recipients_source source = {alias, from.name != NULL ? from.name : name, from.depth + 1};
+    struct local_names root_only = {.machine = names->machine, .mount = names->mount, .path = names->path};
+    *ret_is_known = alias != NULL || !is_of_domain || strcasecmp(name, "root") == 0;
+    if (!*ret_is_known)
+        return EX_OK;
+    if (alias == NULL)
+        source.text = names->root;
+    if (source.text != NULL && from.depth < ALIAS_DEPTH_MAX)
+        return add_recipients(alias != NULL ? names : &root_only, source, list);
+    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
+                    source.name, names->path);
+}
+
+static int add_recipient(const struct local_names *names, const struct address *address,
+                         struct recipients_source source, struct address_list *list)
+{
+    const char *at = strrchr(address->address, '@');
+    enum host host = find_host(names->machine, at + 1);
+    bool is_alone = strcmp(at + 1, NO_DOMAIN) == 0;
+    if (host == HOST_OTHER || (!is_alone && is_inbox(names->mount, address->address)))
+        return append_recipient(address, list);
+    _cleanup_free_ char *name = strndup(address->address, (size_t)(at - address->address));
+    if (name == NULL)
+        return complain_of_memory();
+    bool is_known = false;
+    if (!is_local_name(name)) {
+        if (host == HOST_LOCAL)
+            return complain_of_part(names, source, is_alone ? name : address->address);
+    } else {
+        int status = add_local_name(names, name, host == HOST_NAMED, source, list, &is_known);
+        if (is_known)
+            return status;
+    }
+    return append_recipient(address, list);
 }
 
 /* Appends those whom a list names, local names by their aliases. EX_OK, or the exit status. */
-static int add_recipients(const struct aliases *aliases, struct recipients_source source,
+static int add_recipients(const struct local_names *names, struct recipients_source source,
                           struct address_list *list)
 {
-    int error = address_list_parse(list, source.text, NULL);
-    if (error == 0)
-        return EX_OK;
-    int status = complain_of_list(error);
-    if (status != EX_OK)
-        return status;
-    _cleanup_free_ char *copy = strdup(source.text);
-    if (copy == NULL)
-        return complain_of_memory();
-    char *rest = copy;
-    char *part = NULL;
-    while (status == EX_OK && (part = next_part(&rest)) != NULL) {
-        error = *part == '\0' ? 0 : address_list_parse(list, part, NULL);
-        if (error == 0 || (status = complain_of_list(error)) != EX_OK)
-            continue;
-        const char *name = find_local_name(part);
-        status = name != NULL ? add_local_name(aliases, name, source, list)
-                              : complain_of_part(aliases, source, part);
-    }
+    struct address_list named = {0};
+    _cleanup_free_ char *refused = NULL;
+    int error = address_list_parse_at(&named, source.text, NO_DOMAIN, &refused);
+    int status = error == -EBADMSG    ? complain_of_part(names, source, refused != NULL ? refused : "")
+                 : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
+                 : error != 0         ? complain_of_memory()
+                                      : EX_OK;
+    for (size_t i = 0; i < named.len && status == EX_OK; i++)
+        status = add_recipient(names, &named.items[i], source, list);
+    address_list_release(&named);
     return status;
 }
 
@@ -634,26 +719,32 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
         strbuf_append_char(out, '\n');
 }
 
+/* Whether a list as it stands names these, and nobody else. */
+static bool names_the_same(const char *text, const struct address_list *list)
+{
+    struct address_list named = {0};
+    bool is_same = address_list_parse(&named, text, NULL) == 0 && named.len == list->len;
+    for (size_t i = 0; i < named.len && is_same; i++)
+        is_same = strcmp(named.items[i].address, list->items[i].address) == 0;
+    address_list_release(&named);
+    return is_same;
+}
+
 /* A header's To, Cc or Bcc: as it stands where that is a list of addresses; else of what its local names
  * stand for. */
 static int append_recipients(struct strbuf *out, const struct header_field *field,
-                             const struct aliases *aliases, struct address_list *named)
+                             const struct local_names *names, struct address_list *named)
 {
     _cleanup_free_ char *value = field_value(field);
+    _cleanup_free_ char *name = strndup(field->line, field->name_len);
     struct address_list list = {0};
-    if (value == NULL)
+    if (value == NULL || name == NULL)
         return complain_of_memory();
-    int status = EX_OK;
-    if (address_list_parse(&list, value, NULL) == 0) {
+    int status = add_recipients(names, (struct recipients_source){.text = value}, &list);
+    if (status == EX_OK && names_the_same(value, &list))
         append_field(out, field);
-    } else {
-        status = add_recipients(aliases, (struct recipients_source){.text = value}, &list);
-        _cleanup_free_ char *name = strndup(field->line, field->name_len);
-        if (name == NULL)
-            status = complain_of_memory();
-        else
-            append_addresses(out, name, &list, NULL);
-    }
+    else if (status == EX_OK)
+        append_addresses(out, name, &list, NULL);
     for (size_t i = 0; i < list.len && status == EX_OK; i++)
         if (address_list_append(named, list.items[i].address, NULL) != 0)
             status = complain_of_memory();
@@ -661,68 +752,126 @@ static int append_recipients(struct strbuf *out, const struct header_field *fiel
     return status;
 }
 
-/* An address that a program made of the machine's name, as "root@box", and that is no inbox of the mount. */
-static bool is_of_this_machine(const char *address, int mount)
+/* Whether the mount's sender has to stand in for this one: what a program made of the machine's name is
+ * nobody's address, and nobody may send from it. */
+static bool is_to_be_rewritten(const struct invocation *invocation, const struct local_names *names,
+                               const char *address)
 {
-    char host[HOST_NAME_MAX + 1] = "";
-    char path[NAME_MAX + sizeof("inboxes/")];
-    struct stat status;
-    const char *at = strrchr(address, '@');
-    snprintf(path, sizeof(path), "inboxes/%s", address);
-    return gethostname(host, sizeof(host)) == 0 && at != NULL && strcasecmp(at + 1, host) == 0 &&
-           fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    return names->mount >= 0 && !is_inbox(names->mount, address) &&
+           (invocation->rewrites_from || find_host(names->machine, strrchr(address, '@') + 1) != HOST_OTHER);
 }
 
-/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced, as is mdadm's. */
-static bool is_usable_from(const struct header_field *field, int mount)
+/* The one address of a From, or of -f; false: it is none. */
+static bool read_sender(const char *text, struct address_list *list)
+{
+    if (address_list_parse_at(list, text, NO_DOMAIN, NULL) == 0 && list->len == 1)
+        return true;
+    address_list_release(list);
+    return false;
+}
+
+static bool has_domain(const char *address)
+{
+    return strcmp(strrchr(address, '@') + 1, NO_DOMAIN) != 0;
+}
+
+/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced, as is mdadm's
+ * "root@box". *ret_sender has the address then, if there is one. */
+static bool is_usable_from(const struct invocation *invocation, const struct local_names *names,
+                           const struct header_field *field, struct address_list *ret_sender)
 {
     _cleanup_free_ char *value = field_value(field);
-    struct address_list list = {0};
-    bool is_usable = value != NULL && address_list_parse(&list, value, NULL) == 0 && list.len > 0 &&
-                     !(list.len == 1 && is_of_this_machine(list.items[0].address, mount));
-    address_list_release(&list);
+    struct address_list several = {0};
+    if (value == NULL)
+        return false;
+    bool is_usable = read_sender(value, ret_sender)
+                         ? has_domain(ret_sender->items[0].address) &&
+                               !is_to_be_rewritten(invocation, names, ret_sender->items[0].address)
+                         : address_list_parse(&several, value, NULL) == 0 && several.len > 1;
+    address_list_release(&several);
+    if (is_usable)
+        address_list_release(ret_sender);
     return is_usable;
 }
 
-/* From -f and -F; without a usable address in -f the mount's own sender stands in. */
-static void append_from(struct strbuf *out, const struct invocation *invocation, int mount)
+/* Reply-To: whoever answers reaches the address for which another one stands in. One of this machine alone
+ * reaches nobody. */
+static void append_reply_to(struct strbuf *out, const struct local_names *names, const struct address *from,
+                            const char *sender)
 {
-    struct address_list sender = {0};
-    if (invocation->sender != NULL && address_list_parse(&sender, invocation->sender, NULL) == 0 &&
-        sender.len == 1 && !is_of_this_machine(sender.items[0].address, mount)) {
-        strbuf_append_str(out, "From: ");
-        append_quoted(out, invocation->name != NULL ? invocation->name : "");
-        strbuf_appendf(out, " <%s>\n", sender.items[0].address);
-    }
-    address_list_release(&sender);
+    if (find_host(names->machine, strrchr(from->address, '@') + 1) == HOST_LOCAL ||
+        (sender != NULL && address_equals(from->address, sender)))
+        return;
+    strbuf_append_str(out, "Reply-To: ");
+    append_address(out, from);
+    strbuf_append_char(out, '\n');
 }
 
-static int append_headers(struct strbuf *out, const struct invocation *invocation, int mount,
-                          const struct input_message *message, const struct aliases *aliases,
+/* From -f and -F, or the name of the From that cannot stay (`from`, or NULL). Without a usable address in -f
+ * the mount's own sender stands in. */
+static void append_from(struct strbuf *out, const struct invocation *invocation,
+                        const struct local_names *names, const struct address *from, bool has_reply_to)
+{
+    struct address_list list = {0};
+    const char *sender = NULL;
+    if (invocation->sender != NULL && read_sender(invocation->sender, &list) &&
+        has_domain(list.items[0].address) && !is_to_be_rewritten(invocation, names, list.items[0].address))
+        sender = list.items[0].address;
+    if (sender != NULL) {
+        const char *name = from != NULL && from->name != NULL ? from->name : invocation->name;
+        strbuf_append_str(out, "From: ");
+        append_quoted(out, name != NULL ? name : "");
+        strbuf_appendf(out, " <%s>\n", sender);
+    }
+    if (from != NULL && !has_reply_to)
+        append_reply_to(out, names, from, sender);
+    address_list_release(&list);
+}
+
+/* A field that names no recipients, and is not From. */
+static int append_other_field(struct strbuf *out, const struct invocation *invocation,
+                              const struct header_field *field)
+{
+    if (invocation->reads_headers && !invocation->is_from_spool &&
+        strncasecmp(field->line, "Resent-", 7) == 0)
+        return complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
+                        (int)field->name_len, field->line);
+    if (invocation->is_delegated && is_field(field, "Attach"))
+        return complain(EX_DATAERR, "Attach: takes files of the mount's owner: it is not for who sends with "
+                                    "another user's rights (sudo, inboxfs-mta)");
+    append_field(out, field);
+    return EX_OK;
+}
+
+static bool is_recipients_field(const struct header_field *field)
+{
+    return is_field(field, "To") || is_field(field, "Cc") || is_field(field, "Bcc");
+}
+
+static int append_headers(struct strbuf *out, const struct invocation *invocation,
+                          const struct local_names *names, const struct input_message *message,
                           struct address_list *named)
 {
+    struct address_list from = {0}; /* that cannot stay */
     bool has_from = false;
-    for (size_t i = 0; i < message->fields_len; i++) {
+    bool has_reply_to = false;
+    int status = EX_OK;
+    for (size_t i = 0; i < message->fields_len && status == EX_OK; i++) {
         const struct header_field *field = &message->fields[i];
-        int status = EX_OK;
-        if (is_field(field, "To") || is_field(field, "Cc") || is_field(field, "Bcc")) {
-            status = append_recipients(out, field, aliases, named);
-        } else if (invocation->reads_headers && strncasecmp(field->line, "Resent-", 7) == 0) {
-            status = complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
-                              (int)field->name_len, field->line);
-        } else if (invocation->is_delegated && is_field(field, "Attach")) {
-            status = complain(EX_DATAERR, "Attach: takes files of the mount's owner: it is not for who sends "
-                                          "with another user's rights (sudo)");
-        } else if (!is_field(field, "From") || is_usable_from(field, mount)) {
-            has_from = has_from || is_field(field, "From");
+        has_reply_to = has_reply_to || is_field(field, "Reply-To");
+        if (is_recipients_field(field)) {
+            status = append_recipients(out, field, names, named);
+        } else if (!is_field(field, "From")) {
+            status = append_other_field(out, invocation, field);
+        } else if (is_usable_from(invocation, names, field, &from)) {
+            has_from = true;
             append_field(out, field);
         }
-        if (status != EX_OK)
-            return status;
     }
-    if (!has_from)
-        append_from(out, invocation, mount);
-    return EX_OK;
+    if (!has_from && status == EX_OK)
+        append_from(out, invocation, names, from.len > 0 ? from.items : NULL, has_reply_to);
+    address_list_release(&from);
+    return status;
 }
 
 /* `named`: who stands in the headers; `given`: who stands among the arguments. */
@@ -744,25 +893,48 @@ static int check_recipients(const struct invocation *invocation, const struct in
     return EX_OK;
 }
 
+/* Those given whom no header names. A message without recipients in its headers, and for one, gets a To, as
+ * sendmail adds it: that one alone sees it. */
+static void append_given(struct strbuf *out, const struct input_message *message,
+                         const struct address_list *given, const struct address_list *named)
+{
+    bool has_field = false;
+    for (size_t i = 0; i < message->fields_len; i++)
+        has_field = has_field || is_recipients_field(&message->fields[i]);
+    append_addresses(out, !has_field && given->len == 1 ? "To" : "Bcc", given, named);
+}
+
+static int compose_with(const struct invocation *invocation, const struct local_names *names,
+                        const struct input_message *message, struct strbuf *out)
+{
+    struct address_list given = {0};
+    struct address_list named = {0};
+    int status = EX_OK;
+    for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
+        status = add_recipients(names, (struct recipients_source){.text = *recipient}, &given);
+    if (status == EX_OK)
+        status = append_headers(out, invocation, names, message, &named);
+    if (status == EX_OK)
+        status = check_recipients(invocation, message, &named, &given);
+    append_given(out, message, &given, &named);
+    strbuf_append_char(out, '\n');
+    strbuf_append(out, message->body, message->body_len);
+    address_list_release(&given);
+    address_list_release(&named);
+    return status;
+}
+
 static int compose(const struct invocation *invocation, int mount, const struct input_message *message,
                    struct strbuf *out)
 {
-    struct aliases aliases = {0};
-    struct address_list given = {0};
-    struct address_list named = {0};
-    int status = read_aliases(invocation, &aliases);
-    for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
-        status = add_recipients(&aliases, (struct recipients_source){.text = *recipient}, &given);
+    struct machine machine;
+    struct local_names names = {.machine = &machine, .mount = mount};
+    machine_init(&machine);
+    int status = read_aliases(invocation, &names);
     if (status == EX_OK)
-        status = append_headers(out, invocation, mount, message, &aliases, &named);
-    if (status == EX_OK)
-        status = check_recipients(invocation, message, &named, &given);
-    append_addresses(out, "Bcc", &given, &named);
-    strbuf_append_char(out, '\n');
-    strbuf_append(out, message->body, message->body_len);
-    free(aliases.text);
-    address_list_release(&given);
-    address_list_release(&named);
+        status = compose_with(invocation, &names, message, out);
+    free(names.text);
+    strbuf_release(&machine.other_names);
     if (status != EX_OK || out->error == 0)
         return status;
     return out->error == -EMSGSIZE
@@ -996,12 +1168,15 @@ static int send_message(const struct invocation *invocation, int mount)
 
 static int check_recipient(void *context, const char *recipient)
 {
-    struct aliases aliases = {0};
+    struct machine machine;
+    struct local_names names = {.machine = &machine, .mount = -1};
     struct address_list list = {0};
-    int status = read_aliases(context, &aliases);
+    machine_init(&machine);
+    int status = read_aliases(context, &names);
     if (status == EX_OK)
-        status = add_recipients(&aliases, (struct recipients_source){.text = recipient}, &list);
-    free(aliases.text);
+        status = add_recipients(&names, (struct recipients_source){.text = recipient}, &list);
+    free(names.text);
+    strbuf_release(&machine.other_names);
     address_list_release(&list);
     return status;
 }
@@ -1053,6 +1228,8 @@ int main(int argc, char **argv)
         return status;
     if (invocation.mount == NULL && mount_path != NULL && *mount_path != '\0')
         invocation.mount = mount_path;
+    if (invocation.makes_aliases)
+        return EX_OK;
     if (invocation.speaks_smtp)
         return speak_smtp(&invocation);
     if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)

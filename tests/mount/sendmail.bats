@@ -118,13 +118,82 @@ message() { # SUBJECT [HEADER...]
 }
 
 @test "nobody is lost who stands before a local name without a comma" {
-  for to in "$CAROL bob <root>" "<$CAROL> <root>" "$CAROL; bob <root>" "root (x) $CAROL" "root (x, $CAROL" \
+  for to in "$CAROL bob <root>" "<$CAROL> <root>" "root (x) $CAROL" "root (x, $CAROL" \
     "root (x) bob (y)" "\"bob, $CAROL <root>" "admin <root> <root>" "team: $CAROL <root>"; do
         run -65 sendmail -t < <(message none "To: $to")
     contains "$output" 'not an email address'
     run -65 sendmail "$to" < <(message none)
   done
   nothing_was_sent
+}
+
+@test "a list with a local name may have semicolons and groups" {
+  message semicolon "To: $CAROL; root" | sendmail -t
+  message group "To: team: $CAROL, Charlie <root>;" | sendmail -t
+  settle
+  for subject in semicolon group; do
+    holds <(content "$BOB" "$subject") '[.to_addresses[].address] == [$c, $b]' --arg b "$BOB" --arg c "$CAROL"
+  done
+}
+
+@test "a local name at localhost or at the machine's name stands for what the alias file says" {
+  local host
+  for host in localhost localhost.localdomain "$HOSTNAME"; do
+    message "args $host" | sendmail "root@$host"
+    message "To $host" "To: Root <root@$host>" | sendmail -t
+    message "Cc $host" "To: $CAROL" "Cc: ROOT@${host^^}" | sendmail -t
+    message "other $host" | sendmail --root="$CAROL" "www-data@$host"
+    run -67 sendmail "nobody@$host" < <(message none)
+    contains "$output" 'nobody is no email address'
+  done
+  run -65 sendmail -t < <(message none 'To: "a b"@localhost')
+  settle
+  for host in localhost localhost.localdomain "$HOSTNAME"; do
+    holds <(content "$BOB" "args $host") '[.to_addresses[].address] == [$b]' --arg b "$BOB"
+    holds <(content "$BOB" "To $host") '[.to_addresses[].address] == [$b]' --arg b "$BOB"
+    holds <(content "$BOB" "Cc $host") '[.cc_addresses[].address] == [$b]' --arg b "$BOB"
+    has_received "$CAROL" "other $host"
+  done
+  equal "$(api GET /email/outbound | jq length)" 12
+}
+
+# Runs it where the machine is called box, in full box.example.com, and its mail mail.example.com.
+on_box() { # ARGUMENT... <MESSAGE
+  local run
+  mkdir -p "$DIR/box"
+  printf '127.0.0.1 localhost\n127.0.1.1\tbox.example.com box # another.example.com\n192.0.2.1 other.example.com\n' >"$DIR/box/hosts"
+  echo mail.example.com >"$DIR/box/mailname"
+  # shellcheck disable=SC2016 # the inner shell expands them
+  run='echo box >/proc/sys/kernel/hostname && mount -t overlay -o "lowerdir=$1:/etc" overlay /etc && shift && exec "$@"'
+  unshare --uts --mount sh -c "$run" - "$DIR/box" "$BUILD/inboxfs-sendmail" --aliases="$DIR/aliases" "$@"
+}
+
+@test "of the machine's full name, root and names of the alias file are local; all others keep their address" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  local address
+  for address in root@box.example.com admin@mail.example.com root@BOX; do
+    message "$address" "To: $address" | on_box -t
+  done
+  message foreign "To: $BOB" "Cc: bob@box.example.com, root@other.example.com, root@another.example.com" |
+    on_box --root="$CAROL" -t
+  settle
+  for address in root@box.example.com admin@mail.example.com root@BOX; do
+    holds <(content "$BOB" "$address") '[.to_addresses[].address] == [$b]' --arg b "$BOB"
+  done
+  holds <(content "$BOB" foreign) '[.cc_addresses[].address] == ["bob@box.example.com", "root@other.example.com",
+    "root@another.example.com"]'
+  equal "$(received_count "$CAROL" foreign)" 0
+}
+
+@test "an address of this machine that is an inbox is that inbox" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  printf 'bob: %s\n' "$CAROL" >"$DIR/aliases"
+  # shellcheck disable=SC2016 # the inner shell expands them
+  message own "To: $BOB" | unshare --uts sh -c 'echo "$1" >/proc/sys/kernel/hostname && "$2" --aliases="$3" -t' - \
+    "$DOMAIN" "$BUILD/inboxfs-sendmail" "$DIR/aliases"
+  settle
+  has_received "$BOB" own
+  equal "$(received_count "$CAROL" own)" 0
 }
 
 @test "addresses keep their names beside a local name" {
@@ -176,6 +245,23 @@ message() { # SUBJECT [HEADER...]
   holds <(content "$BOB" by-root) '.attachments[0].filename == "secret.txt"'
 }
 
+@test "one recipient whom no header names becomes To; several become Bcc, and do not see each other" {
+  message one | sendmail "$BOB"
+  message alias | sendmail root
+  message two | sendmail "$BOB" "$CAROL"
+  message cc "Cc: $CAROL" | sendmail "$CAROL" "$BOB"
+  settle
+  for subject in one alias; do
+    holds <(content "$BOB" "$subject") '[.to_addresses[].address] == [$b]' --arg b "$BOB"
+  done
+  content "$BOB" two >"$DIR/content"
+  holds "$DIR/content" '.to_addresses == [] and ([.bcc_addresses[].address] | contains([$c]) | not)' --arg c "$CAROL"
+  content "$BOB" cc >"$DIR/content"
+  holds "$DIR/content" '.to_addresses == [] and [.cc_addresses[].address] == [$c]' --arg c "$CAROL"
+  has_received "$CAROL" two
+  has_received "$CAROL" cc
+}
+
 # ---------------------------------------------------------------- the text
 
 @test "a line of one dot ends the message, unless -i or -oi, and a line that begins with a dot does not" {
@@ -203,6 +289,27 @@ message() { # SUBJECT [HEADER...]
   for subject in blanks mbox; do
     holds <(content "$BOB" "$subject") '.from_address.address == $c' --arg c "$CAROL"
   done
+}
+
+@test "no header behind one with an unusual name becomes text" {
+  local name
+  for name in X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c'; do
+    message "$name" "$name: 1" "To: $BOB" "Bcc: $CAROL" | sendmail -t
+  done
+  settle
+  for name in X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c'; do
+    holds <(content "$BOB" "$name") '.plain_text == "The text.\n" and [.to_addresses[].address] == [$b]' --arg b "$BOB"
+    has_received "$CAROL" "$name"
+  done
+}
+
+@test "a byte order mark before the headers, or before a text without any, does no harm" {
+  printf '\xef\xbb\xbfSubject: mark\nTo: %s\nBcc: %s\n\nThe text.\n' "$BOB" "$CAROL" | sendmail -t
+  printf '\xef\xbb\xbfjust a text\n' | sendmail "$BOB"
+  settle
+  equal "$(content "$BOB" mark | jq .plain_text)" '"The text.\n"'
+  has_received "$CAROL" mark
+  contains "$(content "$BOB" '' | jq -r .plain_text)" 'just a text'
 }
 
 @test "what was read of standard input before is not sent" {
@@ -262,6 +369,33 @@ message() { # SUBJECT [HEADER...]
   equal "$(sender machine)" "$ALICE"
 }
 
+@test "whoever answers reaches the address for which the mount's sender stands in" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  printf 'From: The Shop <shop@box.example.com>\nTo: %s\nSubject: shop\n\nx\n' "$BOB" | on_box -t
+  printf 'From: shop@mail.example.com\nReply-To: %s\nTo: %s\nSubject: own\n\nx\n' "$CAROL" "$BOB" | on_box -t
+  printf 'From: Cron <root@box>\nTo: %s\nSubject: local\n\nx\n' "$BOB" | on_box -t
+  settle
+  for subject in shop own local; do
+    equal "$(content "$BOB" "$subject" | jq -r .from_address.address)" "$ALICE"
+  done
+  holds <(content "$BOB" shop) '.reply_to_addresses == [{address: "shop@box.example.com", name: "The Shop"}]'
+  holds <(content "$BOB" own) '[.reply_to_addresses[].address] == [$c]' --arg c "$CAROL"
+  holds <(content "$BOB" local) '.reply_to_addresses == []'
+}
+
+@test "with --rewrite-from the mount's sender stands in for any From that is no inbox, and for no other" {
+  printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: foreign\n\nx\n' "$BOB" |
+    sendmail --rewrite-from -f "www@company.example" -t
+  printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: given\n\nx\n' "$BOB" |
+    sendmail --rewrite-from -f "$CAROL" -t
+  printf 'From: %s\nTo: %s\nSubject: inbox\n\nx\n' "$CAROL" "$BOB" | sendmail --rewrite-from -t
+  settle
+  holds <(content "$BOB" foreign) '.from_address.address == $a and
+    .reply_to_addresses == [{address: "shop@company.example", name: "Shop"}]' --arg a "$ALICE"
+  holds <(content "$BOB" given) '.from_address.address == $c' --arg c "$CAROL"
+  holds <(content "$BOB" inbox) '.from_address.address == $c and .reply_to_addresses == []' --arg c "$CAROL"
+}
+
 @test "what -f and -F hold cannot become a header" {
   printf 'Subject: F\n\nx\n' | sendmail -f "$CAROL" -F $'C\nBcc: '"$CAROL" "$BOB"
   printf 'Subject: f\n\nx\n' | sendmail -f $'x@y.example>\nBcc: '"$CAROL" "$BOB"
@@ -276,12 +410,16 @@ message() { # SUBJECT [HEADER...]
   message flags "To: $BOB" |
     sendmail -B 8BITMIME -B8BITMIME -h 10 -L tag -m -n -N never -O Timeout=1 -oem -odb -o em -q15m -R hdrs -U -V id -v -X /dev/null \
       -bm -- "$BOB"
+  message others "To: $BOB" |
+    sendmail -Am -A c -C /dev/null -c -D /dev/null -d -d8 -E -e m -em -G -M x -N success,failure -n -oA/etc/aliases \
+      -oMr local -oMa 192.0.2.1 -p smtp:host -Q -Qreason -q -S -s -T -U -V -XV -x -- "$BOB"
   settle
   has_received "$BOB" flags
+  has_received "$BOB" others
 }
 
-@test "SMTP, an alias database, address tests and unknown flags are refused" {
-  for flag in -bs -bi -bv -bd -Z --unknown; do
+@test "a server, address tests and unknown flags are refused" {
+  for flag in -bv -bd -bt -bh -Z --unknown; do
     run -64 sendmail "$flag" "$BOB" < <(message x)
   done
   nothing_was_sent
@@ -297,6 +435,8 @@ message() { # SUBJECT [HEADER...]
   contains "$(sendmail --version)" inboxfs-sendmail
   ln -s "$BUILD/inboxfs-sendmail" "$DIR/newaliases"
   "$DIR/newaliases"
+  sendmail -bi </dev/null
+  sendmail -I </dev/null
   sendmail -q </dev/null
   nothing_was_sent
 }
