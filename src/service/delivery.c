@@ -116,7 +116,7 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum d
 {
     _cleanup_inbox_ struct service_inbox inbox = {0};
     const char *address = json_string_value(json_object_get(recipient, "address"));
-    int error = service_inbox_find_by_address(db, address, &inbox);
+    int error = service_inbox_find_for_mail(db, address, &inbox);
     if (error != 0)
         return error;
     int64_t found = 0;

@@ -66,6 +66,20 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
     return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
+/* What stands in quotes is no tag. */
+int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
+{
+    int error = service_inbox_find_by_address(db, address, ret_inbox);
+    const char *domain = strrchr(address, '@');
+    size_t user_len = strcspn(address, "+@\"");
+    if (error != -ENOENT || user_len == 0 || address[user_len] != '+' || domain == NULL)
+        return error;
+    _cleanup_free_ char *without_tag = NULL;
+    if (asprintf(&without_tag, "%.*s%s", (int)user_len, address, domain) < 0)
+        return -ENOMEM;
+    return service_inbox_find_by_address(db, without_tag, ret_inbox);
+}
+
 /* `settings` is completed to the published record. */
 static int stamp(json_t *settings, const char *id)
 {

@@ -33,6 +33,10 @@ const char *service_inbox_name(const struct service_inbox *inbox);
 int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox);
 int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
+/* Finds the inbox that gets the mail for `address`: its own, else, for user+tag@domain, that of user@domain.
+ * 0, -ENOENT or -errno. */
+int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
+
 /* Both inside a write transaction. The settings (struct inbox_request) are completed to the published record,
  * in place, and stored. An insertion finds them in `inbox->record` and sets `seq`; an update replaces the
  * record of `inbox` by them. -EEXIST: the address is taken. */

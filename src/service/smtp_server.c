@@ -72,7 +72,7 @@ static int find_inbox(struct database *database, const char *address)
     if (error != 0)
         return error;
     _cleanup_inbox_ struct service_inbox inbox = {0};
-    error = service_inbox_find_by_address(db, address, &inbox);
+    error = service_inbox_find_for_mail(db, address, &inbox);
     database_end_read(database, db);
     return error;
 }

@@ -176,6 +176,33 @@ END
   missing "$DIR/lmtp"
 }
 
+@test "mail for user+tag comes to the inbox of user, by every door, unless an inbox has the whole address" {
+  start_service --smtp=127.0.0.1:0 --lmtp="unix:$DIR/lmtp"
+  SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
+  create_inboxes "$ALICE" "$BOB" "bob+own@$DOMAIN"
+  smtplib "alice+smtp@$DOMAIN" "bob+own@$DOMAIN" new+tag@example.org <<'EOF'
+smtp.sendmail("a@x", sys.argv[2:], "Subject: by smtp\r\n\r\n")
+EOF
+  python3 - "$DIR/lmtp" "ALICE+a+b@$DOMAIN" "bob+own@$DOMAIN" "+x@$DOMAIN" "\"alice+x\"@$DOMAIN" "nobody+x@$DOMAIN" <<'EOF'
+import smtplib, sys
+refused = smtplib.LMTP(sys.argv[1], timeout=30).sendmail("a@x", sys.argv[2:], b"Subject: by lmtp\r\n\r\n")
+assert list(refused) == sys.argv[4:], refused
+EOF
+  printf 'To: alice+1@%s\nSubject: by deliver\nMessage-ID: <1@x>\n\n' "$DOMAIN" >"$DIR/letter"
+  "$INBOXD" deliver --data="$SERVICE" -- "alice+1@$DOMAIN" "alice+2@$DOMAIN" "$ALICE" <"$DIR/letter"
+  run -67 "$INBOXD" deliver --data="$SERVICE" -- "carol+1@$DOMAIN" <"$DIR/letter"
+  jq -n --arg b "$BOB" --arg to "alice+rest@$DOMAIN" \
+    '{from_address: $b, to_addresses: [{address: $to, name: null}], subject: "by REST", plain_text: "x"}' |
+    api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+  local subject
+  for subject in "by smtp" "by lmtp" "by deliver" "by REST"; do
+    equal "$subject: $(received_count "$ALICE" "$subject")" "$subject: 1"
+  done
+  equal "$(received_count "bob+own@$DOMAIN" "by smtp") $(received_count "bob+own@$DOMAIN" "by lmtp")" "1 1"
+  equal "$(received_count "$BOB" "by smtp") $(received_count "$BOB" "by lmtp")" "0 0"
+  equal "$(received_count new+tag@example.org "by smtp")" 1
+}
+
 @test "where mail cannot be taken, or anybody may bring it, that is said" {
   run -2 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" --smtp=localhost
   contains "$output" "numeric address"
