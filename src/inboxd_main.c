@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +30,17 @@
 
 enum {
     EXIT_USAGE = 2,
-    OPTION_WORD = 1, /* what getopt_long(3) takes for no option */
+    OPTION_WORD = 1,     /* what getopt_long(3) takes for no option */
+    OPTION_VALUE = 1024, /* and above: an option that is given once at most */
 };
 
 struct arguments {
     struct service_config config;
+    struct service_door *doors;
+    size_t doors_len;
     const char **hosts;
     size_t hosts_len;
+    const char *tier;
     const char *sender; /* of a message to deliver */
     char **words;       /* what is no option */
     int words_len;
@@ -51,7 +56,7 @@ static const char usage[] =
     "The local email inbox service: a REST interface to inboxes whose mail stays on this machine.\n"
     "\n"
     "  --listen=ADDRESS:PORT  where to answer; port 0: any that is free\n"
-    "  --listen=unix:PATH     the same on a Unix socket\n"
+    "  --listen=unix:PATH     the same on a Unix socket; this, --smtp and --lmtp may be repeated\n"
     "  --smtp=ADDRESS:PORT|unix:PATH\n"
     "                         take mail by SMTP, for any address (with a relay, of the domain\n"
     "                         alone): each gets an inbox\n"
@@ -82,8 +87,11 @@ static const char *const tiers[] = {
     [SERVICE_TIER_PAID] = "paid",
 };
 
+/* Keeps the default where there is no text. */
 static bool parse_tier(const char *text, enum service_tier *ret_tier)
 {
+    if (text == NULL)
+        return true;
     for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
         if (strcmp(tiers[i], text) == 0) {
             *ret_tier = (enum service_tier)i;
@@ -100,75 +108,109 @@ static bool has_recipient(const struct arguments *arguments)
     return arguments->words_len > 1 && strcmp(arguments->words[0], "deliver") == 0;
 }
 
-/* -1: go on; else the exit status. */
-static int parse_arguments(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"data", required_argument, NULL, 'd'},
-        {"domain", required_argument, NULL, 'm'},
-        {"allow-host", required_argument, NULL, 'a'},
-        {"tier", required_argument, NULL, 't'},
-        {"smtp", required_argument, NULL, 's'},
-        {"lmtp", required_argument, NULL, 'L'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {"relay", required_argument, NULL, 'r'},
-        {"relay-credentials-file", required_argument, NULL, 'c'},
-        {"relay-in-clear", no_argument, NULL, 'C'},
-        {"webhook-secret-file", required_argument, NULL, 'w'},
-        {"webhook-anywhere", no_argument, NULL, 'W'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
-    arguments->words = argv + 1; /* over what was looked at already */
-    while (!has_recipient(arguments) && (option = getopt_long(argc, argv, "-f:hV", options, NULL)) != -1) {
-        if (option == OPTION_WORD) {
-            arguments->words[arguments->words_len++] = optarg;
-        } else if (option == 'l') {
-            arguments->config.listen = optarg;
-        } else if (option == 's') {
-            arguments->config.smtp_listen = optarg;
-        } else if (option == 'L') {
-            arguments->config.lmtp_listen = optarg;
-        } else if (option == 'd') {
-            arguments->config.data_dir = optarg;
-        } else if (option == 'm') {
-            arguments->config.domain = optarg;
-        } else if (option == 'a') {
-            arguments->hosts[arguments->hosts_len++] = optarg;
-        } else if (option == 't') {
-            if (!parse_tier(optarg, &arguments->config.tier))
-                return EXIT_USAGE;
-        } else if (option == 'r') {
-            arguments->config.relay.url = optarg;
-        } else if (option == 'c') {
-            arguments->config.relay.credentials_file = optarg;
-        } else if (option == 'C') {
-            arguments->config.relay.is_clear_allowed = true;
-        } else if (option == 'w') {
-            arguments->config.webhook.secret_file = optarg;
-        } else if (option == 'W') {
-            arguments->config.webhook.is_anywhere_allowed = true;
-        } else if (option == 'f') {
-            arguments->sender = strcmp(optarg, "<>") != 0 ? optarg : "";
-        } else if (option == 'h' || option == 'V') {
-            fputs(option == 'h' ? usage : "inboxd " INBOXFS_VERSION "\n", stdout);
-            return EXIT_SUCCESS;
-        } else {
-            fputs("Try 'inboxd --help'.\n", stderr);
-            return EXIT_USAGE;
-        }
-    }
-    while (optind < argc)
-        arguments->words[arguments->words_len++] = argv[optind++];
-    return -1;
-}
-
 static int complain_of_usage(const char *what)
 {
     fprintf(stderr, "inboxd: %s\nTry 'inboxd --help'.\n", what);
     return EXIT_USAGE;
+}
+
+static void add_door(struct arguments *arguments, enum service_protocol protocol)
+{
+    arguments->doors[arguments->doors_len++] = (struct service_door){protocol, optarg};
+}
+
+/* -1: go on; else the exit status. */
+static int take_once(const char *name, const char **value)
+{
+    if (*value != NULL) {
+        fprintf(stderr, "inboxd: %s%s is given twice\n", name[0] == '-' ? "" : "--", name);
+        return EXIT_USAGE;
+    }
+    *value = optarg;
+    return -1;
+}
+
+#define ONCE(name, member)                                                                    \
+    {                                                                                         \
+        name, required_argument, NULL, OPTION_VALUE + (int)offsetof(struct arguments, member) \
+    }
+
+static const struct option options[] = {
+    {"listen", required_argument, NULL, 'l'},
+    {"smtp", required_argument, NULL, 's'},
+    {"lmtp", required_argument, NULL, 'L'},
+    {"allow-host", required_argument, NULL, 'a'},
+    {"relay-in-clear", no_argument, NULL, 'C'},
+    {"webhook-anywhere", no_argument, NULL, 'W'},
+    ONCE("data", config.data_dir),
+    ONCE("domain", config.domain),
+    ONCE("tier", tier),
+    ONCE("relay", config.relay.url),
+    ONCE("relay-credentials-file", config.relay.credentials_file),
+    ONCE("webhook-secret-file", config.webhook.secret_file),
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+/* -1: go on; else the exit status. */
+static int take_option(int option, int index, struct arguments *arguments)
+{
+    if (option >= OPTION_VALUE)
+        return take_once(options[index].name, (const char **)((char *)arguments + option - OPTION_VALUE));
+    switch (option) {
+    case OPTION_WORD:
+        arguments->words[arguments->words_len++] = optarg;
+        return -1;
+    case 'l':
+        add_door(arguments, SERVICE_HTTP);
+        return -1;
+    case 's':
+        add_door(arguments, SERVICE_SMTP);
+        return -1;
+    case 'L':
+        add_door(arguments, SERVICE_LMTP);
+        return -1;
+    case 'a':
+        arguments->hosts[arguments->hosts_len++] = optarg;
+        return -1;
+    case 'C':
+        arguments->config.relay.is_clear_allowed = true;
+        return -1;
+    case 'W':
+        arguments->config.webhook.is_anywhere_allowed = true;
+        return -1;
+    case 'f':
+        return take_once("-f", &arguments->sender);
+    case 'h':
+    case 'V':
+        fputs(option == 'h' ? usage : "inboxd " INBOXFS_VERSION "\n", stdout);
+        return EXIT_SUCCESS;
+    default:
+        fputs("Try 'inboxd --help'.\n", stderr);
+        return EXIT_USAGE;
+    }
+}
+
+/* -1: go on; else the exit status. */
+static int parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    int option;
+    int index = 0;
+    int status = -1;
+    arguments->words = argv + 1; /* over what was looked at already */
+    while (status < 0 && !has_recipient(arguments) &&
+           (option = getopt_long(argc, argv, "-f:hV", options, &index)) != -1)
+        status = take_option(option, index, arguments);
+    while (optind < argc)
+        arguments->words[arguments->words_len++] = argv[optind++];
+    if (status < 0 && !parse_tier(arguments->tier, &arguments->config.tier))
+        status = EXIT_USAGE;
+    if (arguments->config.domain == NULL)
+        arguments->config.domain = "inbox.localhost";
+    if (arguments->sender != NULL && strcmp(arguments->sender, "<>") == 0)
+        arguments->sender = "";
+    return status;
 }
 
 static int run_key_command(const struct arguments *arguments)
@@ -265,32 +307,49 @@ static int run_deliver_command(const struct arguments *arguments)
 
 /* ---------------------------------------------------------------- the service */
 
-/* `address`: NULL where it is not listened. */
+static void announce_http(const char *address)
+{
+    if (listener_is_beyond_this_machine(address))
+        fprintf(stderr,
+                "inboxd: warning: other machines can reach %s, and keys and mail cross the network in the "
+                "clear: put a proxy with TLS before it\n",
+                address);
+    printf("inboxd: listening on %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "http://", address);
+}
+
 static void announce_mail(const char *protocol, const char *address)
 {
-    if (address == NULL)
-        return;
     if (listener_is_beyond_this_machine(address))
         fprintf(stderr, "inboxd: warning: other machines can reach %s, where anybody may hand in mail\n",
                 address);
     printf("inboxd: %s on %s\n", protocol, address);
 }
 
-static void announce(const struct service *service)
+/* The interface comes first: programs wait for the first line. */
+static void announce(const struct service *service, const struct arguments *arguments)
 {
-    if (listener_is_beyond_this_machine(service_address(service)))
-        fputs("inboxd: warning: other machines can reach this address, and keys and mail cross the network "
-              "in the clear:"
-              " put a proxy with TLS before it\n",
-              stderr);
-    bool is_unix = strncmp(service_address(service), "unix:", 5) == 0;
-    printf("inboxd: listening on %s%s\n", is_unix ? "" : "http://", service_address(service));
-    announce_mail("SMTP", service_smtp_address(service));
-    announce_mail("LMTP", service_lmtp_address(service));
+    for (size_t i = 0; i < arguments->doors_len; i++) {
+        if (arguments->doors[i].protocol == SERVICE_HTTP)
+            announce_http(service_address(service, i));
+    }
+    for (size_t i = 0; i < arguments->doors_len; i++) {
+        if (arguments->doors[i].protocol != SERVICE_HTTP)
+            announce_mail(arguments->doors[i].protocol == SERVICE_SMTP ? "SMTP" : "LMTP",
+                          service_address(service, i));
+    }
     fflush(stdout);
 }
 
-static int run_service(const struct service_config *config)
+static bool has_http(const struct arguments *arguments)
+{
+    for (size_t i = 0; i < arguments->doors_len; i++) {
+        if (arguments->doors[i].protocol == SERVICE_HTTP)
+            return true;
+    }
+    return false;
+}
+
+static int run_service(const struct arguments *arguments)
 {
     sigset_t ending;
     process_block_ending_signals(&ending);
@@ -299,14 +358,14 @@ static int run_service(const struct service_config *config)
     descriptors_note_inherited(&inherited);
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
-    int error = service_start(config, &service, &reason);
+    int error = service_start(&arguments->config, &service, &reason);
     /* The files of secrets have been read by now, and one of these may be among them. */
     descriptors_close_inherited(&inherited);
     if (error != 0) {
         fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
         return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     }
-    announce(service);
+    announce(service, arguments);
 
     process_wait_for_end(&ending);
     service_stop(service);
@@ -328,27 +387,29 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return run_backup_command(arguments);
     if (arguments->words_len > 0)
         return complain_of_usage("unknown command");
-    if (arguments->config.listen == NULL || arguments->config.data_dir == NULL)
+    if (!has_http(arguments) || arguments->config.data_dir == NULL)
         return complain_of_usage("--listen and --data are needed");
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
         return complain_of_usage("--relay-credentials-file and --relay-in-clear need --relay");
     if (arguments->config.webhook.is_anywhere_allowed && arguments->config.webhook.secret_file == NULL)
         return complain_of_usage("--webhook-anywhere needs --webhook-secret-file");
-    return run_service(&arguments->config);
+    return run_service(arguments);
 }
 
 int main(int argc, char **argv)
 {
     descriptors_open_standard();
-    /* No more than there are arguments, and a NULL behind. */
+    /* No more than there are arguments, and an end behind. */
     _cleanup_free_ const char **hosts = calloc((size_t)argc + 1, sizeof(*hosts));
-    if (hosts == NULL)
+    _cleanup_free_ struct service_door *doors = calloc((size_t)argc + 1, sizeof(*doors));
+    if (hosts == NULL || doors == NULL)
         return EXIT_FAILURE;
     log_set_prefix("inboxd: ");
     process_forbid_core_files();
     struct arguments arguments = {
-        .config = {.domain = "inbox.localhost", .hosts = hosts, .tier = SERVICE_TIER_NONE},
+        .config = {.doors = doors, .hosts = hosts, .tier = SERVICE_TIER_NONE},
+        .doors = doors,
         .hosts = hosts,
     };
     return run(argc, argv, &arguments);

@@ -201,8 +201,9 @@ static int start_local(const char *data_dir, int data_dir_fd, struct mail_accoun
     if (error != 0)
         return error;
     snprintf(listen, sizeof(listen), "unix:%s", ret_socket);
+    const struct service_door doors[] = {{SERVICE_HTTP, listen}, {0}};
     const struct service_config config = {
-        .listen = listen,
+        .doors = doors,
         .data_dir = data_dir,
         .domain = LOCAL_DOMAIN,
         .tier = SERVICE_TIER_NONE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starts and stops the service. It locks its directory, opens the database and the pool, makes the first key,
- * starts what sends mail out, and the server last, so that whoever can connect is served.
+ * starts what sends mail out, and the servers last, so that whoever can connect is served.
  */
 #include "service/service.h"
 
@@ -26,6 +26,13 @@ enum {
     SMTP_IDLE_MS = 300 * 1000, /* RFC 5321, section 4.5.3.2.7 */
 };
 
+/* Has one of the two servers. */
+struct open_door {
+    enum service_protocol protocol;
+    struct server *http;
+    struct smtp_server *smtp; /* SMTP or LMTP */
+};
+
 struct service {
     int dir_fd;
     int lock_fd;
@@ -33,18 +40,28 @@ struct service {
     char *domain;
     struct relay *relay;
     struct webhook *webhook;
-    struct server *server;
-    struct smtp_server *smtp; /* NULL: there is none */
-    struct smtp_server *lmtp;
+    struct open_door *doors; /* in the configuration's order */
+    size_t doors_len;
 };
+
+static void close_doors(struct service *service)
+{
+    for (size_t protocol = 0; protocol < SERVICE_PROTOCOLS; protocol++) {
+        for (size_t i = 0; i < service->doors_len; i++) {
+            if (service->doors[i].protocol != protocol)
+                continue;
+            smtp_server_free(service->doors[i].smtp);
+            server_free(service->doors[i].http);
+        }
+    }
+    free(service->doors);
+}
 
 void service_stop(struct service *service)
 {
     if (service == NULL)
         return;
-    smtp_server_free(service->smtp);
-    smtp_server_free(service->lmtp);
-    server_free(service->server);
+    close_doors(service);
     relay_stop(service->relay);
     webhook_stop(service->webhook);
     database_free(service->context.database);
@@ -115,39 +132,46 @@ static int open_data(struct service *service, const struct service_config *confi
     return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
 
-static int explain_listening(char **ret_reason, int error, const char *listen)
+static int open_smtp(const struct service *service, const struct service_door *door,
+                     struct smtp_server **ret_server)
 {
-    const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
-                                        : "cannot listen on";
-    return error != 0 ? explain(ret_reason, error, what, listen) : 0;
-}
-
-/* `listen` may be NULL: then there is nothing to start. */
-static int serve_smtp(const struct service *service, const char *listen, enum smtp_dialect dialect,
-                      struct smtp_server **ret_server, char **ret_reason)
-{
+    bool is_lmtp = door->protocol == SERVICE_LMTP;
     const struct smtp_server_config config = {
-        .listen = listen,
-        .dialect = dialect,
+        .listen = door->listen,
+        .dialect = is_lmtp ? DIALECT_LMTP : DIALECT_SMTP,
         .domain = service->domain,
         .database = service->context.database,
-        .new_inboxes = dialect == DIALECT_LMTP  ? NULL
+        .new_inboxes = is_lmtp                  ? NULL
                        : service->relay != NULL ? service->domain
                                                 : "",
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
     };
-    return listen != NULL ? explain_listening(ret_reason, smtp_server_start(&config, ret_server), listen) : 0;
+    return smtp_server_start(&config, ret_server);
 }
 
-static int serve(struct service *service, const struct service_config *config, char **ret_reason)
+static int open_door(struct service *service, const struct service_door *door, char **ret_reason)
 {
-    int error = server_start(config->listen, &service->context, &service->server);
-    error = explain_listening(ret_reason, error, config->listen);
+    struct open_door *open = &service->doors[service->doors_len];
+    *open = (struct open_door){.protocol = door->protocol};
+    int error = door->protocol == SERVICE_HTTP ? server_start(door->listen, &service->context, &open->http)
+                                               : open_smtp(service, door, &open->smtp);
     if (error == 0)
-        error = serve_smtp(service, config->lmtp_listen, DIALECT_LMTP, &service->lmtp, ret_reason);
-    if (error == 0)
-        error = serve_smtp(service, config->smtp_listen, DIALECT_SMTP, &service->smtp, ret_reason);
+        service->doors_len++;
+    const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
+                                        : "cannot listen on";
+    return error != 0 ? explain(ret_reason, error, what, door->listen) : 0;
+}
+
+static int open_doors(struct service *service, const struct service_door *doors, char **ret_reason)
+{
+    size_t len = 0;
+    while (doors[len].listen != NULL)
+        len++;
+    service->doors = calloc(len + 1, sizeof(*service->doors));
+    int error = service->doors != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = open_door(service, &doors[i], ret_reason);
     return error;
 }
 
@@ -181,7 +205,7 @@ static int start(const struct service_config *config, struct service **ret_servi
         error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
     service->context.has_relay = service->relay != NULL;
     if (error == 0)
-        error = serve(service, config, ret_reason);
+        error = open_doors(service, config->doors, ret_reason);
     if (error == 0)
         *ret_service = TAKE_PTR(service);
     return error;
@@ -198,17 +222,8 @@ int service_start(const struct service_config *config, struct service **ret_serv
     return error;
 }
 
-const char *service_address(const struct service *service)
+const char *service_address(const struct service *service, size_t door)
 {
-    return server_address(service->server);
-}
-
-const char *service_smtp_address(const struct service *service)
-{
-    return service->smtp != NULL ? smtp_server_address(service->smtp) : NULL;
-}
-
-const char *service_lmtp_address(const struct service *service)
-{
-    return service->lmtp != NULL ? smtp_server_address(service->lmtp) : NULL;
+    const struct open_door *open = &service->doors[door];
+    return open->http != NULL ? server_address(open->http) : smtp_server_address(open->smtp);
 }

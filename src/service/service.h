@@ -7,6 +7,7 @@
 #define INBOXFS_SERVICE_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "service/relay.h"
 #include "service/webhook.h"
@@ -17,14 +18,25 @@ enum service_tier {
     SERVICE_TIER_PAID, /* 1000 */
 };
 
-struct service_config {
-    /* "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600). */
+/* In the order in which they are closed, so that mail that comes in is finished before the requests. */
+enum service_protocol {
+    SERVICE_SMTP, /* mail makes inboxes (man/inboxd.8.scd) */
+    SERVICE_LMTP, /* mail for inboxes that exist */
+    SERVICE_HTTP,
+    SERVICE_PROTOCOLS,
+};
+
+/* A place to listen at: "ADDRESS:PORT" ("127.0.0.1:0": any free port; "[::1]:80") or "unix:PATH" (made 0600).
+ */
+struct service_door {
+    enum service_protocol protocol;
     const char *listen;
-    const char *smtp_listen; /* the same, where SMTP is spoken: mail makes inboxes (man/inboxd.8.scd); NULL:
-                                nowhere */
-    const char *lmtp_listen; /* LMTP: mail for inboxes that exist; NULL: nowhere */
-    const char *data_dir;    /* made (0700) when missing; locked: one service at a time */
-    const char *domain;      /* of all inboxes, e.g. "inbox.localhost" */
+};
+
+struct service_config {
+    const struct service_door *doors; /* the last one's `listen` is NULL; each has limits of its own */
+    const char *data_dir;             /* made (0700) when missing; locked: one service at a time */
+    const char *domain;               /* of all inboxes, e.g. "inbox.localhost" */
     /* Further names that clients may call the service by, besides addresses, loopback names and the domain:
      * names, NULL at the end; or NULL. Borrowed until it is stopped. */
     const char *const *hosts;
@@ -40,11 +52,9 @@ struct service;
  * with signals blocked. 0 or -errno; *ret_reason then says in words what is wrong (the caller frees). */
 int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason);
 
-/* Where it listens: "ADDRESS:PORT" with the real port, or "unix:PATH". Valid until it is stopped. */
-const char *service_address(const struct service *service);
-/* NULL: nowhere. */
-const char *service_smtp_address(const struct service *service);
-const char *service_lmtp_address(const struct service *service);
+/* Where the door of this index in the configuration listens: "ADDRESS:PORT" with the real port, or
+ * "unix:PATH". Valid until the service is stopped. */
+const char *service_address(const struct service *service, size_t door);
 
 /* Finishes the requests under way (bounded), closes cleanly, frees. NULL-safe. */
 void service_stop(struct service *service);

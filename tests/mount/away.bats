@@ -107,7 +107,7 @@ start_both_sides() {
   create_inboxes "$ALICE"
   start_mount
   change_sides
-  start_service --domain=x.example --smtp="127.0.0.1:$other_port" --relay="smtp://127.0.0.1:$port"
+  DOMAIN=x.example start_service --smtp="127.0.0.1:$other_port" --relay="smtp://127.0.0.1:$port"
   create_inboxes "$CAROL"
   start_mount
   change_sides

@@ -41,6 +41,51 @@ status_of() { # CURL-ARGUMENT...
   contains "$output" "--webhook-anywhere needs --webhook-secret-file"
 }
 
+@test "an option that can hold one value is refused where it is given twice, and nothing starts" {
+  local option
+  for option in --data="$DIR/other" --domain=a.example --tier=free --relay=smtp://localhost \
+    --relay-credentials-file="$DIR/a" --webhook-secret-file="$DIR/a"; do
+    run -2 timeout 10 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" "$option" "$option"
+    contains "$output" "${option%%=*} is given twice"
+  done
+  run -2 "$INBOXD" deliver -f a@x -f b@x --data="$SERVICE" -- "$ALICE" </dev/null
+  contains "$output" "inboxd: -f is given twice"
+  missing "$SERVICE" "$DIR/other"
+}
+
+@test "it listens at every address that is given, for each protocol" {
+  start_service --listen="unix:$DIR/http" --smtp="unix:$DIR/smtp1" --smtp="unix:$DIR/smtp2" --lmtp="unix:$DIR/lmtp1" \
+    --smtp="unix:$DIR/smtp3" --lmtp="unix:$DIR/lmtp2" --listen=127.0.0.1:0
+  wait_until 10 grep -qs lmtp2 "$DIR/inboxd.out"
+  equal "$(sed 's/127\.0\.0\.1:[0-9]*/PORT/' "$DIR/inboxd.out")" "inboxd: listening on http://PORT
+inboxd: listening on unix:$DIR/http
+inboxd: listening on http://PORT
+inboxd: SMTP on unix:$DIR/smtp1
+inboxd: SMTP on unix:$DIR/smtp2
+inboxd: LMTP on unix:$DIR/lmtp1
+inboxd: SMTP on unix:$DIR/smtp3
+inboxd: LMTP on unix:$DIR/lmtp2"
+  create_inbox "$ALICE" >/dev/null
+  local url
+  while read -r url; do
+    equal "$(status_of -H "Authorization: Bearer $(<"$KEY_FILE")" "$url/api/v1/inbox")" 200
+  done < <(sed -n 's/^inboxd: listening on http/http/p' "$DIR/inboxd.out")
+  equal "$(status_of --unix-socket "$DIR/http" -H "Authorization: Bearer $(<"$KEY_FILE")" http://localhost/api/v1/inbox)" 200
+  python3 - "$ALICE" "$DIR"/[sl]mtp* <<'END'
+import smtplib, socket, sys
+for path in sys.argv[2:]:
+    client = smtplib.LMTP(path, timeout=30) if "lmtp" in path else smtplib.SMTP(timeout=30)
+    if "lmtp" not in path:
+        client.sock = socket.socket(socket.AF_UNIX)
+        client.sock.connect(path)
+        assert client.getreply()[0] == 220
+    client.sendmail("a@x", sys.argv[1], f"Subject: {path}\r\n\r\n")
+END
+  equal "$(api GET /email | jq '[.[] | select(.subject | contains("mtp"))] | length')" 5
+  stop_service
+  missing "$DIR"/http "$DIR"/smtp{1,2,3} "$DIR"/lmtp{1,2}
+}
+
 @test "it says where it listens when it is ready" {
   start_service
   [[ $(cat "$DIR/inboxd.out") =~ ^inboxd:\ listening\ on\ http://127\.0\.0\.1:[0-9]+$ ]]
@@ -77,7 +122,7 @@ status_of() { # CURL-ARGUMENT...
   "$INBOXD" --data="$SERVICE" --listen=0.0.0.0:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
   wait_until 10 grep -q "listening on" "$DIR/inboxd.out"
-  contains "$(cat "$DIR/inboxd.log")" "other machines can reach this address"
+  contains "$(cat "$DIR/inboxd.log")" "other machines can reach 0.0.0.0:"
   stop_service
   local address
   rm "$DIR/inboxd.out"

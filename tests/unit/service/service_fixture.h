@@ -32,15 +32,18 @@ struct fixture {
 
 static inline void fixture_start(struct fixture *fixture, enum service_tier tier)
 {
-    struct service_config config = {
-        .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = "inbox.localhost", .tier = tier};
+    struct service_config config = {.doors =
+                                        (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
+                                    .data_dir = fixture->data_dir,
+                                    .domain = "inbox.localhost",
+                                    .tier = tier};
     char *reason = NULL;
     int error = service_start(&config, &fixture->service, &reason);
     if (error != 0)
         fail_msg("the service does not start: %s", reason);
     free(fixture->key);
     assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
-    fixture->client = (struct http_client){service_address(fixture->service), fixture->key};
+    fixture->client = (struct http_client){service_address(fixture->service, 0), fixture->key};
 }
 
 static inline void fixture_stop(struct fixture *fixture)

@@ -115,7 +115,7 @@ static void a_key_is_needed(void **state)
     const char *const keys[] = {NULL, wrong, "", "'--", "short"};
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = 0; j < 5; j++) {
-            struct http_client client = {service_address(fixture->service), keys[j]};
+            struct http_client client = {service_address(fixture->service, 0), keys[j]};
             struct http_answer answer;
             http_client_request(&client, "GET", targets[i], "", NULL, 0, &answer);
             assert_int_equal(401, answer.status);
@@ -245,7 +245,7 @@ static void many_requests_leave_nothing_open(void **state)
 
 static int status_with_key(const struct fixture *fixture, const char *key)
 {
-    struct http_client client = {service_address(fixture->service), key};
+    struct http_client client = {service_address(fixture->service, 0), key};
     struct http_answer answer;
     http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
     int status = answer.status;
@@ -377,13 +377,14 @@ static void a_name_that_is_not_the_services_is_refused(void **state)
     struct fixture *fixture = *state;
     fixture_stop(fixture);
     static const char *const further[] = {"mail.example", "post.example", NULL};
-    const struct service_config config = {.listen = "127.0.0.1:0",
-                                          .data_dir = fixture->data_dir,
-                                          .domain = "inbox.localhost",
-                                          .hosts = further};
+    const struct service_config config = {
+        .doors = (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
+        .data_dir = fixture->data_dir,
+        .domain = "inbox.localhost",
+        .hosts = further};
     char *reason = NULL;
     assert_int_equal(0, service_start(&config, &fixture->service, &reason));
-    struct http_client client = {service_address(fixture->service), NULL};
+    struct http_client client = {service_address(fixture->service, 0), NULL};
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
         char request[1024];
         int len = snprintf(request, sizeof(request),
@@ -587,7 +588,7 @@ static void a_refused_body_does_not_hide_the_answer(void **state)
     http_client_request(&fixture->client, "POST", SEND, JSON_TYPE, body, len, &answer);
     assert_int_equal(413, answer.status);
     http_answer_release(&answer);
-    struct http_client stranger = {service_address(fixture->service), NULL};
+    struct http_client stranger = {service_address(fixture->service, 0), NULL};
     http_client_request(&stranger, "POST", SEND, JSON_TYPE, body, len, &answer);
     assert_int_equal(401, answer.status);
     http_answer_release(&answer);

@@ -53,7 +53,9 @@ static void only_the_owner_reads_the_data(void **state)
 
 static int try_start(const char *listen_text, const char *data_dir)
 {
-    struct service_config config = {.listen = listen_text, .data_dir = data_dir, .domain = "inbox.localhost"};
+    struct service_config config = {.doors = (const struct service_door[]){{SERVICE_HTTP, listen_text}, {0}},
+                                    .data_dir = data_dir,
+                                    .domain = "inbox.localhost"};
     struct service *service = NULL;
     char *reason = NULL;
     int error = service_start(&config, &service, &reason);
@@ -94,8 +96,10 @@ static void a_bad_domain_is_refused(void **state)
     const struct fixture *fixture = *state;
     static const char *const domains[] = {"", "two words", "x@y.example", "x\n", "-.example"};
     for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
-        struct service_config config = {
-            .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = domains[i]};
+        struct service_config config = {.doors =
+                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
+                                        .data_dir = fixture->data_dir,
+                                        .domain = domains[i]};
         struct service *service = NULL;
         char *reason = NULL;
         if (service_start(&config, &service, &reason) != -EINVAL)
@@ -111,11 +115,12 @@ static void a_unix_socket_is_the_owners(void **state)
     struct fixture *fixture = *state;
     char address[400];
     snprintf(address, sizeof(address), "unix:%s/socket", fixture->dir.path);
-    struct service_config config = {
-        .listen = address, .data_dir = fixture->data_dir, .domain = "inbox.localhost"};
+    struct service_config config = {.doors = (const struct service_door[]){{SERVICE_HTTP, address}, {0}},
+                                    .data_dir = fixture->data_dir,
+                                    .domain = "inbox.localhost"};
     char *reason = NULL;
     assert_int_equal(0, service_start(&config, &fixture->service, &reason));
-    assert_string_equal(address, service_address(fixture->service));
+    assert_string_equal(address, service_address(fixture->service, 0));
     struct stat status;
     assert_int_equal(0, stat(address + 5, &status));
     assert_int_equal(0600, status.st_mode & 07777);
@@ -209,7 +214,7 @@ static void keys_come_and_go_while_it_runs(void **state)
     char key[128];
     run_key_command(keys_command_add, fixture->data_dir, key, sizeof(key));
     key[strcspn(key, "\n")] = '\0';
-    struct http_client client = {service_address(fixture->service), key};
+    struct http_client client = {service_address(fixture->service, 0), key};
     struct http_answer answer;
     http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
     assert_int_equal(200, answer.status);
@@ -278,7 +283,8 @@ static void a_service_that_is_alone_maps_no_file(void **state)
     struct fixture *fixture = *state;
     for (size_t i = 0; i < 4; i++) {
         bool is_alone = i % 2 == 0;
-        struct service_config config = {.listen = "127.0.0.1:0",
+        struct service_config config = {.doors =
+                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
                                         .data_dir = fixture->data_dir,
                                         .domain = "inbox.localhost",
                                         .is_alone = is_alone};
@@ -286,7 +292,7 @@ static void a_service_that_is_alone_maps_no_file(void **state)
         assert_int_equal(0, service_start(&config, &fixture->service, &reason));
         free(fixture->key);
         assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
-        fixture->client = (struct http_client){service_address(fixture->service), fixture->key};
+        fixture->client = (struct http_client){service_address(fixture->service, 0), fixture->key};
         if (i == 0)
             free(create_inbox(fixture, ANN, NULL));
         free(send_message(fixture, message_to(ANN, ANN, "alone")));
@@ -316,13 +322,15 @@ static pid_t start_child(const struct fixture *fixture, char *ret_address, size_
     assert_int_equal(0, pipe(ends));
     pid_t child = fork();
     if (child == 0) {
-        struct service_config config = {
-            .listen = "127.0.0.1:0", .data_dir = fixture->data_dir, .domain = "inbox.localhost"};
+        struct service_config config = {.doors =
+                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
+                                        .data_dir = fixture->data_dir,
+                                        .domain = "inbox.localhost"};
         struct service *service = NULL;
         char *reason = NULL;
         if (service_start(&config, &service, &reason) != 0)
             _exit(1);
-        const char *address = service_address(service);
+        const char *address = service_address(service, 0);
         if (file_write_all(ends[1], address, strlen(address)) != 0)
             _exit(1);
         close(ends[1]);
