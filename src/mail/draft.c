@@ -739,26 +739,26 @@ static int read_reply_to_header(struct draft_reading *reading, const char *raw)
 /* In-Reply-To names one email; in some programs' words the ones behind it are others. */
 static int read_in_reply_to_header(struct draft_reading *reading, const char *raw)
 {
-    char id[MESSAGE_ID_SIZE];
+    g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
     struct string_list *list = &reading->in_reply_to;
-    int error = 0;
-    while (error == 0 && list->len < DRAFT_MESSAGE_IDS_MAX && message_id_next(&raw, id))
-        error = string_list_append(list, id);
+    int error = ids != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; error == 0 && ids[i] != NULL && list->len < DRAFT_MESSAGE_IDS_MAX; i++)
+        error = string_list_append(list, ids[i]);
     return error;
 }
 
 /* The thread from its beginning: the last one is what is answered. */
 static int read_references_header(struct draft_reading *reading, const char *raw)
 {
-    char id[MESSAGE_ID_SIZE];
+    g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
     struct string_list *list = &reading->references;
-    int error = 0;
-    while (error == 0 && message_id_next(&raw, id)) {
+    int error = ids != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; error == 0 && ids[i] != NULL; i++) {
         if (list->len == DRAFT_MESSAGE_IDS_MAX) {
             free(list->items[0]);
             memmove(list->items, list->items + 1, --list->len * sizeof(*list->items));
         }
-        error = string_list_append(list, id);
+        error = string_list_append(list, ids[i]);
     }
     return error;
 }

@@ -5,13 +5,18 @@
  */
 #include "mail/message_id.h"
 
+#include <glib.h>
+#include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "mail/header_text.h"
+#include "mail/mime.h"
 
-/* ---------------------------------------------------------------- the value of a header */
+enum {
+    VALUE_MAX_BYTES = 64 * 1024
+};
 
 /* Behind the quoted string that begins here, or at the end. */
 static const char *skip_quoted(const char *at)
@@ -37,66 +42,77 @@ static const char *skip_comment(const char *at)
     return at;
 }
 
-/* Behind what begins at `<`: `>`, or what cannot be within. Its length in *ret_len; 0: it is none. */
-static const char *read_brackets(const char *at, char ret_id[MESSAGE_ID_SIZE], size_t *ret_len)
+/* An id without the blanks of a folding. */
+static void add_id(GPtrArray *ids, const char *begin, size_t len)
 {
-    size_t len = 0;
-    for (at++; *at != '\0' && *at != '<' && *at != '>'; at++) {
-        if (!character_is_blank(*at) && len < MESSAGE_ID_SIZE)
-            ret_id[len++] = *at;
-    }
-    bool is_whole = *at == '>' && len < MESSAGE_ID_SIZE;
-    *ret_len = is_whole ? len : 0;
-    ret_id[*ret_len] = '\0';
-    return *at == '>' ? at + 1 : at;
+    g_autofree char *id = g_malloc(len + 1);
+    size_t id_len = 0;
+    for (size_t i = 0; i < len; i++)
+        if (!character_is_blank(begin[i]))
+            id[id_len++] = begin[i];
+    id[id_len] = '\0';
+    if (id_len > 0 && id_len <= MESSAGE_ID_MAX_BYTES && !character_has(id, CHARACTER_CONTROL))
+        g_ptr_array_add(ids, g_steal_pointer(&id));
 }
 
-bool message_id_next(const char **text, char ret_id[MESSAGE_ID_SIZE])
+static void add_bracketed(GPtrArray *ids, const char *at)
 {
-    const char *at = *text;
-    size_t len = 0;
-    while (*at != '\0' && len == 0) {
-        if (*at == '<')
-            at = read_brackets(at, ret_id, &len);
-        else if (*at == '(')
+    while (*at != '\0') {
+        if (*at == '(') {
             at = skip_comment(at);
-        else if (*at == '"')
+        } else if (*at == '"') {
             at = skip_quoted(at);
-        else
+        } else if (*at++ == '<') {
+            size_t len = strcspn(at, "<>");
+            if (at[len] == '>')
+                add_id(ids, at, len);
+            at += len;
+        }
+    }
+}
+
+static void add_bare(GPtrArray *ids, const char *at)
+{
+    while (*at != '\0') {
+        size_t len = strcspn(at, " ,;()>\"");
+        const char *sign = memchr(at, '@', len);
+        if (*at == '(') {
+            at = skip_comment(at);
+        } else if (len == 0) {
             at++;
+        } else if (sign == NULL || sign == at || sign == at + len - 1) {
+            g_ptr_array_set_size(ids, 0);
+            return;
+        } else {
+            add_id(ids, at, len);
+            at += len;
+        }
     }
-    *text = at;
-    return len > 0;
 }
 
-/* ---------------------------------------------------------------- a message */
-
-static size_t line_len(const char *bytes, size_t len)
+char **message_id_list(const char *value, size_t len)
 {
-    const char *newline = memchr(bytes, '\n', len);
-    return newline == NULL ? len : (size_t)(newline - bytes) + 1;
+    size_t skipped = len > VALUE_MAX_BYTES ? len - VALUE_MAX_BYTES : 0;
+    _cleanup_free_ char *text = NULL;
+    if (header_text_decode(value + skipped, len - skipped, &text) != 0)
+        return NULL;
+    GPtrArray *ids = g_ptr_array_new_null_terminated(0, g_free, true);
+    add_bracketed(ids, text);
+    if (strchr(text, '<') == NULL)
+        add_bare(ids, text);
+    return (char **)g_ptr_array_free(ids, false);
 }
 
-static bool is_folded(const char *line, size_t len)
+char *message_id_first(const char *value, size_t len)
 {
-    return len > 0 && (line[0] == ' ' || line[0] == '\t');
+    g_auto(GStrv) ids = message_id_list(value, len);
+    return ids != NULL ? g_strdup(ids[0]) : NULL;
 }
 
-bool message_id_of(const char *bytes, size_t len, char ret_id[MESSAGE_ID_SIZE])
+char *message_id_of(const char *bytes, size_t len)
 {
-    static const char name[] = "Message-ID:";
-    size_t at = 0;
-    size_t step;
-    for (; at < len && bytes[at] != '\n' && bytes[at] != '\r'; at += step) {
-        step = line_len(bytes + at, len - at);
-        if (step < strlen(name) || strncasecmp(bytes + at, name, strlen(name)) != 0)
-            continue;
-        size_t begin = at + strlen(name);
-        for (at += step; is_folded(bytes + at, len - at); at += step)
-            step = line_len(bytes + at, len - at);
-        _cleanup_free_ char *value = strndup(bytes + begin, at - begin);
-        const char *text = value;
-        return value != NULL && message_id_next(&text, ret_id);
-    }
-    return false;
+    struct span header, body;
+    mime_split((struct span){bytes, len}, &header, &body);
+    struct span value = mime_find_field(header, "Message-ID");
+    return message_id_first(value.bytes, value.len);
 }

@@ -21,6 +21,7 @@
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
+#include "mail/message_id.h"
 #include "mail/mime.h"
 #include "mail/mime_text.h"
 #include "mail/transfer_encoding.h"
@@ -31,6 +32,7 @@ void message_release(struct message *message)
 {
     free(message->message_id);
     free(message->in_reply_to);
+    json_decref(message->answered);
     json_decref(message->references);
     json_decref(message->from);
     json_decref(message->to);
@@ -336,7 +338,6 @@ enum {
     LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
     VALUE_MAX_BYTES = 64 * 1024, /* of a header that is decoded, as it is written; the rest is not kept */
     NAME_MAX_BYTES = 255,
-    MESSAGE_ID_MAX_BYTES = 998, /* RFC 5322: of a line */
 };
 
 struct message_reading {
@@ -347,12 +348,6 @@ struct message_reading {
     size_t bytes_len;
     size_t attachments_len; /* seen so far */
 };
-
-static void skip(struct span *span, size_t len)
-{
-    span->bytes += len;
-    span->len -= len;
-}
 
 static size_t decoded_len(struct span value)
 {
@@ -535,41 +530,33 @@ static int read_recipients(struct span header, const char *field, json_t **ret_l
     return error;
 }
 
-/* Takes "<…@…>" off the value; NULL: there is none any more. What could not stand in a header of a reply is
- * none. The caller frees. */
-static char *take_message_id(struct span *value)
+/* The ids of a value as "<…@…>". What could not stand in a header of a reply is none; of many, the first and
+ * the newest are kept. The caller owns the list, on failure too. */
+static int read_message_ids(struct span value, json_t **ret_ids)
 {
-    const char *begin = NULL;
-    while (value->len > 0) {
-        char c = value->bytes[0];
-        if (c == '<')
-            begin = value->bytes;
-        else if (!g_ascii_isgraph(c))
-            begin = NULL;
-        skip(value, 1);
-        size_t len = begin != NULL ? (size_t)(value->bytes - begin) : 0;
-        if (c == '>' && len > 2 && len <= MESSAGE_ID_MAX_BYTES)
-            return strndup(begin, len);
-        if (c == '>')
-            begin = NULL;
+    g_auto(GStrv) ids = message_id_list(value.bytes, value.len);
+    *ret_ids = json_array();
+    for (size_t i = 0; ids != NULL && ids[i] != NULL; i++) {
+        if (g_str_is_ascii(ids[i]) && json_array_append_new(*ret_ids, json_sprintf("<%s>", ids[i])) != 0)
+            return -ENOMEM;
+        if (json_array_size(*ret_ids) > MESSAGE_REFERENCES_MAX)
+            json_array_remove(*ret_ids, 1);
     }
-    return NULL;
+    return ids != NULL && *ret_ids != NULL ? 0 : -ENOMEM;
 }
 
-/* Of many, the first and the newest are kept. */
-static int read_references(struct span value, struct message *message)
+static int read_thread(struct span header, struct message *message)
 {
-    message->references = json_array();
-    char *id;
-    while ((id = take_message_id(&value)) != NULL) {
-        int result = json_array_append_new(message->references, json_string(id));
-        free(id);
-        if (result != 0)
-            return -ENOMEM;
-        if (json_array_size(message->references) > MESSAGE_REFERENCES_MAX)
-            json_array_remove(message->references, 1);
-    }
-    return message->references != NULL ? 0 : -ENOMEM;
+    json_t *own_ids = NULL;
+    int error = read_message_ids(mime_find_field(header, "Message-ID"), &own_ids);
+    if (error == 0)
+        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->answered);
+    if (error == 0)
+        error = read_message_ids(mime_find_field(header, "References"), &message->references);
+    message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
+    message->in_reply_to = g_strdup(json_string_value(json_array_get(message->answered, 0)));
+    json_decref(own_ids);
+    return error;
 }
 
 static int read_sender(struct span header, struct message *message)
@@ -597,13 +584,9 @@ static int64_t read_date(struct span value)
 
 static int read_headers(struct span header, struct message *message)
 {
-    struct span id = mime_find_field(header, "Message-ID");
-    struct span in_reply_to = mime_find_field(header, "In-Reply-To");
-    message->message_id = take_message_id(&id);
-    message->in_reply_to = take_message_id(&in_reply_to);
     message->date_ms = read_date(mime_find_field(header, "Date"));
     message->bcc = json_array();
-    int error = read_references(mime_find_field(header, "References"), message);
+    int error = read_thread(header, message);
     if (error == 0)
         error = read_line(mime_find_field(header, "Subject"), &message->subject);
     if (error == 0)

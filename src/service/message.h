@@ -31,7 +31,8 @@ struct message_attachment {
 struct message {
     char *message_id; /* "<…@…>", as are the next two */
     char *in_reply_to;
-    json_t *references;    /* array of strings, or NULL */
+    json_t *answered;      /* all that In-Reply-To names, in_reply_to first: array of strings, or NULL */
+    json_t *references;    /* the same of References */
     int64_t thread;        /* of the message that it replies to; 0: one of its own */
     int64_t forward_depth; /* how many messages are enclosed in each other */
     int64_t date_ms;

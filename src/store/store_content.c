@@ -155,9 +155,9 @@ static int write_folder(const struct content_temporary *file, const struct email
 
 static void note_content(struct contents *contents, const char *email_id, const struct email_content *content)
 {
-    char message_id[MESSAGE_ID_SIZE];
     const char *text = content->message_id;
-    if (text != NULL && message_id_next(&text, message_id))
+    _cleanup_free_ char *message_id = text != NULL ? message_id_first(text, strlen(text)) : NULL;
+    if (message_id != NULL)
         message_ids_note(&contents->store->message_ids, message_id, email_id);
 }
 
@@ -842,12 +842,12 @@ static int open_bytes(struct store *store, uint32_t email, const char *attachmen
 /* Whenever a message is read, and not when it is fetched: so what was lost of them comes back. */
 static void note_message(struct store *store, uint32_t email, const struct store_bytes *bytes)
 {
-    char message_id[MESSAGE_ID_SIZE];
     const char *email_id = index_email_id(&store->index, email);
     size_t len = bytes->len < MESSAGE_HEAD_BYTES ? bytes->len : MESSAGE_HEAD_BYTES;
     _cleanup_free_ char *head = malloc(len + 1);
     ssize_t got = head == NULL ? -ENOMEM : file_pread_all(bytes->fd, head, len, 0);
-    if (email_id != NULL && got > 0 && message_id_of(head, (size_t)got, message_id))
+    _cleanup_free_ char *message_id = got > 0 ? message_id_of(head, (size_t)got) : NULL;
+    if (email_id != NULL && message_id != NULL)
         message_ids_note(&store->message_ids, message_id, email_id);
 }
 

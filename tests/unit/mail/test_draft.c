@@ -250,6 +250,8 @@ static void what_it_answers_is_named_likeliest_first(void **state)
     assert_message_ids("in-reply-to: <r@x>\nreferences: <1@x>\n <2@x>\n", "r@x 2@x 1@x ");
     assert_message_ids("References: <1@x> <2@x>\nIn-Reply-To: Ann's of Monday <r@x>\n", "r@x 2@x 1@x ");
     assert_message_ids("References: <1@x>\nReferences: <2@x>\n", "2@x 1@x ");
+    assert_message_ids("In-Reply-To: r@x\nReferences: =?utf-8?Q?=3C1=40x=3E?= <2\n @x>\n", "r@x 2@x 1@x ");
+    assert_message_ids("In-Reply-To: <r@x> <s@x>\n", "r@x s@x ");
     assert_message_ids("In-Reply-To: nothing\nReferences: \n", "");
     assert_message_ids("X-In-Reply-To: <r@x>\nMessage-ID: <m@x>\n", "");
 }

@@ -2,6 +2,7 @@
 /*
  * Message-IDs in what mail programs write.
  */
+#include <glib.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,12 +20,19 @@
 /* All of a value, with a blank behind each. */
 static void assert_ids(const char *value, const char *expected)
 {
-    char id[MESSAGE_ID_SIZE];
+    /* A copy of this length, so that nothing behind it is read unseen. */
+    size_t len = strlen(value);
+    _cleanup_free_ char *bytes = malloc(len + 1);
+    memcpy(bytes, value, len);
+    g_auto(GStrv) ids = message_id_list(bytes, len);
     _cleanup_strbuf_ struct strbuf all = STRBUF_INIT(4096);
-    while (message_id_next(&value, id))
-        strbuf_appendf(&all, "%s ", id);
+    for (size_t i = 0; ids[i] != NULL; i++)
+        strbuf_appendf(&all, "%s ", ids[i]);
     assert_string_equal(strbuf_str(&all), expected);
-    assert_string_equal(value, "");
+    g_autofree char *first = message_id_first(bytes, len);
+    assert_int_equal(first != NULL, ids[0] != NULL);
+    if (first != NULL)
+        assert_string_equal(first, ids[0]);
 }
 
 static void what_is_in_brackets_counts(void **state)
@@ -34,8 +42,30 @@ static void what_is_in_brackets_counts(void **state)
     assert_ids(" <a@b>\r\n\t<c@d> ", "a@b c@d ");
     assert_ids("<a@b>,<c@d><e@f>", "a@b c@d e@f ");
     assert_ids("message of Tue, 1 Jan 2002: <a@b>", "a@b ");
+    assert_ids("a@b <c@d>", "c@d ");
     assert_ids("", "");
-    assert_ids("a@b", "");
+}
+
+static void ids_without_brackets_count_where_nothing_else_stands(void **state)
+{
+    (void)state;
+    assert_ids("a@b", "a@b ");
+    assert_ids(" a@b\r\n\tc@d, e@f;g@h\r\n", "a@b c@d e@f g@h ");
+    assert_ids("a@b (of Monday)", "a@b ");
+    assert_ids("Your message of Monday from ann@x", "");
+    assert_ids("nothing", "");
+    assert_ids("@b", "");
+    assert_ids("a@", "");
+    assert_ids("@", "");
+}
+
+static void ids_in_encoded_words_are_decoded(void **state)
+{
+    (void)state;
+    assert_ids("=?utf-8?Q?=3Ca=40b=3E?=", "a@b ");
+    assert_ids("=?us-ascii?B?PGFAYj4gPGNAZD4=?=", "a@b c@d ");
+    assert_ids("<1@x> =?utf-8?Q?=3Clong?=\r\n =?utf-8?Q?er=40b=3E?=", "1@x longer@b ");
+    assert_ids("=?utf-8?Q?a=40b?=", "a@b ");
 }
 
 static void comments_and_quoted_strings_are_skipped(void **state)
@@ -61,36 +91,46 @@ static void what_is_no_message_id_is_passed_over(void **state)
 {
     (void)state;
     assert_ids("<> < > <a@b>", "a@b ");
-    assert_ids("<a@b", "");
+    assert_ids("<a@\x01>", "");
     assert_ids("<<a@b>>", "a@b ");
     assert_ids("<lost <a@b>", "a@b ");
 }
 
-static void the_longest_is_as_long_as_a_line(void **state)
+static void the_longest_fits_a_line_with_its_brackets(void **state)
 {
     (void)state;
-    for (size_t len = MESSAGE_ID_SIZE - 2; len <= MESSAGE_ID_SIZE + 1; len++) {
-        char id[MESSAGE_ID_SIZE];
-        char value[MESSAGE_ID_SIZE + 8];
+    for (size_t len = MESSAGE_ID_MAX_BYTES - 1; len <= MESSAGE_ID_MAX_BYTES + 1; len++) {
+        char value[MESSAGE_ID_MAX_BYTES + 8];
         memset(value, 'x', sizeof(value));
         value[0] = '<';
-        memcpy(value + 1 + len, ">", 2);
-        const char *text = value;
-        bool is_right = len < MESSAGE_ID_SIZE;
-        assert_int_equal(message_id_next(&text, id), is_right);
-        assert_int_equal(strlen(id), is_right ? len : 0);
+        value[len + 1] = '>';
+        _cleanup_free_ char *id = message_id_first(value, len + 2);
+        assert_int_equal(id != NULL, len <= MESSAGE_ID_MAX_BYTES);
+        if (id != NULL)
+            assert_int_equal(strlen(id), len);
     }
+}
+
+static void of_very_long_values_the_newest_ids_count(void **state)
+{
+    (void)state;
+    _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(1 << 20);
+    for (int i = 0; i < 20000; i++)
+        strbuf_appendf(&value, "<%d@x>\r\n ", i);
+    g_auto(GStrv) ids = message_id_list(value.data, value.len);
+    size_t len = g_strv_length(ids);
+    assert_true(len > 1000);
+    assert_string_equal(ids[len - 1], "19999@x");
 }
 
 static void assert_message(const char *message, const char *expected)
 {
-    char id[MESSAGE_ID_SIZE] = "";
     /* A copy of this length, so that nothing behind it is read unseen. */
     size_t len = strlen(message);
     _cleanup_free_ char *bytes = malloc(len + 1);
     memcpy(bytes, message, len);
-    bool is_found = message_id_of(bytes, len, id);
-    assert_int_equal(is_found, expected != NULL);
+    _cleanup_free_ char *id = message_id_of(bytes, len);
+    assert_int_equal(id != NULL, expected != NULL);
     if (expected != NULL)
         assert_string_equal(id, expected);
 }
@@ -103,6 +143,8 @@ static void a_message_has_that_of_its_header(void **state)
     assert_message("Message-Id:\r\n <a@b>\r\nSubject: x\r\n", "a@b");
     assert_message("Message-ID: <a\r\n\t@b>\r\n", "a@b");
     assert_message("Message-ID: <a@b>", "a@b");
+    assert_message("Message-ID: a@b\n\n", "a@b");
+    assert_message("Message-ID: =?utf-8?Q?=3Ca=40b=3E?=\n\n", "a@b");
     assert_message("Message-ID: <a@b>\nMessage-ID: <c@d>\n\n", "a@b");
 }
 
@@ -113,7 +155,7 @@ static void a_message_without_one_has_none(void **state)
     assert_message("Subject: x\r\n\r\nMessage-ID: <a@b>\r\n", NULL);
     assert_message("X: y\n Message-ID: <a@b>\n\n", NULL);
     assert_message("X-Message-ID: <a@b>\n\n", NULL);
-    assert_message("Message-ID: a@b\n\n", NULL);
+    assert_message("Message-ID: none\n\n", NULL);
     assert_message("Message-ID", NULL);
     assert_message("Message-ID: <a@b", NULL);
 }
@@ -122,10 +164,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_brackets_counts),
+        cmocka_unit_test(ids_without_brackets_count_where_nothing_else_stands),
+        cmocka_unit_test(ids_in_encoded_words_are_decoded),
         cmocka_unit_test(comments_and_quoted_strings_are_skipped),
         cmocka_unit_test(ids_that_were_folded_are_whole_again),
         cmocka_unit_test(what_is_no_message_id_is_passed_over),
-        cmocka_unit_test(the_longest_is_as_long_as_a_line),
+        cmocka_unit_test(the_longest_fits_a_line_with_its_brackets),
+        cmocka_unit_test(of_very_long_values_the_newest_ids_count),
         cmocka_unit_test(a_message_has_that_of_its_header),
         cmocka_unit_test(a_message_without_one_has_none),
     };

@@ -454,6 +454,39 @@ static void an_answer_joins_the_thread_and_can_be_answered(void **state)
     free(ann);
 }
 
+static void an_answer_joins_what_it_answers_however_ids_are_written(void **state)
+{
+    static const struct {
+        const char *question, *answer;
+    } cases[] = {
+        {"<q0@x>", "In-Reply-To: q0@x"},
+        {"<q1@x>", "In-Reply-To: <unknown@x> <q1@x>"},
+        {"<q2@x>", "In-Reply-To: Ann's of Friday <q2\n @x>"},
+        {"<q3@x>", "In-Reply-To: =?utf-8?Q?=3Cq3?=\n =?utf-8?Q?=40x=3E?="},
+        {"<q4@x>", "References: unknown@x q4@x"},
+        {"<q5@x>", "References: <unknown@x> =?us-ascii?B?PHE1QHg+?="},
+        {"q6@x", "In-Reply-To: <q6@x>"},
+        {"=?utf-8?Q?=3Cq7=40x=3E?=", "In-Reply-To: <q7@x>"},
+        {"<q8\n @x>", "In-Reply-To: <q8@x>"},
+    };
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[256];
+        char id[16];
+        snprintf(raw, sizeof(raw), "Subject: question\nMessage-ID: %s\n\nx\n", cases[i].question);
+        deliver(fixture, BOB, raw);
+        snprintf(raw, sizeof(raw), "Subject: answer\n%s\n\nx\n", cases[i].answer);
+        deliver(fixture, BOB, raw);
+        json_t *answer = newest_content(fixture, bob);
+        const json_t *previous = json_array_get(json_object_get(answer, "previous_emails"), 0);
+        snprintf(id, sizeof(id), "<q%zu@x>", i);
+        assert_string_equal(id, text_of(previous, "message_id"));
+        json_decref(answer);
+    }
+    free(bob);
+}
+
 static void mail_without_a_header_can_be_forwarded(void **state)
 {
     static const char *const raws[] = {"", "no header\n"};
@@ -836,6 +869,7 @@ int main(void)
         TEST(what_is_no_address_is_kept_as_it_stands),
         TEST(of_too_many_recipients_the_first_thousand_are_shown),
         TEST(an_answer_joins_the_thread_and_can_be_answered),
+        TEST(an_answer_joins_what_it_answers_however_ids_are_written),
         TEST(mail_without_a_header_can_be_forwarded),
         TEST(the_same_message_again_changes_nothing),
         TEST(the_rules_of_the_inbox_hold),
