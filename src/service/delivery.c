@@ -18,7 +18,7 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/date.h"
-#include "mail/mime_library.h"
+#include "mail/mime.h"
 #include "service/outgoing.h"
 #include "sql/query.h"
 
@@ -126,15 +126,6 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum d
 }
 
 /* ---------------------------------------------------------------- receiving: what a message lacks */
-
-/* Text before an mbox's message, which is none of it: programs that deliver by way of a file put it there. */
-static size_t mbox_line_len(const char *raw, size_t len)
-{
-    if (len < 5 || memcmp(raw, "From ", 5) != 0)
-        return 0;
-    const char *newline = memchr(raw, '\n', len);
-    return newline == NULL ? len : (size_t)(newline - raw) + 1;
-}
 
 /* The domain of the inboxes that the message is for. */
 static const char *domain_of(const char *recipient)
@@ -324,8 +315,8 @@ static int store_and_put(struct database *database, const struct delivery *deliv
 
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
-    mime_library_init();
-    size_t mbox_len = mbox_line_len(delivery->raw, delivery->raw_len);
+    /* Programs that deliver by way of a file put such a line there; it is none of the message. */
+    size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
     const char *raw = delivery->raw + mbox_len;
     _cleanup_message_row_ struct message_row row = {.raw_len = delivery->raw_len - mbox_len};
     row.raw = malloc(row.raw_len + 1);

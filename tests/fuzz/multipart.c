@@ -5,14 +5,12 @@
  */
 #include "fuzz/fuzz.h"
 #include "mail/file_name.h"
-#include "mail/mime_library.h"
 #include "service/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct multipart_file file;
     _cleanup_free_ char *content_type = fuzz_take_line(&bytes, &len);
-    mime_library_init(); /* as the service does */
     const char *body = (const char *)bytes;
     if (multipart_find_file(content_type, body, len, "file", &file) != 0)
         return 0;

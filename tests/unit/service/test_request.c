@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "mail/mime_library.h"
 #include "service/request.h"
 
 #define FILE_PART "Content-Disposition: form-data; name=\"file\"; filename="
@@ -143,7 +142,6 @@ static void a_boundary_longer_than_all_that_is_in_memory_is_refused(void **state
 
 int main(void)
 {
-    mime_library_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_is_found),
         cmocka_unit_test(every_truncation_is_survived),
