@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "mail/flowed.h"
 #include "mail/html_text.h"
 
 /* ---------------------------------------------------------------- one text */
@@ -26,6 +28,23 @@ static bool normalise(struct strbuf *text)
     }
     strbuf_truncate(text, kept);
     return !has_nul;
+}
+
+/* Joins the paragraphs of flowed text. 0 or -ENOMEM. */
+static int join_flowed(const struct mime_entity *leaf, struct strbuf *text)
+{
+    _cleanup_free_ char *format = NULL;
+    _cleanup_free_ char *delsp = NULL;
+    int error = mime_read_parameter(leaf->header, "Content-Type", "format", &format);
+    if (error == 0)
+        error = mime_read_parameter(leaf->header, "Content-Type", "delsp", &delsp);
+    if (error != 0 || format == NULL || strcasecmp(format, "flowed") != 0)
+        return error;
+    struct strbuf joined = STRBUF_INIT(text->max_bytes);
+    flowed_append(&joined, strbuf_str(text), text->len, delsp != NULL && strcasecmp(delsp, "yes") == 0);
+    strbuf_release(text);
+    *text = joined;
+    return joined.error;
 }
 
 int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
@@ -49,6 +68,8 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
         *ret_words = "the text holds a NUL character";
         return -EBADMSG;
     }
+    if (mime_is_type(leaf, "text/plain") && (error = join_flowed(leaf, &text)) != 0)
+        return error;
     *ret_text = strdup(strbuf_str(&text));
     return *ret_text != NULL ? 0 : -ENOMEM;
 }

@@ -28,10 +28,10 @@ struct mime_texts {
     size_t len;
 };
 
-/* The text of a leaf in UTF-8 with LF line ends, without NULs; the caller frees. With CHARSET_REPLACE the
- * only error is -ENOMEM. With CHARSET_REFUSE also -ENOTSUP (the transfer encoding is unknown), -EBADMSG (its
- * content is damaged, or the text holds a NUL: *ret_words, static, say so), -EILSEQ (bytes that do not fit
- * the charset that the leaf names). */
+/* The text of a leaf in UTF-8 with LF line ends, without NULs, the paragraphs of flowed text joined
+ * (flowed.h); the caller frees. With CHARSET_REPLACE the only error is -ENOMEM. With CHARSET_REFUSE also
+ * -ENOTSUP (the transfer encoding is unknown), -EBADMSG (its content is damaged, or the text holds a NUL:
+ * *ret_words, static, say so), -EILSEQ (bytes that do not fit the charset that the leaf names). */
 int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
                      const char **ret_words);
 
