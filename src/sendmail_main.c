@@ -42,6 +42,7 @@
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
+#include "mail/mime.h"
 #include "sendmail_smtp.h"
 
 enum {
@@ -75,20 +76,10 @@ struct invocation {
     char **recipients;   /* NULL behind the last */
 };
 
-/* A header field: its lines as they stand, with their line ends. */
-struct header_field {
-    const char *line;
-    size_t len;
-    size_t name_len;
-    const char *value; /* within the line; ends with it */
-};
-
 struct input_message {
     struct strbuf text; /* what was read; its line ends are LF */
-    struct header_field *fields;
-    size_t fields_len;
-    const char *body; /* behind the blank line */
-    size_t body_len;
+    struct span header; /* its fields */
+    struct span body;   /* behind the blank line */
 };
 
 /* ---------------------------------------------------------------- words */
@@ -343,66 +334,48 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* The length of the name of the field that begins here; 0: none does. RFC 5322 has any visible characters in
- * names; but a line that begins otherwise than a word is a text, as `{"a": 1}`. */
-static size_t field_name_len(const char *line, size_t len)
+/* Takes a field off the text. RFC 5322 has names of any visible characters; but a line that begins otherwise
+ * than a word is a text, as `{"a": 1}`. */
+static bool take_field(struct span *text, struct mime_field *ret_field)
 {
-    size_t name_len = 0;
-    if (len == 0 || (!isalnum((unsigned char)*line) && strchr("-_.", *line) == NULL))
-        return 0;
-    while (name_len < len && isgraph((unsigned char)line[name_len]) && line[name_len] != ':')
-        name_len++;
-    size_t colon = name_len;
-    while (colon < len && (line[colon] == ' ' || line[colon] == '\t'))
-        colon++;
-    return colon < len && line[colon] == ':' ? name_len : 0;
+    return text->len > 0 && (isalnum((unsigned char)*text->bytes) || strchr("-_.", *text->bytes) != NULL) &&
+           mime_take_field(text, ret_field);
 }
 
-static size_t line_len(const char *at, const char *end)
+static void skip(struct span *text, size_t len)
 {
-    const char *newline = memchr(at, '\n', (size_t)(end - at));
-    return (size_t)((newline != NULL ? newline + 1 : end) - at);
+    text->bytes += len;
+    text->len -= len;
 }
 
-/* The field that begins at `at`, with the lines that continue it. */
-static bool read_field(const char *at, const char *end, struct header_field *ret_field)
+static bool begins_with(struct span text, const char *prefix)
 {
-    size_t len = line_len(at, end);
-    size_t name_len = field_name_len(at, len);
-    if (name_len == 0)
-        return false;
-    while (at + len < end && (at[len] == ' ' || at[len] == '\t'))
-        len += line_len(at + len, end);
-    *ret_field = (struct header_field){at, len, name_len, strchr(at + name_len, ':') + 1};
-    return true;
+    return text.len >= strlen(prefix) && memcmp(text.bytes, prefix, strlen(prefix)) == 0;
 }
 
 /* The headers are the lines at the beginning that are fields, behind a byte order mark and a line of a
  * mailbox. A text without any is a body. */
-static int split_message(struct input_message *message)
+static void split_message(struct input_message *message)
 {
-    const char *at = strbuf_str(&message->text);
-    const char *end = at + message->text.len;
-    struct header_field field;
-    const char *body = at;
-    if (strncmp(at, "\uFEFF", 3) == 0)
-        at += 3;
-    bool begins_field = read_field(at, end, &field); /* "From : a@x" */
-    if (!begins_field && (strncmp(at, "From ", 5) == 0 || strncmp(at, ">From ", 6) == 0))
-        body = at += line_len(at, end);
-    while (at < end && read_field(at, end, &field)) {
-        struct header_field *grown = reallocarray(message->fields, message->fields_len + 1, sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        message->fields = grown;
-        message->fields[message->fields_len++] = field;
-        body = at += field.len;
+    struct mime_field field;
+    struct span rest = {strbuf_str(&message->text), message->text.len};
+    message->body = rest;
+    if (begins_with(rest, "\uFEFF"))
+        skip(&rest, strlen("\uFEFF"));
+    message->header.bytes = rest.bytes;
+    bool begins_field = take_field(&rest, &field); /* "From : a@x" */
+    if (!begins_field && (begins_with(rest, "From ") || begins_with(rest, ">From "))) {
+        mime_take_line(&rest);
+        message->header.bytes = rest.bytes;
+        message->body = rest;
     }
-    if (body < end && *body == '\n')
-        body++;
-    message->body = body;
-    message->body_len = (size_t)(end - body);
-    return 0;
+    while (begins_field || take_field(&rest, &field)) {
+        begins_field = false;
+        message->body = rest;
+    }
+    message->header.len = (size_t)(rest.bytes - message->header.bytes);
+    if (begins_with(message->body, "\n"))
+        skip(&message->body, 1);
 }
 
 /* Takes the message out of message->text. */
@@ -411,7 +384,8 @@ static int take_message(const struct invocation *invocation, struct input_messag
     if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
         return complain(EX_DATAERR, "the message holds NUL bytes");
     normalise_lines(&message->text, invocation->ignores_dots);
-    return split_message(message) == 0 ? EX_OK : complain_of_memory();
+    split_message(message);
+    return EX_OK;
 }
 
 static int read_message(const struct invocation *invocation, struct input_message *message)
@@ -425,21 +399,15 @@ static int read_message(const struct invocation *invocation, struct input_messag
     return take_message(invocation, message);
 }
 
-static void message_release(struct input_message *message)
+static bool is_field(const struct mime_field *field, const char *name)
 {
-    strbuf_release(&message->text);
-    free(message->fields);
-}
-
-static bool is_field(const struct header_field *field, const char *name)
-{
-    return field->name_len == strlen(name) && strncasecmp(field->line, name, field->name_len) == 0;
+    return field->name.len == strlen(name) && strncasecmp(field->name.bytes, name, field->name.len) == 0;
 }
 
 /* The caller frees; NULL without memory. */
-static char *field_value(const struct header_field *field)
+static char *copy_span(struct span span)
 {
-    return strndup(field->value, (size_t)(field->line + field->len - field->value));
+    return strndup(span.bytes, span.len);
 }
 
 /* ---------------------------------------------------------------- this machine's addresses */
@@ -555,17 +523,13 @@ static int read_aliases(const struct invocation *invocation, struct local_names 
 /* The value of a name's line; the caller frees. NULL: it has none, or there is no memory. */
 static char *find_alias(const struct local_names *names, const char *name)
 {
-    const char *end = names->text != NULL ? names->text + strlen(names->text) : NULL;
-    for (const char *at = names->text; at != NULL && at < end;) {
-        struct header_field field;
-        if (*at == '#' || !read_field(at, end, &field)) {
-            at += line_len(at, end);
-        } else if (is_field(&field, name)) {
-            return field_value(&field);
-        } else {
-            at += field.len;
-        }
-    }
+    struct span rest = {names->text, names->text != NULL ? strlen(names->text) : 0};
+    struct mime_field field;
+    while (rest.len > 0)
+        if (!take_field(&rest, &field))
+            mime_take_line(&rest);
+        else if (is_field(&field, name))
+            return copy_span(field.value);
     return NULL;
 }
 
@@ -670,12 +634,12 @@ static bool has_address(const struct address_list *list, const char *address)
 /* ---------------------------------------------------------------- the message for the outbox */
 
 /* As it stands, but for blanks before the colon, which no message may have now. */
-static void append_field(struct strbuf *out, const struct header_field *field)
+static void append_field(struct strbuf *out, const struct mime_field *field)
 {
-    strbuf_append(out, field->line, field->name_len);
+    strbuf_append(out, field->name.bytes, field->name.len);
     strbuf_append_char(out, ':');
-    strbuf_append(out, field->value, (size_t)(field->line + field->len - field->value));
-    if (field->line[field->len - 1] != '\n')
+    strbuf_append(out, field->value.bytes, field->value.len);
+    if (field->line.bytes[field->line.len - 1] != '\n')
         strbuf_append_char(out, '\n');
 }
 
@@ -732,11 +696,11 @@ static bool names_the_same(const char *text, const struct address_list *list)
 
 /* A header's To, Cc or Bcc: as it stands where that is a list of addresses; else of what its local names
  * stand for. */
-static int append_recipients(struct strbuf *out, const struct header_field *field,
+static int append_recipients(struct strbuf *out, const struct mime_field *field,
                              const struct local_names *names, struct address_list *named)
 {
-    _cleanup_free_ char *value = field_value(field);
-    _cleanup_free_ char *name = strndup(field->line, field->name_len);
+    _cleanup_free_ char *value = copy_span(field->value);
+    _cleanup_free_ char *name = copy_span(field->name);
     struct address_list list = {0};
     if (value == NULL || name == NULL)
         return complain_of_memory();
@@ -778,9 +742,9 @@ static bool has_domain(const char *address)
 /* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced, as is mdadm's
  * "root@box". *ret_sender has the address then, if there is one. */
 static bool is_usable_from(const struct invocation *invocation, const struct local_names *names,
-                           const struct header_field *field, struct address_list *ret_sender)
+                           const struct mime_field *field, struct address_list *ret_sender)
 {
-    _cleanup_free_ char *value = field_value(field);
+    _cleanup_free_ char *value = copy_span(field->value);
     struct address_list several = {0};
     if (value == NULL)
         return false;
@@ -830,12 +794,12 @@ static void append_from(struct strbuf *out, const struct invocation *invocation,
 
 /* A field that names no recipients, and is not From. */
 static int append_other_field(struct strbuf *out, const struct invocation *invocation,
-                              const struct header_field *field)
+                              const struct mime_field *field)
 {
     if (invocation->reads_headers && !invocation->is_from_spool &&
-        strncasecmp(field->line, "Resent-", 7) == 0)
+        strncasecmp(field->name.bytes, "Resent-", 7) == 0)
         return complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
-                        (int)field->name_len, field->line);
+                        (int)field->name.len, field->name.bytes);
     if (invocation->is_delegated && is_field(field, "Attach"))
         return complain(EX_DATAERR, "Attach: takes files of the mount's owner: it is not for who sends with "
                                     "another user's rights (sudo, inboxfs-mta)");
@@ -843,7 +807,7 @@ static int append_other_field(struct strbuf *out, const struct invocation *invoc
     return EX_OK;
 }
 
-static bool is_recipients_field(const struct header_field *field)
+static bool is_recipients_field(const struct mime_field *field)
 {
     return is_field(field, "To") || is_field(field, "Cc") || is_field(field, "Bcc");
 }
@@ -856,16 +820,17 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
     bool has_from = false;
     bool has_reply_to = false;
     int status = EX_OK;
-    for (size_t i = 0; i < message->fields_len && status == EX_OK; i++) {
-        const struct header_field *field = &message->fields[i];
-        has_reply_to = has_reply_to || is_field(field, "Reply-To");
-        if (is_recipients_field(field)) {
-            status = append_recipients(out, field, names, named);
-        } else if (!is_field(field, "From")) {
-            status = append_other_field(out, invocation, field);
-        } else if (is_usable_from(invocation, names, field, &from)) {
+    struct span rest = message->header;
+    struct mime_field field;
+    while (status == EX_OK && mime_take_field(&rest, &field)) {
+        has_reply_to = has_reply_to || is_field(&field, "Reply-To");
+        if (is_recipients_field(&field)) {
+            status = append_recipients(out, &field, names, named);
+        } else if (!is_field(&field, "From")) {
+            status = append_other_field(out, invocation, &field);
+        } else if (is_usable_from(invocation, names, &field, &from)) {
             has_from = true;
-            append_field(out, field);
+            append_field(out, &field);
         }
     }
     if (!has_from && status == EX_OK)
@@ -899,8 +864,10 @@ static void append_given(struct strbuf *out, const struct input_message *message
                          const struct address_list *given, const struct address_list *named)
 {
     bool has_field = false;
-    for (size_t i = 0; i < message->fields_len; i++)
-        has_field = has_field || is_recipients_field(&message->fields[i]);
+    struct span rest = message->header;
+    struct mime_field field;
+    while (mime_take_field(&rest, &field))
+        has_field = has_field || is_recipients_field(&field);
     append_addresses(out, !has_field && given->len == 1 ? "To" : "Bcc", given, named);
 }
 
@@ -918,7 +885,7 @@ static int compose_with(const struct invocation *invocation, const struct local_
         status = check_recipients(invocation, message, &named, &given);
     append_given(out, message, &given, &named);
     strbuf_append_char(out, '\n');
-    strbuf_append(out, message->body, message->body_len);
+    strbuf_append(out, message->body.bytes, message->body.len);
     address_list_release(&given);
     address_list_release(&named);
     return status;
@@ -1154,7 +1121,7 @@ static int send_message(const struct invocation *invocation, int mount)
     int status = read_message(invocation, &message);
     if (status == EX_OK)
         status = compose(invocation, mount, &message, &text);
-    message_release(&message);
+    strbuf_release(&message.text);
     if (status == EX_OK && make_name(name) != 0)
         status = complain(EX_TEMPFAIL, "cannot make up a name");
     if (status == EX_OK)
