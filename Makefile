@@ -87,6 +87,8 @@ objects  = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
 archives = $(foreach l,$(1),$(BUILD)/lib/$(l).a)
 
 PROGRAMS  := $(BUILD)/inboxfs $(BUILD)/inboxd $(BUILD)/inboxfs-sendmail
+# What inboxfs-sendmail calls; nobody else does.
+HELPERS   := $(BUILD)/inboxfs-maildrop
 SUPPORT   := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/support/*.c))
 UNIT_SRC  := $(sort $(wildcard tests/unit/*/test_*.c))
 UNIT      := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
@@ -108,7 +110,7 @@ MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
         install uninstall dist deb check-programs clean help unit-% manuals
 .SECONDARY:
 
-all: $(PROGRAMS) $(MANUALS) ## build the programs and manuals into build/
+all: $(PROGRAMS) $(HELPERS) $(MANUALS) ## build the programs and manuals into build/
 
 $(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c src/sendmail_%.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
 	@mkdir -p $(@D)
@@ -121,6 +123,11 @@ $(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service sql mail bas
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 $(BUILD)/inboxfs-sendmail: $(call objects,$(wildcard src/sendmail_*.c)) $(call archives,mail base)
+	@mkdir -p $(@D)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+$(BUILD)/inboxfs-maildrop: $(BUILD)/obj/maildrop_main.o $(call archives,base)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -263,25 +270,28 @@ DOCUMENTS   = README.md NEWS LICENSE $(wildcard docs/*.md) docs/tree.svg
 COMPLETIONS = $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.bash:share/bash-completion/completions/$(p)) \
               completions/inboxfs.zsh:share/zsh/site-functions/_inboxfs \
               $(foreach p,$(notdir $(PROGRAMS)),completions/inboxfs.fish:share/fish/vendor_completions.d/$(p).fish)
-INSTALLED   = $(COMPLETIONS) $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) $(MANUALS_IN) \
+INSTALLED   = $(COMPLETIONS) $(foreach p,$(PROGRAMS),$(p):bin/$(notdir $(p))) \
+              $(foreach p,$(HELPERS),$(p):libexec/$(notdir $(p))) $(MANUALS_IN) \
               $(foreach d,$(DOCUMENTS),$(d):share/doc/inboxfs/$(d))
 # Named after where they go; which programs they start depends on PREFIX, so they are made anew each time.
 UNITS      := $(BUILD)/systemd/system.service $(BUILD)/systemd/user.service
+MTA_UNIT   := $(BUILD)/systemd/inboxfs-mta.service
 INSTALLED  += $(foreach u,$(UNITS),$(u):lib/systemd/$(basename $(notdir $(u)))/inboxfs@.service) \
+              $(foreach u,$(MTA_UNIT) systemd/inboxfs-mta.path,$(u):lib/systemd/system/$(notdir $(u))) \
               systemd/sysusers.conf:lib/sysusers.d/inboxfs.conf
 # A link to inboxfs. mount(8) looks for it in /sbin alone.
 MOUNT_HELPER = sbin/mount.inboxfs
 # Links that SENDMAIL=yes adds.
 AS_SENDMAIL = sbin/sendmail bin/mailq bin/newaliases
 
-.PHONY: $(UNITS)
-$(UNITS): $(BUILD)/%: %.in
+.PHONY: $(UNITS) $(MTA_UNIT)
+$(UNITS) $(MTA_UNIT): $(BUILD)/%: %.in
 	@mkdir -p $(@D)
 	@sed 's|@PREFIX@|$(PREFIX)|' $< > $@
 
-install: all $(UNITS) ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes: be sendmail, mailq and newaliases, too
+install: all $(UNITS) $(MTA_UNIT) ## install below PREFIX (/usr/local), within DESTDIR; SENDMAIL=yes: be sendmail, mailq and newaliases, too
 	@for file in $(INSTALLED); do \
-	    case $${file#*:} in bin/*) mode=0755 ;; *) mode=0644 ;; esac; \
+	    case $${file#*:} in bin/* | libexec/*) mode=0755 ;; *) mode=0644 ;; esac; \
 	    install -D -m $$mode "$${file%%:*}" "$(DESTDIR)$(PREFIX)/$${file#*:}" || exit; \
 	done
 	@install -d "$(DESTDIR)$(PREFIX)/sbin" && ln -sf ../bin/inboxfs "$(DESTDIR)$(PREFIX)/$(MOUNT_HELPER)"

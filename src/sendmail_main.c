@@ -43,6 +43,7 @@
 #include "mail/address.h"
 #include "mail/draft.h"
 #include "mail/mime.h"
+#include "sendmail_maildrop.h"
 #include "sendmail_smtp.h"
 
 enum {
@@ -58,22 +59,22 @@ enum {
 };
 
 struct invocation {
-    const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
-    const char *aliases; /* a file as /etc/aliases */
-    const char *root;    /* who gets mail for local names without an alias; or NULL */
-    const char *sender;  /* -f, or NULL */
-    const char *name;    /* -F, or NULL */
-    bool reads_headers;  /* -t: recipients are in the headers, too */
-    bool ignores_dots;   /* -i: a line of a dot is text */
-    bool lists_queue;    /* -bp */
-    bool speaks_smtp;    /* -bs */
-    bool makes_aliases;  /* -bi, -I: nothing is to be done, for the alias file is read each time */
-    bool waits;          /* --wait */
-    bool runs_queue;     /* -q, which the mount does by itself */
-    bool rewrites_from;  /* --rewrite-from */
-    bool is_delegated;   /* another user runs it with our rights, which are to send and no more */
-    bool is_from_spool;  /* the message comes from the spool (sendmail_spool.h) */
-    char **recipients;   /* NULL behind the last */
+    const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
+    const char *aliases;   /* a file as /etc/aliases */
+    const char *root;      /* who gets mail for local names without an alias; or NULL */
+    const char *sender;    /* -f, or NULL */
+    const char *name;      /* -F, or NULL */
+    bool reads_headers;    /* -t: recipients are in the headers, too */
+    bool ignores_dots;     /* -i: a line of a dot is text */
+    bool lists_queue;      /* -bp */
+    bool speaks_smtp;      /* -bs */
+    bool makes_aliases;    /* -bi, -I: nothing is to be done, for the alias file is read each time */
+    bool waits;            /* --wait */
+    bool runs_queue;       /* -q, which the mount does by itself */
+    bool rewrites_from;    /* --rewrite-from */
+    bool is_delegated;     /* another user runs it with our rights, which are to send and no more */
+    bool is_from_maildrop; /* the message was left in the maildrop */
+    char **recipients;     /* NULL behind the last */
 };
 
 struct input_message {
@@ -255,16 +256,16 @@ static bool is_trusted(const struct mount *mount)
     return mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
 }
 
-/* Opens the only mount that this user can look into. -1: *ret_status is the exit status. */
-static int open_only_mount(int *ret_status)
+/* Opens the only mount that this user can look into. -1: *ret_status is the exit status, with the reason. */
+static int open_only_mount(int *ret_status, const char **ret_reason)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0) {
-        *ret_status = complain(EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
+    *ret_status = EX_TEMPFAIL;
+    *ret_reason = "cannot read /proc/self/mountinfo";
+    if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0)
         return -1;
-    }
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
         int fd = is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
@@ -274,27 +275,22 @@ static int open_only_mount(int *ret_status)
         }
         if (fd >= 0 && found >= 0) {
             close(fd);
-            *ret_status =
-                complain(EX_USAGE, "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT");
+            *ret_status = EX_USAGE;
+            *ret_reason = "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT";
             return -1;
         }
         if (fd >= 0)
             found = fd;
     }
-    if (found < 0)
-        *ret_status =
-            is_denied ? complain(EX_NOPERM, "the inboxfs mount is another user's, or another group's: to use "
-                                            "it all the same, name it by --mount=DIR")
-                      : complain(EX_TEMPFAIL, "no inboxfs is mounted");
+    *ret_status = is_denied ? EX_NOPERM : EX_TEMPFAIL;
+    *ret_reason = is_denied ? "the inboxfs mount is another user's, or another group's: to use it all the "
+                              "same, name it by --mount=DIR"
+                            : "no inboxfs is mounted";
     return TAKE_FD(found);
 }
 
-/* The mount's root folder. -1: *ret_status is the exit status. */
-static int open_mount(const struct invocation *invocation, int *ret_status)
+static int open_named_mount(const char *path, int *ret_status)
 {
-    const char *path = invocation->mount;
-    if (path == NULL)
-        return open_only_mount(ret_status);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         *ret_status =
@@ -306,6 +302,18 @@ static int open_mount(const struct invocation *invocation, int *ret_status)
         return -1;
     }
     return TAKE_FD(fd);
+}
+
+/* The mount's root folder. -1: *ret_status is the exit status. */
+static int open_mount(const struct invocation *invocation, int *ret_status)
+{
+    const char *reason = NULL;
+    if (invocation->mount != NULL)
+        return open_named_mount(invocation->mount, ret_status);
+    int fd = open_only_mount(ret_status, &reason);
+    if (fd < 0)
+        complain(*ret_status, "%s", reason);
+    return fd;
 }
 
 /* ---------------------------------------------------------------- reading the message */
@@ -505,6 +513,7 @@ struct local_names {
     char *text; /* NULL: there is no file */
     const char *path;
     const char *root;
+    bool defers_names; /* who has the mount knows for whom the others stand */
 };
 
 static int read_aliases(const struct invocation *invocation, struct local_names *names)
@@ -564,6 +573,18 @@ static int append_recipient(const struct address *address, struct address_list *
     return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
 }
 
+/* A local name for which nothing stands. */
+static int add_unknown_name(const struct local_names *names, const char *name, const char *given_name,
+                            struct address_list *list)
+{
+    char address[ADDRESS_MAX_BYTES + 1];
+    snprintf(address, sizeof(address), "%s@localhost", name);
+    if (names->defers_names)
+        return append_recipient(&(struct address){.address = address}, list);
+    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS", given_name,
+                    names->path);
+}
+
 /* Appends those for whom the local name stands. Of a domain, only names that the alias file has, and root,
  * are sure to be local ones. */
 static int add_local_name(const struct local_names *names, const char *name, bool is_of_domain,
@@ -571,7 +592,10 @@ static int add_local_name(const struct local_names *names, const char *name, boo
 {
     _cleanup_free_ char *alias = find_alias(names, name);
     struct recipients_source source = {alias, from.name != NULL ? from.name : name, from.depth + 1};
-    struct local_names root_only = {.machine = names->machine, .mount = names->mount, .path = names->path};
+    struct local_names root_only = {.machine = names->machine,
+                                    .mount = names->mount,
+                                    .path = names->path,
+                                    .defers_names = names->defers_names};
     *ret_is_known = alias != NULL || !is_of_domain || strcasecmp(name, "root") == 0;
     if (!*ret_is_known)
         return EX_OK;
@@ -579,8 +603,7 @@ static int add_local_name(const struct local_names *names, const char *name, boo
         source.text = names->root;
     if (source.text != NULL && from.depth < ALIAS_DEPTH_MAX)
         return add_recipients(alias != NULL ? names : &root_only, source, list);
-    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
-                    source.name, names->path);
+    return add_unknown_name(names, name, source.name, list);
 }
 
 static int add_recipient(const struct local_names *names, const struct address *address,
@@ -796,7 +819,7 @@ static void append_from(struct strbuf *out, const struct invocation *invocation,
 static int append_other_field(struct strbuf *out, const struct invocation *invocation,
                               const struct mime_field *field)
 {
-    if (invocation->reads_headers && !invocation->is_from_spool &&
+    if (invocation->reads_headers && !invocation->is_from_maildrop &&
         strncasecmp(field->name.bytes, "Resent-", 7) == 0)
         return complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                         (int)field->name.len, field->name.bytes);
@@ -895,7 +918,7 @@ static int compose(const struct invocation *invocation, int mount, const struct 
                    struct strbuf *out)
 {
     struct machine machine;
-    struct local_names names = {.machine = &machine, .mount = mount};
+    struct local_names names = {.machine = &machine, .mount = mount, .defers_names = mount < 0};
     machine_init(&machine);
     int status = read_aliases(invocation, &names);
     if (status == EX_OK)
@@ -1082,21 +1105,21 @@ static int wait_for_service(int mount, const char *name)
 
 /* ---------------------------------------------------------------- the queue */
 
-/* As mailq: what waits in outbox/, in order of names. */
-static int list_queue(int mount)
+/* Prints what is in a folder, in order of names. The number of messages, or -errno. */
+static int list_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;
-    int count = scandirat(mount, "outbox", &entries, NULL, alphasort);
+    int count = scandirat(dir, folder, &entries, NULL, alphasort);
     int waiting = 0;
     if (count < 0)
-        return complain(status_of_errno(errno), "outbox: %s", strerrordesc_np(errno));
+        return -errno;
     for (int i = 0; i < count; i++) {
-        char path[NAME_MAX + sizeof("outbox/")];
+        char path[NAME_MAX + sizeof(MAILDROP_FOLDER) + 1];
         char date[32] = "";
         struct stat status;
         struct tm utc;
-        snprintf(path, sizeof(path), "outbox/%s", entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.' && fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && fstatat(dir, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             if (gmtime_r(&status.st_mtime, &utc) != NULL)
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
             character_replace(entries[i]->d_name, CHARACTER_NOT_PLAIN, '?');
@@ -1106,13 +1129,32 @@ static int list_queue(int mount)
         free(entries[i]);
     }
     free(entries);
-    if (waiting == 0)
+    return waiting;
+}
+
+/* As mailq: what waits in outbox/, and in the maildrop for those who may look into it. */
+static int list_queue(const struct invocation *invocation)
+{
+    int status = EX_OK;
+    int left = list_folder(AT_FDCWD, MAILDROP_FOLDER);
+    const char *reason = NULL;
+    _cleanup_close_ int mount = invocation->mount != NULL ? open_named_mount(invocation->mount, &status)
+                                                          : open_only_mount(&status, &reason);
+    if (mount < 0 && left >= 0)
+        return EX_OK;
+    if (mount < 0)
+        return reason != NULL ? complain(status, "%s", reason) : status;
+    int waiting = list_folder(mount, "outbox");
+    if (waiting < 0)
+        return complain(status_of_errno(-waiting), "outbox: %s", strerrordesc_np(-waiting));
+    if (waiting == 0 && left <= 0)
         puts("Mail queue is empty");
     return EX_OK;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
+/* Sends what is read from standard input. */
 static int send_message(const struct invocation *invocation, int mount)
 {
     char name[40];
@@ -1129,6 +1171,121 @@ static int send_message(const struct invocation *invocation, int mount)
     if (status == EX_OK && invocation->waits)
         status = wait_for_service(mount, name);
     return status;
+}
+
+/* ---------------------------------------------------------------- the maildrop */
+
+/* What can be seen to be wrong without the mount is refused here, where the caller learns of it. */
+static int leave_message(const struct invocation *caller)
+{
+    struct invocation invocation = *caller;
+    struct input_message message = {0};
+    _cleanup_strbuf_ struct strbuf composed = STRBUF_INIT(DRAFT_MAX_BYTES);
+    invocation.is_delegated = true;
+    if (invocation.aliases != NULL || invocation.waits)
+        return complain(EX_USAGE, "--aliases and --wait need a mount that this user can enter");
+    int status = read_message(&invocation, &message);
+    if (status == EX_OK)
+        status = compose(&invocation, -1, &message, &composed);
+    if (status == EX_OK) {
+        int error = maildrop_leave(&(struct maildrop_message){
+            .reads_headers = invocation.reads_headers,
+            .sender = invocation.sender,
+            .name = invocation.name,
+            .root = invocation.root,
+            .recipients = invocation.recipients,
+            .text = strbuf_str(&message.text),
+            .text_len = message.text.len,
+        });
+        status =
+            complain(EX_TEMPFAIL, "cannot leave the message in the maildrop: %s", strerrordesc_np(-error));
+    }
+    strbuf_release(&message.text);
+    return status;
+}
+
+/* Hands a message to the mount: to one that this user can enter, else by way of the maildrop. */
+static int deliver(const struct invocation *invocation)
+{
+    int status = EX_OK;
+    const char *reason = NULL;
+    _cleanup_close_ int mount = invocation->mount != NULL ? open_named_mount(invocation->mount, &status)
+                                                          : open_only_mount(&status, &reason);
+    if (mount >= 0)
+        return send_message(invocation, mount);
+    if (reason != NULL && maildrop_exists())
+        return leave_message(invocation);
+    return reason != NULL ? complain(status, "%s", reason) : status;
+}
+
+struct queue_run {
+    const struct invocation *invocation;
+    int mount;
+    int status; /* EX_OK: the mount was not looked for yet */
+};
+
+static bool was_handed_in(int mount, const char *name)
+{
+    static const char *const folders[] = {"outbox", "sent", "failed"};
+    char path[NAME_MAX];
+    struct stat status;
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folders[i], name);
+        if (fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Sends a message that any user may have left, with anything in it. */
+static int send_left_message(void *context, const struct maildrop_message *left, const char *file_name)
+{
+    struct queue_run *run = context;
+    char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
+    char draft[sizeof(name) + sizeof("drafts/.")];
+    struct input_message message = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    const struct invocation invocation = {
+        .root = left->root != NULL ? left->root : run->invocation->root,
+        .sender = left->sender,
+        .name = left->name,
+        .reads_headers = left->reads_headers,
+        .ignores_dots = true,
+        .rewrites_from = true,
+        .is_delegated = true,
+        .is_from_maildrop = true,
+        .recipients = left->recipients,
+    };
+    if (strlen(file_name) >= MAILDROP_NAME_SIZE)
+        return EX_DATAERR;
+    if (run->mount < 0 && run->status == EX_OK)
+        run->mount = open_mount(run->invocation, &run->status);
+    if (run->mount < 0)
+        return EX_TEMPFAIL;
+    snprintf(name, sizeof(name), "%s.eml", file_name);
+    snprintf(draft, sizeof(draft), "drafts/.%s", name);
+    if (was_handed_in(run->mount, name))
+        return EX_OK;
+    unlinkat(run->mount, draft, 0); /* a crash may have left it */
+    strbuf_append(&message.text, left->text, left->text_len);
+    int status = message.text.error == 0
+                     ? take_message(&invocation, &message)
+                     : complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
+    if (status == EX_OK)
+        status = compose(&invocation, run->mount, &message, &text);
+    if (status == EX_OK)
+        status = hand_in(run->mount, name, &text);
+    strbuf_release(&message.text);
+    return status;
+}
+
+static int run_queue(const struct invocation *invocation)
+{
+    struct queue_run run = {.invocation = invocation, .mount = -1};
+    int error = maildrop_run(send_left_message, &run);
+    if (run.mount >= 0)
+        close(run.mount);
+    return error == 0 ? EX_OK : EX_TEMPFAIL;
 }
 
 /* ---------------------------------------------------------------- SMTP on standard input and output */
@@ -1151,13 +1308,11 @@ static int check_recipient(void *context, const char *recipient)
 static int send_from_session(void *context, const char *sender, char **recipients)
 {
     struct invocation invocation = *(const struct invocation *)context;
-    int status = EX_OK;
     invocation.sender = sender;
     invocation.recipients = recipients;
     invocation.reads_headers = false;
     invocation.ignores_dots = true;
-    _cleanup_close_ int mount = open_mount(&invocation, &status);
-    return mount >= 0 ? send_message(&invocation, mount) : status;
+    return deliver(&invocation);
 }
 
 static int speak_smtp(struct invocation *invocation)
@@ -1200,11 +1355,8 @@ int main(int argc, char **argv)
     if (invocation.speaks_smtp)
         return speak_smtp(&invocation);
     if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)
-        return EX_OK;
-    _cleanup_close_ int mount = open_mount(&invocation, &status);
-    if (mount < 0)
-        return status;
-    status = invocation.lists_queue ? list_queue(mount) : send_message(&invocation, mount);
+        return run_queue(&invocation);
+    status = invocation.lists_queue ? list_queue(&invocation) : deliver(&invocation);
     /* A message that is accepted stays so; a failure would have it sent again. */
     if (fflush(stdout) != 0)
         status = complain(invocation.lists_queue ? EX_IOERR : status, "cannot write to standard output");

@@ -21,7 +21,7 @@ tree_of() # FOLDER
 # Those of the shells and of systemd, which stay.
 make_shared_folders() # PREFIX
 {
-    mkdir -p "$1"/lib/{sysusers.d,systemd/system,systemd/user} "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
+    mkdir -p "$1"/libexec "$1"/lib/{sysusers.d,systemd/system,systemd/user} "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
 }
 
 @test "make install brings programs, manuals and documents, and make uninstall takes them away" {

@@ -128,6 +128,53 @@ END
     home_of_ann | diff "$DIR/ann" -
 }
 
+@test "inboxfs-mta sends for root and for every user, before and after the mount of the user inboxfs is there" {
+    start_debian
+    in_debian <<'END'
+        apt-get -qq install --no-install-recommends /srv/inboxfs_*.deb
+END
+    files_in_debian >"$DIR/before"
+    in_debian <<'END'
+        apt-get -qq install --no-install-recommends /srv/inboxfs-mta_*.deb >/srv/said
+        grep 'root: ADDRESS in /etc/aliases' /srv/said
+        printf 'root: alice@inbox.localhost\n' >/etc/aliases
+        printf 'Subject: of-root\n\nAll done.\n' | /usr/sbin/sendmail root
+        printf 'To: root@localhost\nSubject: of-ann\n\nAll done.\n' | runuser -u ann -- /usr/sbin/sendmail -t
+        if runuser -u ann -- ls /var/spool/inboxfs/maildrop; then exit 1; fi
+        [ "$(stat -c '%U %G %a' /var/spool/inboxfs/maildrop/* | sort | paste -s)" = $'ann inboxfs 640\troot inboxfs 640' ]
+        # Another build of the package takes nothing away.
+        apt-get -qq install --reinstall /srv/inboxfs-mta_*.deb
+        [ "$(stat -c '%U %G %a' /usr/libexec/inboxfs-maildrop)" = 'root inboxfs-mta 2755' ]
+        [ "$(mailq | wc -l)" = 2 ]
+        if runuser -u inboxfs -- inboxfs-sendmail -q; then exit 1; fi
+
+        echo user_allow_other >>/etc/fuse.conf
+        install -d -o inboxfs /var/lib/inboxfs
+        install -d /run/inboxfs
+        install -d -o inboxfs /run/inboxfs/local
+        cat >/srv/as_inboxfs <<'SCRIPT'
+            set -euo pipefail
+            cd /run/inboxfs
+            inboxfs --state-dir=/var/lib/inboxfs/state --from=alice@inbox.localhost -o allow_other,umask=007 \
+                local:/var/lib/inboxfs/data local
+            mkdir local/inboxes/alice@inbox.localhost
+            inboxfs-sendmail -q
+            sync local/outbox
+            echo sync >local/ctl
+            grep -q 'All done' local/inboxes/alice@inbox.localhost/*of-root*/body.txt
+            grep -q 'All done' local/inboxes/alice@inbox.localhost/*of-ann*/body.txt
+            fusermount3 -u local
+SCRIPT
+        runuser -u inboxfs -- bash /srv/as_inboxfs
+        [ -z "$(ls -A /var/spool/inboxfs/maildrop /var/spool/inboxfs/failed | grep -v :)" ]
+        rm -r /srv/as_inboxfs /srv/said /etc/aliases /run/inboxfs /var/lib/inboxfs
+        printf 'Subject: waits\n\nx\n' | /usr/sbin/sendmail root@inbox.localhost
+        apt-get -qq purge inboxfs-mta
+        if dpkg-statoverride --list | grep inboxfs; then exit 1; fi
+END
+    files_in_debian | diff "$DIR/before" -
+}
+
 @test "inboxfs-mta is sendmail for programs, and gives way to another mail server" {
     start_debian
     in_debian <<'END'

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inboxfs-maildrop: copies its standard input into a new file of the maildrop (sendmail_maildrop.h), for the
+ * user who calls it. It is setgid, and so it takes no arguments, reads no environment and no other file, and
+ * knows nothing of what it copies.
+ *
+ * Status 0: the file is durable under its name. Else there is none, and the reason is on standard error.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/descriptors.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "sendmail_maildrop.h"
+
+enum {
+    USER_MAX_FILES = 1000,
+    USER_MAX_BYTES = 500 * 1000 * 1000,
+    FREE_MIN_BYTES = 100 * 1000 * 1000, /* what is left of the disk for others */
+    FREE_MIN_FILES = 1000,
+};
+
+static int refuse(int status, const char *words, int error)
+{
+    fprintf(stderr, "inboxfs-maildrop: %s%s%s\n", words, error != 0 ? ": " : "",
+            error != 0 ? strerrordesc_np(error) : "");
+    return status;
+}
+
+/* A name that sorts by time, and that nobody else takes; hidden until the file is whole. */
+static int make_name(char ret_name[MAILDROP_NAME_SIZE])
+{
+    char random[17];
+    struct timespec now;
+    struct tm utc;
+    int error = random_hex(random, 8);
+    if (error != 0)
+        return error;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0 || gmtime_r(&now.tv_sec, &utc) == NULL)
+        return -EOVERFLOW;
+    size_t len = strftime(ret_name, MAILDROP_NAME_SIZE, ".%Y%m%dT%H%M%S", &utc);
+    snprintf(ret_name + len, MAILDROP_NAME_SIZE - len, "%03ldZ_%s", now.tv_nsec / 1000000, random);
+    return 0;
+}
+
+static bool has_room(int folder)
+{
+    struct statvfs disk;
+    return fstatvfs(folder, &disk) == 0 &&
+           (uint64_t)disk.f_bavail * disk.f_frsize >= FREE_MIN_BYTES + (uint64_t)MAILDROP_FILE_MAX_BYTES &&
+           (disk.f_files == 0 || disk.f_favail >= FREE_MIN_FILES);
+}
+
+/* Returns true if this user's files, with the one that was just made, are few enough. One that is being
+ * written counts as large as it may become, so that no number of writers beside each other has more. */
+static bool is_within_quota(int folder)
+{
+    uint64_t bytes = 0;
+    unsigned int files = 0;
+    DIR *entries = file_opendirat(folder, ".");
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        struct stat status;
+        if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
+            status.st_uid != getuid())
+            continue;
+        files++;
+        bytes += entry->d_name[0] == '.' ? MAILDROP_FILE_MAX_BYTES : (uint64_t)status.st_size;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return getuid() == 0 || (entries != NULL && files <= USER_MAX_FILES && bytes <= USER_MAX_BYTES);
+}
+
+/* EX_OK, or the exit status. */
+static int copy_input(int file)
+{
+    char bytes[64 * 1024];
+    size_t len = 0;
+    for (;;) {
+        ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return refuse(EX_TEMPFAIL, "cannot read the message", errno);
+        len += (size_t)count;
+        if (len > MAILDROP_FILE_MAX_BYTES)
+            return refuse(EX_DATAERR, "the message is too large", 0);
+        int error = count > 0 ? file_write_all(file, bytes, (size_t)count) : file_sync(file);
+        if (error != 0)
+            return refuse(EX_TEMPFAIL, "cannot write the message to " MAILDROP_FOLDER, -error);
+        if (count == 0)
+            return len > 0 ? EX_OK : refuse(EX_DATAERR, "there is no message", 0);
+    }
+}
+
+static int fill(int folder, int file, const char *name)
+{
+    if (!is_within_quota(folder))
+        return refuse(EX_TEMPFAIL, "too much mail of this user waits already", 0);
+    int status = copy_input(file);
+    if (status != EX_OK)
+        return status;
+    if (renameat(folder, name, folder, name + 1) != 0)
+        return refuse(EX_TEMPFAIL, "cannot name the message", errno);
+    int error = file_sync(folder);
+    return error == 0 ? EX_OK : refuse(EX_TEMPFAIL, "cannot make the message durable", -error);
+}
+
+int main(int argc, char **argv)
+{
+    char name[MAILDROP_NAME_SIZE];
+    (void)argv;
+    descriptors_open_standard();
+    if (argc > 1)
+        return refuse(EX_USAGE, "it takes no arguments: inboxfs-sendmail calls it", 0);
+    signal(SIGXFSZ, SIG_IGN); /* too large a file for the caller's limits is an error */
+    umask(0);
+    _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0)
+        return refuse(EX_TEMPFAIL, "cannot open " MAILDROP_FOLDER, errno);
+    if (!has_room(folder))
+        return refuse(EX_TEMPFAIL, "the disk of " MAILDROP_FOLDER " is full", 0);
+    int error = make_name(name);
+    if (error != 0)
+        return refuse(EX_TEMPFAIL, "cannot make up a name", -error);
+    _cleanup_close_ int file =
+        openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+    if (file < 0)
+        return refuse(EX_TEMPFAIL, "cannot write to " MAILDROP_FOLDER, errno);
+    int status = fill(folder, file, name);
+    if (status != EX_OK)
+        unlinkat(folder, name, 0);
+    return status;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message's file: "t" or "" (-t), the sender, the name, --root, and the recipients, each a string with its
+ * NUL; an empty one behind the last recipient; then the text.
+ */
+#include "sendmail_maildrop.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+
+enum {
+    ABANDONED_AFTER_SECONDS = 60 * 60, /* a file whose writer must have died */
+};
+
+/* ---------------------------------------------------------------- leaving a message */
+
+/* `make install` and the package have it in different places. */
+static const char *const programs[] = {"/usr/libexec/inboxfs-maildrop",
+                                       "/usr/local/libexec/inboxfs-maildrop"};
+
+static const char *find_program(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(programs); i++)
+        if (access(programs[i], X_OK) == 0)
+            return programs[i];
+    return NULL;
+}
+
+bool maildrop_exists(void)
+{
+    struct stat status;
+    return find_program() != NULL && (stat(MAILDROP_FOLDER, &status) == 0 || errno == EACCES);
+}
+
+static void append_string(struct strbuf *out, const char *text)
+{
+    strbuf_append(out, text, strlen(text) + 1);
+}
+
+static void append_message(struct strbuf *out, const struct maildrop_message *message)
+{
+    append_string(out, message->reads_headers ? "t" : "");
+    append_string(out, message->sender != NULL ? message->sender : "");
+    append_string(out, message->name != NULL ? message->name : "");
+    append_string(out, message->root != NULL ? message->root : "");
+    for (char **recipient = message->recipients; *recipient != NULL; recipient++)
+        if (**recipient != '\0')
+            append_string(out, *recipient);
+    append_string(out, "");
+    strbuf_append(out, message->text, message->text_len);
+}
+
+int maildrop_leave(const struct maildrop_message *message)
+{
+    _cleanup_strbuf_ struct strbuf call = STRBUF_INIT(MAILDROP_FILE_MAX_BYTES);
+    _cleanup_close_ int file = memfd_create("message", MFD_CLOEXEC);
+    const char *program = find_program();
+    append_message(&call, message);
+    int error = file < 0 || program == NULL ? -errno : call.error;
+    if (error == 0)
+        error = file_write_all(file, call.data, call.len);
+    if (error != 0)
+        return error;
+    if (lseek(file, 0, SEEK_SET) != 0 || dup2(file, STDIN_FILENO) < 0)
+        return -errno;
+    execl(program, program, NULL);
+    return -errno;
+}
+
+/* ---------------------------------------------------------------- taking messages out */
+
+struct maildrop {
+    int folder;
+    int failed;
+    maildrop_send_fn *send;
+    void *context;
+};
+
+/* Takes a string off the bytes; NULL: they hold no NUL. */
+static const char *take_string(const char **bytes, size_t *len)
+{
+    const char *text = *bytes;
+    const char *end = *len > 0 ? memchr(text, '\0', *len) : NULL;
+    if (end == NULL)
+        return NULL;
+    *len -= (size_t)(end + 1 - text);
+    *bytes = end + 1;
+    return text;
+}
+
+static int take_recipients(const char **bytes, size_t *len, struct maildrop_message *message)
+{
+    size_t count = 0;
+    const char *recipient;
+    while ((recipient = take_string(bytes, len)) != NULL) {
+        char **grown = reallocarray(message->recipients, count + 1, sizeof(*grown));
+        if (grown == NULL)
+            return -ENOMEM;
+        message->recipients = grown;
+        grown[count++] = *recipient != '\0' ? (char *)recipient : NULL;
+        if (*recipient == '\0')
+            return 0;
+    }
+    return -EBADMSG;
+}
+
+/* The message points into the bytes. 0, -EBADMSG, -ENOMEM. */
+static int read_message(const char *bytes, size_t len, struct maildrop_message *message)
+{
+    const char *flags = take_string(&bytes, &len);
+    const char *sender = take_string(&bytes, &len);
+    const char *name = take_string(&bytes, &len);
+    const char *root = take_string(&bytes, &len);
+    if (root == NULL)
+        return -EBADMSG;
+    message->reads_headers = *flags == 't';
+    message->sender = *sender != '\0' ? sender : NULL;
+    message->name = *name != '\0' ? name : NULL;
+    message->root = *root != '\0' ? root : NULL;
+    int error = take_recipients(&bytes, &len, message);
+    message->text = bytes;
+    message->text_len = len;
+    return error;
+}
+
+/* Returns a status of sysexits.h. The program that adds messages makes plain files, and those alone are read.
+ */
+static int send_file(const struct maildrop *maildrop, const char *name, uid_t *ret_owner)
+{
+    struct stat status;
+    struct maildrop_message message = {0};
+    _cleanup_free_ char *bytes = NULL;
+    size_t len = 0;
+    _cleanup_close_ int fd =
+        openat(maildrop->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? EX_TEMPFAIL : EX_DATAERR;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1)
+        return EX_DATAERR;
+    *ret_owner = status.st_uid;
+    int error = file_read_fd(fd, MAILDROP_FILE_MAX_BYTES, &bytes, &len);
+    if (error == 0)
+        error = read_message(bytes, len, &message);
+    int result = error == -EBADMSG || error == -EFBIG ? EX_DATAERR : EX_TEMPFAIL;
+    if (error == 0)
+        result = maildrop->send(maildrop->context, &message, name);
+    free(message.recipients);
+    return result;
+}
+
+/* Returns true if nothing stays in the maildrop. */
+static bool take_out(const struct maildrop *maildrop, const char *name)
+{
+    uid_t owner = (uid_t)-1;
+    switch (send_file(maildrop, name, &owner)) {
+    case EX_OK:
+        return unlinkat(maildrop->folder, name, 0) == 0;
+    case EX_USAGE:
+    case EX_DATAERR:
+    case EX_NOUSER:
+        fprintf(stderr, "inboxfs-sendmail: the message of user %d is kept as %s/%s\n", (int)owner,
+                MAILDROP_FAILED, name);
+        return renameat(maildrop->folder, name, maildrop->failed, name) == 0;
+    default:
+        return false;
+    }
+}
+
+static void remove_abandoned(const struct maildrop *maildrop, const char *name)
+{
+    struct stat status;
+    if (fstatat(maildrop->folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        status.st_mtime < time(NULL) - ABANDONED_AFTER_SECONDS)
+        unlinkat(maildrop->folder, name, 0);
+}
+
+static int take_all_out(const struct maildrop *maildrop)
+{
+    struct dirent **entries = NULL;
+    int count = scandirat(maildrop->folder, ".", &entries, NULL, alphasort);
+    bool is_empty = count >= 0;
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (name[0] != '.')
+            is_empty = take_out(maildrop, name) && is_empty;
+        else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            remove_abandoned(maildrop, name);
+        free(entries[i]);
+    }
+    free(entries);
+    return is_empty ? 0 : -EAGAIN;
+}
+
+int maildrop_run(maildrop_send_fn *send, void *context)
+{
+    struct stat status;
+    _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int failed = open(MAILDROP_FAILED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || fstat(folder, &status) != 0 || status.st_uid != geteuid())
+        return 0;
+    return take_all_out(&(struct maildrop){folder, failed, send, context});
+}

@@ -1,0 +1,224 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+#
+# The maildrop of inboxfs-mta: mail of users who cannot enter the mount, or while there is none. It is made where nobody
+# else sees it. Its owner is root here, as the mount's is.
+
+load support
+
+CAROL=carol@$DOMAIN
+MAILDROP=/var/spool/inboxfs/maildrop
+FAILED=/var/spool/inboxfs/failed
+
+setup() {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  start_two_inboxes --from="$ALICE"
+  create_inbox "$CAROL" >/dev/null
+  refresh
+  mkdir "$DIR/etc"
+  printf 'root: %s\n' "$BOB" >"$DIR/etc/aliases"
+}
+
+teardown() {
+  stop_all
+}
+
+# Runs the shell commands on standard input on a machine with a maildrop. `user UID COMMAND...` runs one as another user.
+on_a_machine() {
+  hide_other_mounts
+  cat >"$DIR/machine" <<'END'
+set -euo pipefail
+mount -t overlay -o "lowerdir=$DIR/etc:/etc" overlay /etc
+mount -t tmpfs -o mode=0755 tmpfs /usr/libexec
+mount -t tmpfs -o "mode=0755,size=$SPOOL_SIZE" tmpfs /var/spool
+install -d -m 0710 -g 12345 /var/spool/inboxfs
+install -d -m 3777 -g root "$MAILDROP"
+install -d -m 0700 "$FAILED"
+install -m 2755 -g 12345 "$BUILD/inboxfs-maildrop" /usr/libexec
+install -m 0755 "$BUILD/inboxfs-sendmail" /usr/libexec
+PATH=$PATH:/usr/libexec
+cd /
+user() { # UID COMMAND...
+  setpriv --reuid="$1" --regid="$1" --clear-groups "${@:2}"
+}
+fails() { # STATUS COMMAND...
+  local status=0
+  "${@:2}" || status=$?
+  [ "$status" = "$1" ] || { echo "status $status of ${*:2}" >&2; exit 1; }
+}
+files() { # FOLDER
+  find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | wc -l
+}
+END
+  cat >>"$DIR/machine"
+  env -u INBOXFS_MOUNT DIR="$DIR" BUILD="$BUILD" MOUNT="$MOUNT" ALICE="$ALICE" BOB="$BOB" CAROL="$CAROL" MAILDROP="$MAILDROP" \
+    FAILED="$FAILED" SPOOL_SIZE="${SPOOL_SIZE:-800m}" "${AMONG_OWN_MOUNTS[@]}" bash "$DIR/machine" 2>"$DIR/said" ||
+    { cat "$DIR/said"; return 1; }
+  sync "$MOUNT/outbox"
+}
+
+@test "mail of a user who cannot enter the mount waits in the maildrop, and goes out from there" {
+  on_a_machine <<'END'
+printf 'From: Job <nobody@localhost>\nSubject: one\n\nThe text.\n.\n' | user 1234 inboxfs-sendmail -i root
+printf 'To: %s\nBcc: %s\nSubject: two\n\nThe text.\n' "$BOB" "$CAROL" | user 1235 inboxfs-sendmail -t -f "$CAROL"
+[ "$(stat -c '%u %g %a' "$MAILDROP"/* | paste -s)" = $'1234 0 640\t1235 0 640' ]
+inboxfs-sendmail -bp | grep -c '^20.*Z  *[0-9][0-9]* 20' | grep -qx 2
+inboxfs-sendmail -q
+[ "$(files "$MAILDROP") $(files "$FAILED")" = '0 0' ]
+END
+  content "$BOB" one >"$DIR/content"
+  holds "$DIR/content" '.plain_text == "The text.\n.\n" and .from_address.address == $a and
+    [.to_addresses[].address] == [$b]' --arg a "$ALICE" --arg b "$BOB"
+  content "$BOB" two >"$DIR/content"
+  holds "$DIR/content" '.from_address.address == $c and .bcc_addresses == []' --arg c "$CAROL"
+  has_received "$CAROL" two
+}
+
+@test "while there is no mount, root's mail waits, too, and so does mail for names without an alias yet" {
+  on_a_machine <<'END'
+umount --lazy "$MOUNT"
+printf 'Subject: waits\n\nThe text.\n' | inboxfs-sendmail root
+printf 'Subject: www\n\nThe text.\n' | user 33 inboxfs-sendmail www-data
+fails 75 inboxfs-sendmail -q
+[ "$(files "$MAILDROP")" = 2 ]
+cp -a /var/spool/inboxfs/. "$DIR/spool"
+END
+  contains "$(cat "$DIR/said")" 'no inboxfs is mounted'
+  printf 'root: %s\nwww-data: root\n' "$BOB" >"$DIR/etc/aliases"
+  on_a_machine <<'END'
+cp -a "$DIR/spool/." /var/spool/inboxfs
+inboxfs-sendmail -q
+END
+  has_received "$BOB" waits
+  has_received "$BOB" www
+}
+
+@test "what is wrong with a call is said at once, and nothing is left in the maildrop" {
+  on_a_machine <<'END'
+fails 64 user 1234 inboxfs-sendmail </dev/null
+fails 64 user 1234 inboxfs-sendmail --aliases=/etc/aliases "$BOB" </dev/null
+fails 64 user 1234 inboxfs-sendmail --wait "$BOB" </dev/null
+fails 65 user 1234 inboxfs-sendmail -t < <(printf 'Subject: x\n\nx\n')
+fails 65 user 1234 inboxfs-sendmail 'no address' < <(printf 'Subject: x\n\nx\n')
+fails 65 user 1234 inboxfs-sendmail "$BOB" < <(printf 'Subject: x\nAttach: x\n\nx\n')
+fails 65 user 1234 inboxfs-sendmail "$BOB" < <(printf 'Subject: x\nTo: %s\n\nx\n' "$CAROL")
+fails 75 user 1234 inboxfs-sendmail --mount=/nowhere "$BOB" < <(printf 'Subject: x\n\nx\n')
+fails 64 user 1234 inboxfs-maildrop x </dev/null
+fails 65 user 1234 inboxfs-maildrop </dev/null
+fails 65 user 1234 inboxfs-maildrop < <(head -c 32000001 /dev/zero)
+[ "$(find "$MAILDROP" -mindepth 1 | wc -l)" = 0 ]
+END
+}
+
+@test "no user sees, changes or adds anything in the maildrop but by the program" {
+  on_a_machine <<'END'
+printf 'Subject: x\n\nsecret\n' | user 1234 inboxfs-sendmail root
+file=$(echo "$MAILDROP"/*)
+for id in 1234 1235; do
+  fails 1 user "$id" test -e "$file"
+  fails 2 user "$id" ls "$MAILDROP"
+  fails 1 user "$id" cat "$file"
+  fails 1 user "$id" ln -s /etc/passwd "$MAILDROP/link"
+  fails 1 user "$id" ln /etc/hostname "$MAILDROP/link"
+  fails 1 user "$id" mkfifo "$MAILDROP/fifo"
+  fails 1 user "$id" cp /etc/hostname "$MAILDROP/file"
+done
+# Whoever tricks the program has its group: that adds files, and opens none of another user.
+tricked() { setpriv --reuid=1235 --regid=12345 --clear-groups "$@"; }
+fails 1 tricked cat "$file"
+fails 1 tricked rm -f "$file"
+fails 1 tricked mv "$file" "$file.away"
+user 1235 inboxfs-sendmail -q # does nothing for others
+[ "$(files "$MAILDROP")" = 1 ]
+END
+}
+
+@test "what is not a message in the maildrop is neither followed nor read, and does not stop the others" {
+  on_a_machine <<'END'
+echo 'of the owner' >/var/spool/secret
+ln -s ../../secret "$MAILDROP/1-link"
+ln /var/spool/secret "$MAILDROP/2-hard"
+mkfifo "$MAILDROP/3-fifo"
+printf 't\0no end' >"$MAILDROP/4-cut"
+printf '\0\0\0\0%s\0\0Subject: attach\nAttach: secret.txt\n\nx\n' "$BOB" >"$MAILDROP/5-attach"
+: >"$MAILDROP/6-empty"
+truncate -s 40M "$MAILDROP/7-large"
+printf '\0\0\0\0nobody-here\0\0Subject: unknown\n\nx\n' >"$MAILDROP/8-unknown"
+printf '\0\0\0\0%s\0\0Subject: a\0b\n\nx\n' "$BOB" >"$MAILDROP/9-nul"
+printf 'Subject: good\n\nx\n' | user 1234 inboxfs-sendmail root
+timeout 20 inboxfs-sendmail -q
+[ "$(files "$MAILDROP") $(files "$FAILED")" = '0 9' ]
+[ "$(cat /var/spool/secret)" = 'of the owner' ]
+[ -p "$FAILED/3-fifo" ] && [ -L "$FAILED/1-link" ]
+END
+  has_received "$BOB" good
+  equal "$(api GET /email/outbound | jq length)" 1
+  contains "$(cat "$DIR/said")" "is kept as $FAILED/5-attach"
+  contains "$(cat "$DIR/said")" 'nobody-here is no email address'
+}
+
+@test "a message that a crash left in the maildrop goes out once" {
+  on_a_machine <<'END'
+printf 'Subject: once\n\nx\n' | user 1234 inboxfs-sendmail root
+cp -a "$MAILDROP" /var/spool/before
+inboxfs-sendmail -q
+cp -a /var/spool/before/. "$MAILDROP"
+inboxfs-sendmail -q
+sync "$MOUNT/outbox"
+cp -a /var/spool/before/. "$MAILDROP"
+echo half >"$MOUNT/drafts/.$(basename /var/spool/before/*).eml"
+inboxfs-sendmail -q
+[ "$(files "$MAILDROP")" = 0 ]
+END
+  equal "$(api GET /email/outbound | jq length)" 1
+}
+
+@test "a writer that is killed leaves nothing that is sent, and what it leaves is removed after an hour" {
+  on_a_machine <<'END'
+mkfifo /var/spool/pipe
+setpriv --reuid=1234 --regid=1234 --clear-groups inboxfs-maildrop </var/spool/pipe &
+writer=$! # a process substitution is another
+exec 7>/var/spool/pipe
+printf '\0\0\0\0%s\0\0Subject: half\n\nhalf' "$BOB" >&7
+until compgen -G "$MAILDROP/.2*" >/dev/null; do read -rt 0.05 <><(:) || true; done
+kill -KILL "$writer"
+wait "$writer" || true
+inboxfs-sendmail -q
+[ "$(files "$MAILDROP")" = 1 ]
+touch -d '61 minutes ago' "$MAILDROP"/.2*
+inboxfs-sendmail -q
+[ "$(files "$MAILDROP")" = 0 ]
+END
+  equal "$(api GET /email/outbound | jq length)" 0
+}
+
+@test "a user's mail takes a bounded part of the disk, and leaves room for others" {
+  on_a_machine <<'END'
+for i in {1..999}; do : >"$MAILDROP/file-$i"; done
+chown 1234 "$MAILDROP"/file-*
+printf 'Subject: last\n\nx\n' | user 1234 inboxfs-sendmail root
+fails 75 user 1234 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
+printf 'Subject: other\n\nx\n' | user 1235 inboxfs-sendmail root
+rm "$MAILDROP"/file-*
+truncate -s 470M "$MAILDROP/large"
+chown 1235 "$MAILDROP/large"
+fails 75 user 1235 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
+printf 'Subject: fits\n\nx\n' | user 1234 inboxfs-sendmail root
+[ "$(find "$MAILDROP" -name '.2*' | wc -l)" = 0 ]
+END
+  contains "$(cat "$DIR/said")" 'too much mail of this user waits already'
+  SPOOL_SIZE=100m on_a_machine <<'END'
+fails 75 user 1234 inboxfs-sendmail root < <(printf 'Subject: full\n\nx\n')
+END
+  contains "$(cat "$DIR/said")" 'is full'
+}
+
+@test "-bs leaves its messages in the maildrop" {
+  on_a_machine <<'END'
+printf 'EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<%s>\r\nDATA\r\nSubject: smtp\r\n\r\nx\r\n.\r\nQUIT\r\n' "$BOB" |
+  user 1234 inboxfs-sendmail -bs >/var/spool/answers
+grep -c '^250' /var/spool/answers >&2
+inboxfs-sendmail -q
+END
+  has_received "$BOB" smtp
+}
