@@ -35,12 +35,12 @@ TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
                 dovecot-imapd zsh fish s-nail git-email libmailtools-perl
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
-PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer nmh sudo
+PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer nmh
 
 # What `make check-programs` unpacks below $(BUILD)/programs, and does not install: two mail servers cannot be installed
 # beside each other, and start when they are.
-PROGRAM_ARCHIVES := postfix exim4-base exim4-daemon-light fetchmail procmail libdb5.3 libicu72 libnsl2 libidn12 \
-                    libgnutls-dane0 libunbound8
+PROGRAM_ARCHIVES := postfix exim4-base exim4-daemon-light fetchmail procmail mdadm fail2ban libdb5.3 libicu72 libnsl2 \
+                    libidn12 libgnutls-dane0 libunbound8
 
 # Looked up lazily, so that `make deps` and `make help` work where pkg-config is not installed yet.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --print-errors --exists $$(PACKAGES) && \

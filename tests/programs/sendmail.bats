@@ -102,6 +102,38 @@ END
   holds "$DIR/arrived" '.plain_text == "from at\n" and .from_address.address == $a' --arg a "$ALICE"
 }
 
+@test "fail2ban mails root, as a sender that is a local name" {
+  on_a_machine <<'END'
+programs=$BUILD/programs
+cp -r "$programs/etc/fail2ban" "$DIR/fail2ban"
+rm -f "$DIR"/fail2ban/jail.d/*
+: >"$DIR/log"
+cat >"$DIR/fail2ban/jail.local" <<JAIL
+[job]
+enabled = true
+filter =
+backend = polling
+logpath = $DIR/log
+failregex = ^failure of <HOST>$
+action = sendmail[name=job]
+JAIL
+export PYTHONPATH=$programs/usr/lib/python3/dist-packages
+printf '[Definition]\ndbfile = None\nlogtarget = STDERR\n' >"$DIR/fail2ban/fail2ban.local"
+until_sent python3 "$programs/usr/bin/fail2ban-server" -c "$DIR/fail2ban" -s "$DIR/socket" -p "$DIR/pid" -xf start
+END
+  arrived '[Fail2Ban] job: started on'
+  holds "$DIR/arrived" '(.plain_text | contains("The jail job has been started")) and .from_address.address == $a and
+    .to_addresses[0].address == $b' --arg a "$ALICE" --arg b "$BOB"
+}
+
+@test "mdadm mails root, from root at this machine" {
+  on_a_machine <<'END'
+until_sent "$BUILD/programs/sbin/mdadm" --monitor --oneshot --test --mail=root /dev/md127
+END
+  arrived 'TestMessage event on /dev/md127'
+  holds "$DIR/arrived" '.from_address.address == $a and .to_addresses[0].address == $b' --arg a "$ALICE" --arg b "$BOB"
+}
+
 @test "PHP's mail() sends, with headers and with a sender as its fifth argument, and says what is refused" {
   on_a_machine <<'END'
 cat >"$DIR/mail.php" <<'PHP'
