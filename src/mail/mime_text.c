@@ -70,7 +70,7 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
     }
     if (mime_is_type(leaf, "text/plain") && (error = join_flowed(leaf, &text)) != 0)
         return error;
-    *ret_text = strdup(strbuf_str(&text));
+    *ret_text = strbuf_take(&text, NULL);
     return *ret_text != NULL ? 0 : -ENOMEM;
 }
 

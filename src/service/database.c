@@ -158,7 +158,8 @@ struct finished_turn {
 
 struct database {
     char path[PATH_MAX];
-    const char *vfs; /* SQLite's name for the way it locks and maps; NULL: the usual one */
+    const char *vfs;            /* SQLite's name for the way it locks and maps; NULL: the usual one */
+    pthread_mutex_t large_lock; /* database_begin_large(); taken before write_lock */
     /* A writer has its turn from database_begin_write() to database_end_write(); these all are its own. */
     pthread_mutex_t write_lock; /* the turn; taken before read_lock */
     sqlite3 *writer;
@@ -198,6 +199,7 @@ int database_open(const char *dir, enum database_sharing sharing, struct databas
     _cleanup_(cleanup_database_free) struct database *database = calloc(1, sizeof(*database));
     if (database == NULL)
         return -ENOMEM;
+    pthread_mutex_init(&database->large_lock, NULL);
     pthread_mutex_init(&database->write_lock, NULL);
     pthread_mutex_init(&database->read_lock, NULL);
     pthread_mutex_init(&database->commit_lock, NULL);
@@ -248,6 +250,7 @@ void database_free(struct database *database)
     pthread_mutex_destroy(&database->commit_lock);
     pthread_mutex_destroy(&database->read_lock);
     pthread_mutex_destroy(&database->write_lock);
+    pthread_mutex_destroy(&database->large_lock);
     free(database);
 }
 
@@ -360,6 +363,16 @@ int database_end_write(struct database *database, int error)
     bool is_last = database->waiting == 0 || database->turns >= TURNS_MAX;
     int end_error = is_last ? end_transaction(database, 0) : await_end(database);
     return end_error != 0 ? end_error : error;
+}
+
+void database_begin_large(struct database *database)
+{
+    pthread_mutex_lock(&database->large_lock);
+}
+
+void database_end_large(struct database *database)
+{
+    pthread_mutex_unlock(&database->large_lock);
 }
 
 uint64_t database_commits(struct database *database)

@@ -56,6 +56,14 @@ int database_begin_write(struct database *database, sqlite3 **ret_db);
  */
 int database_end_write(struct database *database, int error);
 
+/* A large message takes several times its size in memory while it is read or made, and until it is stored:
+ * one has its turn at a time. To be called before database_begin_write(). */
+enum {
+    DATABASE_LARGE_BYTES = 1000 * 1000,
+};
+void database_begin_large(struct database *database);
+void database_end_large(struct database *database);
+
 /* How often this process has committed, from any thread. */
 uint64_t database_commits(struct database *database);
 

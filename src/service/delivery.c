@@ -28,7 +28,6 @@ void message_row_release(struct message_row *row)
 {
     free(row->header);
     free(row->search_text);
-    free(row->raw);
     *row = (struct message_row){0};
 }
 
@@ -313,17 +312,12 @@ static int store_and_put(struct database *database, const struct delivery *deliv
     return database_end_write(database, error);
 }
 
-int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+static int receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
     /* Programs that deliver by way of a file put such a line there; it is none of the message. */
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
-    const char *raw = delivery->raw + mbox_len;
-    _cleanup_message_row_ struct message_row row = {.raw_len = delivery->raw_len - mbox_len};
-    row.raw = malloc(row.raw_len + 1);
-    if (row.raw == NULL)
-        return -ENOMEM;
-    memcpy(row.raw, raw, row.raw_len);
-
+    _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
+                                                    .raw_len = delivery->raw_len - mbox_len};
     struct message message = {0};
     bool has_id = false;
     int error = message_read(row.raw, row.raw_len, &message);
@@ -334,5 +328,16 @@ int delivery_receive(struct database *database, const struct delivery *delivery,
     if (error == 0)
         error = store_and_put(database, delivery, &message, has_id, &row, ret_unknown);
     message_release(&message);
+    return error;
+}
+
+int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+{
+    bool is_large = delivery->raw_len >= DATABASE_LARGE_BYTES;
+    if (is_large)
+        database_begin_large(database);
+    int error = receive(database, delivery, ret_unknown);
+    if (is_large)
+        database_end_large(database);
     return error;
 }

@@ -30,7 +30,7 @@ enum {
 struct message_row {
     char *header;      /* what the content records of all who see it have in common, as JSON */
     char *search_text; /* what a search reads */
-    char *raw;         /* RFC 5322 text */
+    const char *raw;   /* RFC 5322 text; borrowed */
     size_t raw_len;
 };
 

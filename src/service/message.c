@@ -23,6 +23,7 @@
 #include "mail/html_text.h"
 #include "mail/message_id.h"
 #include "mail/mime.h"
+#include "mail/mime_library.h"
 #include "mail/mime_text.h"
 #include "mail/transfer_encoding.h"
 
@@ -55,6 +56,7 @@ void message_release(struct message *message)
 
 char *message_ascii_address(const char *address)
 {
+    mime_library_init();
     InternetAddress *mailbox = internet_address_mailbox_new(NULL, address);
     char *ascii = strdup(internet_address_mailbox_get_idn_addr(INTERNET_ADDRESS_MAILBOX(mailbox)));
     g_object_unref(mailbox);
@@ -106,10 +108,7 @@ json_t *message_header(const struct message *message)
 
 char *message_fold(const char *text)
 {
-    char *folded = g_utf8_casefold(text, -1);
-    char *copy = strdup(folded);
-    g_free(folded);
-    return copy;
+    return g_utf8_casefold(text, -1);
 }
 
 char *message_search_text(const struct message *message)
@@ -304,20 +303,6 @@ static ssize_t write_object(GMimeObject *object, GMimeStream *stream)
     return written;
 }
 
-static int copy_stream(GMimeStream *memory, char **ret_bytes, size_t *ret_len)
-{
-    const GByteArray *array = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
-    char *bytes = malloc((size_t)array->len + 1);
-    if (bytes == NULL)
-        return -ENOMEM;
-    if (array->len > 0)
-        memcpy(bytes, array->data, array->len);
-    bytes[array->len] = '\0';
-    *ret_bytes = bytes;
-    *ret_len = array->len;
-    return 0;
-}
-
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len)
 {
     _cleanup_object_ GMimeMessage *mime = g_mime_message_new(TRUE);
@@ -326,8 +311,13 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
     if (error != 0)
         return error;
     _cleanup_object_ GMimeStream *memory = g_mime_stream_mem_new();
-    ssize_t written = write_object(GMIME_OBJECT(mime), memory);
-    return written < 0 ? -EIO : copy_stream(memory, ret_raw, ret_len);
+    if (write_object(GMIME_OBJECT(mime), memory) < 0)
+        return -EIO;
+    g_mime_stream_mem_set_owner(GMIME_STREAM_MEM(memory), FALSE);
+    GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
+    *ret_len = bytes->len;
+    *ret_raw = (char *)g_byte_array_free(bytes, FALSE);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- reading */

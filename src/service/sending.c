@@ -248,6 +248,7 @@ void submission_release(struct submission *submission)
 struct composition {
     struct service_inbox sender;
     struct message message;
+    char *raw; /* its text */
     struct message_row row;
 };
 
@@ -257,6 +258,7 @@ static void composition_release(struct composition *composition)
     service_inbox_release(&composition->sender);
     message_release(&composition->message);
     message_row_release(&composition->row);
+    free(composition->raw);
     *composition = (struct composition){0};
 }
 
@@ -383,9 +385,10 @@ static int fill_in(const struct service_context *context, const struct submissio
 static int write_out(struct composition *composition)
 {
     int error = message_row_fill(&composition->row, &composition->message);
-    return error != 0
-               ? error
-               : message_write(&composition->message, &composition->row.raw, &composition->row.raw_len);
+    if (error == 0)
+        error = message_write(&composition->message, &composition->raw, &composition->row.raw_len);
+    composition->row.raw = composition->raw;
+    return error;
 }
 
 /* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
@@ -694,11 +697,17 @@ static void answer(const struct sending_result *result, struct reply *reply)
     }
 }
 
-int endpoint_send(struct request *request, struct reply *reply)
+/* Attachments come from the pool, and a forwarded email is enclosed. */
+static bool is_large(const struct request *request, const json_t *body)
 {
-    json_t *body = request_read_object(request, reply);
-    if (body == NULL)
-        return 0;
+    const char *type = json_string_value(json_object_get(body, "message_type"));
+    return request->body.len >= DATABASE_LARGE_BYTES ||
+           json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
+           (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
+}
+
+static int send_object(const struct request *request, json_t *body, struct reply *reply)
+{
     struct validation validation = {0};
     _cleanup_submission_ struct submission submission = {0};
     int error = validation_init(&validation);
@@ -713,6 +722,20 @@ int endpoint_send(struct request *request, struct reply *reply)
             answer(&result, reply);
     }
     validation_release(&validation);
+    return error;
+}
+
+int endpoint_send(struct request *request, struct reply *reply)
+{
+    json_t *body = request_read_object(request, reply);
+    if (body == NULL)
+        return 0;
+    bool has_turn = is_large(request, body);
+    if (has_turn)
+        database_begin_large(request->context->database);
+    int error = send_object(request, body, reply);
+    if (has_turn)
+        database_end_large(request->context->database);
     json_decref(body);
     return error;
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -24,6 +25,7 @@
 enum {
     SMTP_CONNECTIONS_MAX = 64, /* each has a thread */
     SMTP_IDLE_MS = 300 * 1000, /* RFC 5321, section 4.5.3.2.7 */
+    LARGE_BLOCK_BYTES = 1024 * 1024,
 };
 
 /* Has one of the two servers. */
@@ -195,6 +197,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
     mime_library_init();
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES); /* what is freed of a large message goes back at once */
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)
         error = open_data(service, config, ret_reason);

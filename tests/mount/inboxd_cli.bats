@@ -353,6 +353,63 @@ PYTHON
   [ $((after - before)) -lt $((size / 2)) ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $((after - before)) kB for $size kB"
 }
 
+@test "large messages that come in and go out at once take at most three times their size in memory" {
+  start_service --smtp="unix:$DIR/smtp"
+  create_inbox "$ALICE" >/dev/null
+  python3 - "$SERVICE_PID" "$DIR/smtp" "$SERVICE_URL" "$KEY_FILE" "$ALICE" >"$DIR/grown" <<'PYTHON'
+import http.client, json, socket, sys, threading, urllib.parse
+pid, smtp, url, key_file, alice = sys.argv[1:]
+COUNT, SIZE = 12, 6_000_000
+with open(key_file) as file:
+    key = file.read().strip()
+
+def peak():
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+
+def at_once(action):
+    threads = [threading.Thread(target=action, args=(i,)) for i in range(COUNT)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+answers = []
+all_there = threading.Barrier(COUNT)
+def come_in(i):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(smtp)
+        file = client.makefile("rb")
+        file.readline()
+        for command in "HELO x", "MAIL FROM:<eve@x.example>", f"RCPT TO:<{alice}>", "DATA":
+            client.sendall(command.encode() + b"\r\n")
+            file.readline()
+        client.sendall(f"Subject: {i}\r\n\r\n".encode() + b"All of it is text\r\n" * (SIZE // 19))
+        all_there.wait(60)
+        client.sendall(b".\r\n")
+        answers.append(file.readline()[:3])
+
+def post(path, body, content_type):
+    client = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
+    client.request("POST", "/api/v1" + path, body, {"Authorization": "Bearer " + key, "Content-Type": content_type})
+    return json.loads(client.getresponse().read())
+
+before = peak()
+at_once(come_in)
+assert answers == [b"250"] * COUNT, answers
+form = b'--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + bytes(SIZE) + b"\r\n--B--\r\n"
+attachment = post("/email/add-attachment-to-pool", form, "multipart/form-data; boundary=B")["id"]
+message = json.dumps({"from_address": alice, "to_addresses": [{"address": alice}], "subject": "out", "plain_text": "",
+                      "attachment_ids": [attachment]})
+at_once(lambda i: answers.append(post("/email/send", message, "application/json")["id"]))
+print(peak() - before, 3 * COUNT * SIZE // 1024)
+PYTHON
+  local grown max
+  read -r grown max <"$DIR/grown"
+  # The sanitizers' own memory is not the service's.
+  [ "$grown" -lt "$max" ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $grown kB, not below $max kB"
+}
+
 @test "an unchanged list costs nothing: ETag and If-None-Match" {
   start_service
   local bob etag
