@@ -643,7 +643,7 @@ static int read_header_section(struct draft_reading *reading, const char *where,
     return error;
 }
 
-/* Whether the bytes begin with a header section that can be a message's: nothing but header lines up to a
+/* Checks that the bytes begin with a header section that can be a message's: nothing but header lines up to a
  * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
  * -EMSGSIZE. */
 static int read_message_header_section(struct draft_reading *reading, struct span message,
@@ -665,7 +665,7 @@ static int read_message_header_section(struct draft_reading *reading, struct spa
                                                "the message is cut off: no blank line ends its headers");
 }
 
-/* Whether the first line is one of the headers that count. */
+/* Returns true if the first line is one of the headers that count. */
 static bool draft_begins_with_header(struct span text)
 {
     struct mime_field field;
@@ -944,7 +944,7 @@ static bool is_incomplete_message(const struct mime_entity *part)
     return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
 }
 
-/* What an attachment of the service does not have. */
+/* Notes what an attachment of the service cannot have. */
 static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
@@ -1088,8 +1088,7 @@ static int read_parts(struct draft_reading *reading, struct span message)
     return error != 0 ? error : note_content_ids(reading);
 }
 
-/* Whether another message of an mbox file follows: a blank line, and a line as above with a header behind it.
- */
+/* Returns true if another message of an mbox file follows: a blank line, a line "From …", and a header. */
 static bool has_second_message(struct span text)
 {
     const char *end = text.bytes + text.len;

@@ -237,7 +237,7 @@ bool mime_is_type(const struct mime_entity *entity, const char *type)
     return type[len - 1] == '/' ? strncmp(entity->type, type, len) == 0 : strcmp(entity->type, type) == 0;
 }
 
-/* What people do not read as the text of a message, though its type is text. */
+/* Returns false for types of text that people do not read as the text of a message. */
 static bool is_prose(const struct mime_entity *leaf)
 {
     static const char *const others[] = {"text/calendar",
@@ -318,7 +318,8 @@ static int report(const struct reading *reading, const struct mime_entity *entit
     return visitor->defect == NULL ? 0 : visitor->defect(visitor->context, entity, defect);
 }
 
-/* "pdf": of a text, that means text (RFC 2045 section 5.2); of a file, nobody knows. */
+/* Returns true for a type such as "pdf". It means text (RFC 2045 section 5.2), but for a file it means
+ * nothing. */
 static bool has_half_a_type(const struct mime_entity *leaf)
 {
     struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));

@@ -9,14 +9,13 @@
  *
  * - a leaf that is called an attachment, or names a file within a multipart, is an attachment;
  * - so is one of a type that is no prose (text/calendar, image/png);
- * - every other text is a text of the message, plain or HTML. Of the children of a multipart/alternative, one
- *   gives the plain text and one the HTML; of a multipart/related, one gives the HTML.
+ * - every other text is a text of the message, plain or HTML. One child of a multipart/alternative gives the
+ *   plain text, and one the HTML. One child of a multipart/related gives the HTML.
  *
  * Roles depend on headers alone, so that two readings of the same bytes count the same attachments.
  *
- * Any bytes can be read. Where they break the grammar, the reading goes on as far as it can, and reports a
- * defect to the visitor, who may stop. All functions take time in proportion to the text, but for a text with
- * many boundaries that begin alike.
+ * Any bytes can be read. If they break the grammar, mime_read() goes on as far as it can, and reports a
+ * defect to the visitor, who may stop. All functions take time in proportion to the text.
  */
 #ifndef INBOXFS_MAIL_MIME_H
 #define INBOXFS_MAIL_MIME_H

@@ -103,7 +103,7 @@ static struct mime_piece *find_piece(struct mime_texts *texts, const void *alter
     return &pieces[texts->len++];
 }
 
-/* What fits, whole characters. */
+/* Appends as many whole characters as the buffer has room for. */
 static void append_cut(struct strbuf *out, const char *text, size_t len)
 {
     size_t room = out->max_bytes - out->len;
@@ -193,8 +193,8 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
     return error == -EMSGSIZE ? 0 : error;
 }
 
-/* Where a piece lacks this text and `takes_other` is set, its other text stands in place. *ret_text is NULL
- * where no piece has one. */
+/* Joins the texts of this role. With `takes_other`, a piece that lacks one gives its other text in place.
+ * *ret_text is NULL if no piece has any. */
 static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                 char **ret_text)
 {

@@ -39,11 +39,12 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
 int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
                    const char *text);
 
-/* Joins the pieces in their order, of each text the first `max_bytes` (whole characters). The caller frees
- * both; NULL: there is no such text. *ret_is_alternative: both say the same. Where a message has all its
- * plain pieces before its HTML, each is joined by itself. Where these are mixed in any other way, both texts
- * get all pieces: plain ones are shown in the HTML as they are, and HTML in the plain text as html_to_text()
- * reads it. 0 or -ENOMEM. */
+/* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if there is none. The
+ * caller frees both. *ret_is_alternative: both say the same.
+ *
+ * A message with all its plain pieces before its HTML has each kind joined by itself. In any other mixture
+ * both texts get all pieces: the HTML shows a plain piece as it is, the plain text has of HTML what
+ * html_to_text() reads. Return: 0 or -ENOMEM. */
 int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
                     bool *ret_is_alternative);
 

@@ -148,7 +148,7 @@ static int uu_decode_by_gmime(struct span content, char **ret_bytes, size_t *ret
 
 /* ---- the encodings by name */
 
-/* As the value stands in mail: "8bits" and "quoted-printable;" too. */
+/* By the names that mail has for them, right or wrong. */
 static const struct transfer_encoding {
     const char *name;
     GMimeContentEncoding encoding;

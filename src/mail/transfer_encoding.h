@@ -11,13 +11,14 @@
 
 #include "mail/mime.h"
 
-/* The encoding of a header section, in small letters: "base64"; NULL: its content stands for itself, as it
- * does under an encoding that nobody knows. */
+/* Returns the encoding of a header section, in small letters: "base64"; NULL for content that needs no
+ * decoding, and for an unknown encoding. */
 const char *transfer_encoding_name(struct span header);
 
-/* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees.
- * Strictly, all of it is decoded, or nothing: -ENOTSUP (nobody knows this encoding), -EBADMSG (*ret_words,
- * static, say what is wrong). Else damage is passed over. 0, these, or -ENOMEM. */
+/* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
+ * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (an unknown encoding) and -EBADMSG (damaged content;
+ * *ret_words, static, name the damage). Without it, damage is skipped, and unknown encodings are taken for
+ * none. */
 int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
                              size_t *ret_len, const char **ret_words);
 
