@@ -87,6 +87,7 @@ struct maildrop {
     int failed;
     maildrop_send_fn *send;
     void *context;
+    unsigned int failed_messages;
 };
 
 /* Takes a string off the bytes; NULL: they hold no NUL. */
@@ -162,7 +163,7 @@ static int send_file(const struct maildrop *maildrop, const char *name, uid_t *r
 }
 
 /* Returns true if nothing stays in the maildrop. */
-static bool take_out(const struct maildrop *maildrop, const char *name)
+static bool take_out(struct maildrop *maildrop, const char *name)
 {
     uid_t owner = (uid_t)-1;
     switch (send_file(maildrop, name, &owner)) {
@@ -173,6 +174,7 @@ static bool take_out(const struct maildrop *maildrop, const char *name)
     case EX_NOUSER:
         fprintf(stderr, "inboxfs-sendmail: the message of user %d is kept as %s/%s\n", (int)owner,
                 MAILDROP_FAILED, name);
+        maildrop->failed_messages++;
         return renameat(maildrop->folder, name, maildrop->failed, name) == 0;
     default:
         return false;
@@ -187,7 +189,7 @@ static void remove_abandoned(const struct maildrop *maildrop, const char *name)
         unlinkat(maildrop->folder, name, 0);
 }
 
-static int take_all_out(const struct maildrop *maildrop)
+static int take_all_out(struct maildrop *maildrop)
 {
     struct dirent **entries = NULL;
     int count = scandirat(maildrop->folder, ".", &entries, NULL, alphasort);
@@ -204,12 +206,15 @@ static int take_all_out(const struct maildrop *maildrop)
     return is_empty ? 0 : -EAGAIN;
 }
 
-int maildrop_run(maildrop_send_fn *send, void *context)
+int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed)
 {
     struct stat status;
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     _cleanup_close_ int failed = open(MAILDROP_FAILED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0 || fstat(folder, &status) != 0 || status.st_uid != geteuid())
-        return 0;
-    return take_all_out(&(struct maildrop){folder, failed, send, context});
+    struct maildrop maildrop = {folder, failed, send, context, 0};
+    int result = 0;
+    if (folder >= 0 && fstat(folder, &status) == 0 && status.st_uid == geteuid())
+        result = take_all_out(&maildrop);
+    *ret_failed = maildrop.failed_messages;
+    return result;
 }

@@ -52,8 +52,8 @@ int maildrop_leave(const struct maildrop_message *message);
 typedef int maildrop_send_fn(void *context, const struct maildrop_message *message, const char *name);
 
 /* Hands all messages to `send`, in the order in which they came. What is sent is removed; what can never be
- * sent is kept in MAILDROP_FAILED; what may be sent later stays. Does nothing for any user but the maildrop's
- * owner. 0, or -EAGAIN where messages stay. */
-int maildrop_run(maildrop_send_fn *send, void *context);
+ * sent is kept in MAILDROP_FAILED, and counted in *ret_failed; what may be sent later stays. Does nothing for
+ * any user but the maildrop's owner. 0, or -EAGAIN where messages stay. */
+int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed);
 
 #endif

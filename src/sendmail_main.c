@@ -70,7 +70,7 @@ struct invocation {
     bool speaks_smtp;      /* -bs */
     bool makes_aliases;    /* -bi, -I: nothing is to be done, for the alias file is read each time */
     bool waits;            /* --wait */
-    bool runs_queue;       /* -q, which the mount does by itself */
+    bool runs_queue;       /* -q: what waits in the maildrop; the mount sends by itself */
     bool rewrites_from;    /* --rewrite-from */
     bool is_delegated;     /* another user runs it with our rights, which are to send and no more */
     bool is_from_maildrop; /* the message was left in the maildrop */
@@ -114,6 +114,7 @@ static const char usage[] =
     "  -f, -r ADDRESS   who sends it, where the message has no usable From\n"
     "  -F NAME          the sender's name, likewise\n"
     "  -bp              list what waits to be sent (also as mailq)\n"
+    "  -q               hand in what waits in the maildrop, as its owner\n"
     "  -bs              speak SMTP on standard input and output\n"
     "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only trusted one)\n"
     "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
@@ -122,7 +123,7 @@ static const char usage[] =
     "  --wait           wait until the service has it, and print its id\n"
     "  --help, --version\n"
     "\n"
-    "-A -B -bi -C -c -D -d -E -e -G -h -I -L -M -m -N -n -O -o -p -Q -q -R -S -s -T -U\n"
+    "-A -B -bi -C -c -D -d -E -e -G -h -I -L -M -m -N -n -O -o -p -Q -R -S -s -T -U\n"
     "-V -v -X -x, which other sendmails have, are taken with their arguments and passed\n"
     "over.\n";
 
@@ -1279,10 +1280,35 @@ static int send_left_message(void *context, const struct maildrop_message *left,
     return status;
 }
 
+/* Mails root, where the alias file says who that is: whoever left these messages was told that they will go.
+ */
+static void report_failed(const struct queue_run *run, unsigned int count)
+{
+    char name[40];
+    char *nobody = NULL;
+    struct input_message notice = {.text = STRBUF_INIT(LINE_MAX_BYTES)};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    const struct invocation invocation = {
+        .root = run->invocation->root, .reads_headers = true, .ignores_dots = true, .recipients = &nobody};
+    strbuf_appendf(
+        &notice.text,
+        "To: root\nSubject: Mail of this machine could not be sent\nAuto-Submitted: auto-generated\n\n"
+        "%u messages that users of this machine left could not be sent. They are kept in\n%s\n"
+        "The journal has the reasons: journalctl -u inboxfs-mta.service\n",
+        count, MAILDROP_FAILED);
+    if (take_message(&invocation, &notice) == EX_OK &&
+        compose(&invocation, run->mount, &notice, &text) == EX_OK && make_name(name) == 0)
+        hand_in(run->mount, name, &text);
+    strbuf_release(&notice.text);
+}
+
 static int run_queue(const struct invocation *invocation)
 {
     struct queue_run run = {.invocation = invocation, .mount = -1};
-    int error = maildrop_run(send_left_message, &run);
+    unsigned int failed = 0;
+    int error = maildrop_run(send_left_message, &run, &failed);
+    if (failed > 0 && run.mount >= 0)
+        report_failed(&run, failed);
     if (run.mount >= 0)
         close(run.mount);
     return error == 0 ? EX_OK : EX_TEMPFAIL;
@@ -1352,6 +1378,8 @@ int main(int argc, char **argv)
         invocation.mount = mount_path;
     if (invocation.makes_aliases)
         return EX_OK;
+    if (invocation.mount == NULL && maildrop_exists())
+        invocation.rewrites_from = true;
     if (invocation.speaks_smtp)
         return speak_smtp(&invocation);
     if (invocation.runs_queue && !invocation.reads_headers && *invocation.recipients == NULL)

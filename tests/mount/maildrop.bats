@@ -93,6 +93,19 @@ END
   has_received "$BOB" www
 }
 
+@test "the mount's sender stands in for a From that is no inbox, with the maildrop and without" {
+  on_a_machine <<'END'
+printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: user\n\nx\n' "$BOB" | user 1234 inboxfs-sendmail -t
+inboxfs-sendmail -q
+printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: root\n\nx\n' "$BOB" | inboxfs-sendmail -t
+fails 65 inboxfs-sendmail --mount="$MOUNT" -t < <(printf 'From: shop@company.example\nTo: %s\n\nx\n' "$BOB")
+END
+  for subject in user root; do
+    content "$BOB" "$subject" >"$DIR/content"
+    holds "$DIR/content" '.from_address.address == $a and .reply_to_addresses[0].address == "shop@company.example"' --arg a "$ALICE"
+  done
+}
+
 @test "what is wrong with a call is said at once, and nothing is left in the maildrop" {
   on_a_machine <<'END'
 fails 64 user 1234 inboxfs-sendmail </dev/null
@@ -152,7 +165,9 @@ timeout 20 inboxfs-sendmail -q
 [ -p "$FAILED/3-fifo" ] && [ -L "$FAILED/1-link" ]
 END
   has_received "$BOB" good
-  equal "$(api GET /email/outbound | jq length)" 1
+  content "$BOB" 'Mail of this machine could not be sent' >"$DIR/content"
+  holds "$DIR/content" '.plain_text | contains("9 messages that users of this machine left") and contains($failed)' --arg failed "$FAILED"
+  equal "$(api GET /email/outbound | jq length)" 2
   contains "$(cat "$DIR/said")" "is kept as $FAILED/5-attach"
   contains "$(cat "$DIR/said")" 'nobody-here is no email address'
 }
