@@ -188,13 +188,13 @@ static int refuse(const struct draft_reading *reading, const char *path, const c
     return reason_give(reading->ret_reason, -EBADMSG, "%s: %s", path, words);
 }
 
-static int read_text_field(struct draft_reading *reading, const char *path, const json_t *value,
-                           char **ret_text)
+static int read_text_field(struct draft_reading *reading, const char *path, const json_t *value, void *target)
 {
+    char **text = target;
     if (!json_is_string(value))
         return refuse(reading, path, "not a string");
-    *ret_text = strdup(json_string_value(value));
-    return *ret_text == NULL ? -ENOMEM : 0;
+    *text = strdup(json_string_value(value));
+    return *text == NULL ? -ENOMEM : 0;
 }
 
 /* ---- the JSON form: addresses */
@@ -311,10 +311,18 @@ static int read_one_address(struct draft_reading *reading, const char *path, con
     return error == 0 && list->len != before + 1 ? refuse(reading, path, "not one email address") : error;
 }
 
+static void note_given(struct draft_reading *reading, const struct address_list *list)
+{
+    reading->says_to = reading->says_to || list == &reading->to;
+    reading->says_cc = reading->says_cc || list == &reading->cc;
+}
+
 /* A string may hold several addresses, like a header; a string in an array holds one. */
 static int read_addresses_field(struct draft_reading *reading, const char *field, const json_t *value,
-                                struct address_list *list)
+                                void *target)
 {
+    struct address_list *list = target;
+    note_given(reading, list);
     if (json_is_string(value))
         return read_address_text(reading, field, json_string_value(value), list);
     if (json_is_object(value))
@@ -335,83 +343,54 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
     return error;
 }
 
-static int read_from_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_from_field(struct draft_reading *reading, const char *field, const json_t *value, void *from)
 {
     struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
     if (error == 0)
-        reading->from = TAKE_PTR(list.items[0].address);
+        *(char **)from = TAKE_PTR(list.items[0].address);
     address_list_release(&list);
     return error;
 }
 
-static int read_to_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    reading->says_to = true;
-    return read_addresses_field(reading, field, value, &reading->to);
-}
-
-static int read_cc_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    reading->says_cc = true;
-    return read_addresses_field(reading, field, value, &reading->cc);
-}
-
-static int read_bcc_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    return read_addresses_field(reading, field, value, &reading->bcc);
-}
-
-static int read_reply_to_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    return read_addresses_field(reading, field, value, &reading->reply_to);
-}
-
 /* ---- the JSON form: text */
 
-static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value,
+                              void *subject)
 {
-    int error = read_text_field(reading, field, value, &reading->subject);
-    if (error == 0 && !address_name_is_valid(reading->subject))
+    int error = read_text_field(reading, field, value, subject);
+    if (error == 0 && !address_name_is_valid(*(char **)subject))
         error = refuse(reading, field, "holds a control character");
     return error;
 }
 
-static int read_plain_text_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    return read_text_field(reading, field, value, &reading->plain_text);
-}
-
-static int read_html_field(struct draft_reading *reading, const char *field, const json_t *value)
-{
-    return read_text_field(reading, field, value, &reading->html);
-}
-
-static int read_alternative_content_field(struct draft_reading *reading, const char *field,
-                                          const json_t *value)
+static int read_boolean_field(struct draft_reading *reading, const char *field, const json_t *value,
+                              void *target)
 {
     if (!json_is_boolean(value))
         return refuse(reading, field, "neither true nor false");
-    reading->alternative_content = json_is_true(value);
+    *(bool *)target = json_is_true(value);
     return 0;
 }
 
-static int read_existing_email_id_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_existing_email_id_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                        void *id)
 {
-    int error = read_text_field(reading, field, value, &reading->existing_email_id);
-    if (error == 0 && reading->existing_email_id[0] == '\0')
+    int error = read_text_field(reading, field, value, id);
+    if (error == 0 && **(char **)id == '\0')
         error = refuse(reading, field, "empty");
     return error;
 }
 
-static int read_message_type_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_message_type_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                   void *target)
 {
     const char *type = json_string_value(value);
     if (type != NULL && strcmp(type, "new") == 0)
         return 0;
     if (type == NULL || (strcmp(type, "reply") != 0 && strcmp(type, "forward") != 0))
         return refuse(reading, field, "not one of \"new\", \"reply\" and \"forward\"");
-    return read_text_field(reading, field, value, &reading->message_type);
+    return read_text_field(reading, field, value, target);
 }
 
 /* ---- the JSON form: attachments */
@@ -440,43 +419,48 @@ static int read_strings(struct draft_reading *reading, const char *field, const 
     return error;
 }
 
-static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                  void *names)
 {
     return read_strings(reading, field, value, file_name_is_valid, "not the name of a file in attachments/",
-                        &reading->attachment_names);
+                        names);
 }
 
-static int read_attachment_ids_field(struct draft_reading *reading, const char *field, const json_t *value)
+static int read_attachment_ids_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                     void *ids)
 {
-    return read_strings(reading, field, value, is_id, "not an id", &reading->attachment_ids);
+    return read_strings(reading, field, value, is_id, "not an id", ids);
 }
 
-static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value)
+static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value,
+                                  void *target)
 {
-    (void)value;
+    (void)value, (void)target;
     return refuse(reading, field, "is made by the filesystem, and cannot be given");
 }
 
 /* ---- the JSON form: the whole */
 
+/* `target`: where the value goes in struct draft_reading. */
 static const struct field {
     const char *name;
-    int (*read)(struct draft_reading *reading, const char *field, const json_t *value);
+    int (*read)(struct draft_reading *reading, const char *field, const json_t *value, void *target);
+    size_t target;
 } fields[] = {
-    {"from_address", read_from_field},
-    {"to_addresses", read_to_field},
-    {"cc_addresses", read_cc_field},
-    {"bcc_addresses", read_bcc_field},
-    {"reply_to_addresses", read_reply_to_field},
-    {"subject", read_subject_field},
-    {"plain_text", read_plain_text_field},
-    {"html", read_html_field},
-    {"alternative_content", read_alternative_content_field},
-    {"existing_email_id", read_existing_email_id_field},
-    {"message_type", read_message_type_field},
-    {"attachments", read_attachments_field},
-    {"attachment_ids", read_attachment_ids_field},
-    {"idempotency_key", refuse_idempotency_key},
+    {"from_address", read_from_field, offsetof(struct draft_reading, from)},
+    {"to_addresses", read_addresses_field, offsetof(struct draft_reading, to)},
+    {"cc_addresses", read_addresses_field, offsetof(struct draft_reading, cc)},
+    {"bcc_addresses", read_addresses_field, offsetof(struct draft_reading, bcc)},
+    {"reply_to_addresses", read_addresses_field, offsetof(struct draft_reading, reply_to)},
+    {"subject", read_subject_field, offsetof(struct draft_reading, subject)},
+    {"plain_text", read_text_field, offsetof(struct draft_reading, plain_text)},
+    {"html", read_text_field, offsetof(struct draft_reading, html)},
+    {"alternative_content", read_boolean_field, offsetof(struct draft_reading, alternative_content)},
+    {"existing_email_id", read_existing_email_id_field, offsetof(struct draft_reading, existing_email_id)},
+    {"message_type", read_message_type_field, offsetof(struct draft_reading, message_type)},
+    {"attachments", read_attachments_field, offsetof(struct draft_reading, attachment_names)},
+    {"attachment_ids", read_attachment_ids_field, offsetof(struct draft_reading, attachment_ids)},
+    {"idempotency_key", refuse_idempotency_key, 0},
 };
 
 /* The field that somebody means by this name, or NULL. */
@@ -496,7 +480,8 @@ static int read_field(struct draft_reading *reading, const char *name, const jso
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         if (strcmp(fields[i].name, name) != 0)
             continue;
-        return json_is_null(value) ? 0 : fields[i].read(reading, name, value);
+        return json_is_null(value) ? 0
+                                   : fields[i].read(reading, name, value, (char *)reading + fields[i].target);
     }
     return refuse_field(reading, "", name, find_meant(name));
 }
@@ -672,8 +657,8 @@ static bool draft_begins_with_header(struct span text)
     return mime_take_field(&text, &field) && has_header_name(&field) && find_known_header(field.name) != NULL;
 }
 
-/* The decoded value of a header that is text. */
-static int decode_text(struct draft_reading *reading, const char *name, const char *raw, char **ret_text)
+/* A header that is text. */
+static int read_text_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     _cleanup_free_ char *text = NULL;
     int error = header_text_decode(raw, strlen(raw), &text);
@@ -681,80 +666,53 @@ static int decode_text(struct draft_reading *reading, const char *name, const ch
         return error;
     if (!address_name_is_valid(text))
         return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
-    *ret_text = TAKE_PTR(text);
+    *(char **)target = TAKE_PTR(text);
     return 0;
 }
 
-static int read_subject_header(struct draft_reading *reading, const char *raw)
+static int read_attach_header(struct draft_reading *reading, const char *name, const char *raw, void *names)
 {
-    return decode_text(reading, "Subject", raw, &reading->subject);
-}
-
-static int read_attach_header(struct draft_reading *reading, const char *raw)
-{
-    _cleanup_free_ char *name = NULL;
-    int error = decode_text(reading, "Attach", raw, &name);
-    if (error != 0 || name == NULL)
+    _cleanup_free_ char *file = NULL;
+    int error = read_text_header(reading, name, raw, &file);
+    if (error != 0)
         return error;
-    if (!file_name_is_valid(name))
+    if (!file_name_is_valid(file))
         return reason_give(reading->ret_reason, -EBADMSG,
-                           "Attach: \"%.80s\" is not the name of a file in attachments/", name);
-    return string_list_append(&reading->attachment_names, name);
+                           "Attach: \"%.80s\" is not the name of a file in attachments/", file);
+    return string_list_append(names, file);
 }
 
-static int read_from_header(struct draft_reading *reading, const char *raw)
+static int read_from_header(struct draft_reading *reading, const char *name, const char *raw, void *from)
 {
     struct address_list list = {0};
-    int error = read_address_text(reading, "From", raw, &list);
+    int error = read_address_text(reading, name, raw, &list);
     if (error == 0 && list.len > 1)
         error = reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
     if (error == 0 && list.len == 1)
-        reading->from = TAKE_PTR(list.items[0].address);
+        *(char **)from = TAKE_PTR(list.items[0].address);
     address_list_release(&list);
     return error;
 }
 
-static int read_to_header(struct draft_reading *reading, const char *raw)
+static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw, void *list)
 {
-    reading->says_to = true;
-    return read_address_text(reading, "To", raw, &reading->to);
+    note_given(reading, list);
+    return read_address_text(reading, name, raw, list);
 }
 
-static int read_cc_header(struct draft_reading *reading, const char *raw)
+/* The first ids of In-Reply-To count, since it names one email; in some programs' words the ones behind it
+ * are others. Of References the last ones count: it is the thread from its beginning. */
+static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
-    reading->says_cc = true;
-    return read_address_text(reading, "Cc", raw, &reading->cc);
-}
-
-static int read_bcc_header(struct draft_reading *reading, const char *raw)
-{
-    return read_address_text(reading, "Bcc", raw, &reading->bcc);
-}
-
-static int read_reply_to_header(struct draft_reading *reading, const char *raw)
-{
-    return read_address_text(reading, "Reply-To", raw, &reading->reply_to);
-}
-
-/* In-Reply-To names one email; in some programs' words the ones behind it are others. */
-static int read_in_reply_to_header(struct draft_reading *reading, const char *raw)
-{
+    (void)name;
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
-    struct string_list *list = &reading->in_reply_to;
-    int error = ids != NULL ? 0 : -ENOMEM;
-    for (size_t i = 0; error == 0 && ids[i] != NULL && list->len < DRAFT_MESSAGE_IDS_MAX; i++)
-        error = string_list_append(list, ids[i]);
-    return error;
-}
-
-/* The thread from its beginning: the last one is what is answered. */
-static int read_references_header(struct draft_reading *reading, const char *raw)
-{
-    g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
-    struct string_list *list = &reading->references;
+    struct string_list *list = target;
     int error = ids != NULL ? 0 : -ENOMEM;
     for (size_t i = 0; error == 0 && ids[i] != NULL; i++) {
-        if (list->len == DRAFT_MESSAGE_IDS_MAX) {
+        bool is_full = list->len == DRAFT_MESSAGE_IDS_MAX;
+        if (is_full && list == &reading->in_reply_to)
+            break;
+        if (is_full) {
             free(list->items[0]);
             memmove(list->items, list->items + 1, --list->len * sizeof(*list->items));
         }
@@ -763,19 +721,21 @@ static int read_references_header(struct draft_reading *reading, const char *raw
     return error;
 }
 
+/* `target`: where the value goes in struct draft_reading. */
 static const struct header {
     const char *name;
-    int (*read)(struct draft_reading *reading, const char *raw);
-} header_readers[] = {
-    {"To", read_to_header},
-    {"Cc", read_cc_header},
-    {"Bcc", read_bcc_header},
-    {"Reply-To", read_reply_to_header},
-    {"Subject", read_subject_header},
-    {"Attach", read_attach_header},
-    {"From", read_from_header},
-    {"In-Reply-To", read_in_reply_to_header},
-    {"References", read_references_header},
+    int (*read)(struct draft_reading *reading, const char *name, const char *raw, void *target);
+    size_t target;
+} headers[] = {
+    {"To", read_addresses_header, offsetof(struct draft_reading, to)},
+    {"Cc", read_addresses_header, offsetof(struct draft_reading, cc)},
+    {"Bcc", read_addresses_header, offsetof(struct draft_reading, bcc)},
+    {"Reply-To", read_addresses_header, offsetof(struct draft_reading, reply_to)},
+    {"Subject", read_text_header, offsetof(struct draft_reading, subject)},
+    {"Attach", read_attach_header, offsetof(struct draft_reading, attachment_names)},
+    {"From", read_from_header, offsetof(struct draft_reading, from)},
+    {"In-Reply-To", read_ids_header, offsetof(struct draft_reading, in_reply_to)},
+    {"References", read_ids_header, offsetof(struct draft_reading, references)},
 };
 
 /* Headers that every message gets anew, or that say nothing to who receives it. */
@@ -791,9 +751,9 @@ static bool is_of_no_account(const char *name)
 
 static int read_header(struct draft_reading *reading, const char *name, const char *value)
 {
-    for (size_t i = 0; i < ARRAY_LEN(header_readers); i++)
-        if (strcasecmp(header_readers[i].name, name) == 0)
-            return header_readers[i].read(reading, value);
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+        if (strcasecmp(headers[i].name, name) == 0)
+            return headers[i].read(reading, headers[i].name, value, (char *)reading + headers[i].target);
     if (is_of_no_account(name))
         return 0;
     /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
