@@ -84,7 +84,12 @@ static const char version_2[] =
 static const struct version {
     const char *sql;
     int (*run)(sqlite3 *db);
-} versions[] = {{version_1, NULL}, {version_2, NULL}, {"", rereading_run}};
+} versions[] = {
+    {version_1, NULL},
+    {version_2, NULL},
+    {"", rereading_run},
+    {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* which nobody read */
+};
 
 static int newest_version(void)
 {

@@ -58,9 +58,9 @@ int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char
 {
     int64_t now = clock_realtime_ms(clock_system());
     return query_execute(db,
-                         "INSERT OR IGNORE INTO outgoing (kind, email, address, begun_ms, due_ms)"
-                         " SELECT ?, ?, ?, ?, ? FROM settings WHERE name = ? AND value",
-                         "iisiis", (int64_t)kind, email, address, now, now, settings[kind]);
+                         "INSERT OR IGNORE INTO outgoing (kind, email, address, due_ms)"
+                         " SELECT ?, ?, ?, ? FROM settings WHERE name = ? AND value",
+                         "iisis", (int64_t)kind, email, address, now, settings[kind]);
 }
 
 /* ---------------------------------------------------------------- attempts */

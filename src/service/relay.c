@@ -20,7 +20,6 @@
 #include "mail/reason.h"
 #include "service/message.h"
 #include "service/outgoing.h"
-#include "service/relay_text.h"
 #include "service/sending.h"
 #include "sql/query.h"
 
@@ -239,9 +238,9 @@ static int load(struct database *database, int64_t outbound, struct relay_transf
     }
     if (error == 0) {
         transfer->needs_utf8 = !g_str_is_ascii(transfer->sender) || !g_str_is_ascii(transfer->recipient);
-        error =
-            relay_text_write(sqlite3_column_blob(statement, 1), (size_t)sqlite3_column_bytes(statement, 1),
-                             transfer->needs_utf8, &transfer->text);
+        error = message_write_for_relay(sqlite3_column_blob(statement, 1),
+                                        (size_t)sqlite3_column_bytes(statement, 1), transfer->needs_utf8,
+                                        &transfer->text);
     }
     sqlite3_finalize(statement);
     database_end_read(database, db);

@@ -301,7 +301,7 @@ TABLE
   create_inbox "$ALICE" >/dev/null
   send patient "$CAROL"
   wait_until 20 has_attempts "$CAROL" 1
-  change_waiting "begun_ms = begun_ms - 7 * 86400000, due_ms = due_ms - 7 * 86400000"
+  change_waiting "due_ms = due_ms - 7 * 86400000"
   wait_until 20 has_attempts "$CAROL" 3
   has_status patient pending
   start_smtp

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "mail/mime_library.h"
 #include "service/message.h"
-#include "service/relay_text.h"
 
 static char *enclose(const char *original, size_t len, size_t *ret_len)
 {
@@ -166,7 +165,7 @@ static void enclosed_mail_becomes_fit_and_its_content_stays(void **state)
         size_t original_len = cases[i].original_len > 0 ? cases[i].original_len : strlen(cases[i].original);
         _cleanup_free_ char *raw = enclose(cases[i].original, original_len, &len);
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100000);
-        assert_int_equal(0, relay_text_write(raw, len, false, &text));
+        assert_int_equal(0, message_write_for_relay(raw, len, false, &text));
         assert_fit(&text);
         if (cases[i].content == NULL)
             continue;
@@ -189,7 +188,7 @@ static void mail_with_a_signature_of_8_bits_is_enclosed_as_the_file_that_it_was(
     size_t len = 0;
     _cleanup_free_ char *raw = enclose(original, strlen(original), &len);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100000);
-    assert_int_equal(0, relay_text_write(raw, len, false, &text));
+    assert_int_equal(0, message_write_for_relay(raw, len, false, &text));
     assert_fit(&text);
     _cleanup_free_ char *file = NULL;
     size_t file_len = 0;
@@ -209,7 +208,7 @@ static void an_address_beyond_ascii_becomes_a_name_but_where_the_server_takes_it
     size_t len = 0;
     _cleanup_free_ char *raw = enclose(original, strlen(original), &len);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100000);
-    assert_int_equal(0, relay_text_write(raw, len, false, &text));
+    assert_int_equal(0, message_write_for_relay(raw, len, false, &text));
     assert_fit(&text);
     GMimeMessage *message = parse(&text);
     _cleanup_free_ char *to = internet_address_list_to_string(g_mime_message_get_to(message), NULL, FALSE);
@@ -217,7 +216,7 @@ static void an_address_beyond_ascii_becomes_a_name_but_where_the_server_takes_it
     g_object_unref(message);
 
     strbuf_clear(&text);
-    assert_int_equal(0, relay_text_write(raw, len, true, &text));
+    assert_int_equal(0, message_write_for_relay(raw, len, true, &text));
     assert_non_null(strstr(text.data, "<rené@x.example>, bob@xn--bcher-kva.example\r\n"));
 }
 
@@ -256,7 +255,7 @@ static void lines_end_with_crlf_and_a_long_one_of_a_header_is_folded(void **stat
     };
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100000);
-        assert_int_equal(0, relay_text_write(texts[i][0], strlen(texts[i][0]), false, &text));
+        assert_int_equal(0, message_write_for_relay(texts[i][0], strlen(texts[i][0]), false, &text));
         if (texts[i][1] != NULL)
             assert_string_equal(strbuf_str(&text), texts[i][1]);
         else
@@ -274,5 +273,5 @@ int main(void)
         cmocka_unit_test(a_domain_beyond_ascii_is_written_in_ascii),
         cmocka_unit_test(lines_end_with_crlf_and_a_long_one_of_a_header_is_folded),
     };
-    return cmocka_run_group_tests_name("relay_text", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("message_text", tests, NULL, NULL);
 }
