@@ -196,11 +196,13 @@ SCRIPT
         runuser -u ann -- bash /srv/as_ann
 
         apt-get -qq install --no-install-recommends msmtp-mta
-        if dpkg-query -W inboxfs-mta; then exit 1; fi
+        if dpkg-query -W -f '${db:Status-Status}' inboxfs-mta | grep -qx installed; then exit 1; fi
+        [ ! -e /usr/libexec/inboxfs-maildrop ] && [ -d /var/spool/inboxfs/maildrop ] # mail that waits stays
         /usr/sbin/sendmail --version | grep msmtp
         inboxfs --version
 
         apt-get -qq install --no-install-recommends /srv/inboxfs-mta_*.deb
         /usr/sbin/sendmail --version | grep inboxfs-sendmail
+        [ "$(stat -c '%G %a' /usr/libexec/inboxfs-maildrop)" = 'inboxfs-mta 2755' ]
 END
 }
