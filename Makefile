@@ -127,10 +127,12 @@ $(BUILD)/inboxfs-sendmail: $(call objects,$(wildcard src/sendmail_*.c)) $(call a
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-$(BUILD)/inboxfs-maildrop: $(BUILD)/obj/maildrop_main.o $(call archives,base)
+# Never built with a sanitizer, which cannot look into a setgid program.
+$(BUILD)/inboxfs-maildrop: src/maildrop_main.c $(addprefix src/base/,character.c descriptors.c file.c log.c random.c) \
+                           src/sendmail_maildrop.h Makefile
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(filter-out $(SANFLAGS),$(CFLAGS) $(LDFLAGS)) -o $@ $(filter %.c,$^)
 
 define layer_rules
 $(BUILD)/lib/$(1).a: $$(call objects,$$(wildcard src/$(1)/*.c))
