@@ -496,12 +496,19 @@ static enum host find_host(const struct machine *machine, const char *domain)
     return !is_own ? HOST_OTHER : strchr(domain, '.') == NULL ? HOST_LOCAL : HOST_NAMED;
 }
 
+/* Letters of either case are the same in an address; a service keeps them small. */
 static bool is_inbox(int mount, const char *address)
 {
     char path[NAME_MAX + sizeof("inboxes/")];
     struct stat status;
+    if (mount < 0 || !address_is_folder_name(address))
+        return false;
     snprintf(path, sizeof(path), "inboxes/%s", address);
-    return mount >= 0 && fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
+    for (char *at = path; *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    return fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* ---------------------------------------------------------------- addresses and local names */
@@ -1318,11 +1325,17 @@ static int run_queue(const struct invocation *invocation)
 
 static int check_recipient(void *context, const char *recipient)
 {
+    const struct invocation *invocation = context;
     struct machine machine;
-    struct local_names names = {.machine = &machine, .mount = -1};
     struct address_list list = {0};
+    int status = EX_OK;
+    const char *reason = NULL;
+    _cleanup_close_ int mount = invocation->mount != NULL ? open_named_mount(invocation->mount, &status)
+                                                          : open_only_mount(&status, &reason);
+    struct local_names names = {
+        .machine = &machine, .mount = mount, .defers_names = mount < 0 && maildrop_exists()};
     machine_init(&machine);
-    int status = read_aliases(context, &names);
+    status = read_aliases(invocation, &names);
     if (status == EX_OK)
         status = add_recipients(&names, (struct recipients_source){.text = recipient}, &list);
     free(names.text);

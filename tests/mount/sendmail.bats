@@ -194,6 +194,13 @@ on_box() { # ARGUMENT... <MESSAGE
   settle
   has_received "$BOB" own
   equal "$(received_count "$CAROL" own)" 0
+  printf 'bob: no address\n' >"$DIR/aliases"
+  # shellcheck disable=SC2016
+  printf 'EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<%s>\r\nDATA\r\nSubject: smtp\r\n\r\nx\r\n.\r\nQUIT\r\n' "$BOB" |
+    unshare --uts sh -c 'echo "$1" >/proc/sys/kernel/hostname && "$2" --aliases="$3" -bs' - \
+      "$DOMAIN" "$BUILD/inboxfs-sendmail" "$DIR/aliases" >/dev/null
+  settle
+  has_received "$BOB" smtp
 }
 
 @test "addresses keep their names beside a local name" {
@@ -388,7 +395,7 @@ on_box() { # ARGUMENT... <MESSAGE
     sendmail --rewrite-from -f "www@company.example" -t
   printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: given\n\nx\n' "$BOB" |
     sendmail --rewrite-from -f "$CAROL" -t
-  printf 'From: %s\nTo: %s\nSubject: inbox\n\nx\n' "$CAROL" "$BOB" | sendmail --rewrite-from -t
+  printf 'From: %s\nTo: %s\nSubject: inbox\n\nx\n' "${CAROL^^}" "$BOB" | sendmail --rewrite-from -t
   settle
   holds <(content "$BOB" foreign) '.from_address.address == $a and
     .reply_to_addresses == [{address: "shop@company.example", name: "Shop"}]' --arg a "$ALICE"
