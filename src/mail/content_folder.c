@@ -17,6 +17,7 @@
 #include "mail/html_text.h"
 #include "mail/json_writer.h"
 #include "mail/new_text.h"
+#include "mail/reply.h"
 
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
@@ -187,14 +188,23 @@ static int add_body(struct content_folder *folder, const struct email_content *c
     return add_bytes(folder, CONTENT_TEXT, "body.txt", strbuf_str(&text), text.len);
 }
 
+static enum new_text_kind kind_of(const struct email_content *content)
+{
+    enum reply_mark mark = content->subject != NULL ? reply_mark_of(content->subject) : REPLY_MARK_NONE;
+    if (mark == REPLY_MARK_FORWARD)
+        return NEW_TEXT_OF_FORWARD;
+    bool is_in_thread = content->in_reply_to_id != NULL || content->references_len > 0;
+    return mark == REPLY_MARK_REPLY || is_in_thread ? NEW_TEXT_OF_ANSWER : NEW_TEXT_OF_FIRST;
+}
+
 /* Only what this email says itself. */
-static int add_new_text(struct content_folder *folder)
+static int add_new_text(struct content_folder *folder, const struct email_content *content)
 {
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
     if (body == NULL)
         return 0;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = new_text(&text, body->bytes, body->len);
+    int error = new_text(&text, kind_of(content), body->bytes, body->len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
     return add_bytes(folder, CONTENT_TEXT, "new.txt", strbuf_str(&text), text.len);
@@ -352,7 +362,7 @@ int content_folder_from_content(const struct email_content *content, struct cont
     struct content_folder folder = {.len = 0};
     int error;
     if ((error = add_head(&folder, content)) == 0 && (error = add_body(&folder, content)) == 0 &&
-        (error = add_new_text(&folder)) == 0 && (error = add_html(&folder, &content->html)) == 0 &&
+        (error = add_new_text(&folder, content)) == 0 && (error = add_html(&folder, &content->html)) == 0 &&
         (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
         (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0 &&
         (error = add_attachments(&folder, content)) == 0)

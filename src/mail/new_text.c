@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 
 /* ---- what mail programs write */
@@ -27,6 +28,8 @@ enum phrase {
     PHRASE_SUBJECT,
     PHRASE_DEVICE, /* begins the line that a telephone adds to what is written on it */
     PHRASE_LIST,   /* is in the footer that a mailing list adds, under a rule */
+    PHRASE_ABOVE,  /* is in the line above which an answer is to be written, in small letters */
+    PHRASE_ANSWER, /* is in that line, unless marks stand around it, in small letters */
     PHRASE_COUNT,
 };
 
@@ -50,6 +53,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_SUBJECT] = {"Subject"},
         [PHRASE_DEVICE] = {"Sent from ", "Sent via ", "Sent wirelessly ", "Get Outlook for "},
         [PHRASE_LIST] = {"mailing list", "To unsubscribe, e-mail: "},
+        [PHRASE_ABOVE] = {"above this line", "above the line"},
+        [PHRASE_ANSWER] = {"reply", "response"},
     },
     {
         /* German */
@@ -62,6 +67,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"An"},
         [PHRASE_SUBJECT] = {"Betreff"},
         [PHRASE_DEVICE] = {"Von meinem ", "Gesendet von ", "Gesendet mit ", "Diese Nachricht wurde von mein"},
+        [PHRASE_ABOVE] = {"oberhalb dieser zeile", "über dieser zeile", "über diese zeile"},
+        [PHRASE_ANSWER] = {"antwort"},
     },
     {
         /* French */
@@ -76,6 +83,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_SUBJECT] = {"Objet", "Sujet"},
         [PHRASE_DEVICE] = {"Envoyé de ", "Envoyé depuis ", "Envoyé à partir ", "Envoyé sans fil ",
                            "Obtenir Outlook pour ", "Télécharger Outlook pour "},
+        [PHRASE_ABOVE] = {"au-dessus de cette ligne", "au dessus de cette ligne"},
+        [PHRASE_ANSWER] = {"répon"},
     },
     {
         /* Spanish */
@@ -87,6 +96,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Para"},
         [PHRASE_SUBJECT] = {"Asunto"},
         [PHRASE_DEVICE] = {"Enviado desde ", "Obtener Outlook para "},
+        [PHRASE_ABOVE] = {"encima de esta línea", "arriba de esta línea"},
+        [PHRASE_ANSWER] = {"respuesta", "respond"},
     },
     {
         /* Italian */
@@ -99,6 +110,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"A"},
         [PHRASE_SUBJECT] = {"Oggetto"},
         [PHRASE_DEVICE] = {"Inviato da ", "Inviato dal ", "Ottieni Outlook per ", "Scarica Outlook per "},
+        [PHRASE_ABOVE] = {"sopra di questa riga", "sopra questa riga", "sopra questa linea"},
+        [PHRASE_ANSWER] = {"rispo"},
     },
     {
         /* Portuguese */
@@ -110,6 +123,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_SUBJECT] = {"Assunto"},
         [PHRASE_DEVICE] = {"Enviado do meu ", "Enviado de ", "Enviado a partir ", "Obter o Outlook para ",
                            "Obtenha o Outlook para "},
+        [PHRASE_ABOVE] = {"acima desta linha"},
+        [PHRASE_ANSWER] = {"resposta"},
     },
     {
         /* Dutch */
@@ -122,6 +137,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Aan"},
         [PHRASE_SUBJECT] = {"Onderwerp"},
         [PHRASE_DEVICE] = {"Verzonden vanaf ", "Verstuurd vanaf ", "Verzonden met "},
+        [PHRASE_ABOVE] = {"boven deze regel", "boven deze lijn"},
+        [PHRASE_ANSWER] = {"antwoord"},
     },
     {
         /* Swedish, Danish and Norwegian */
@@ -136,6 +153,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_SUBJECT] = {"Ämne", "Emne"},
         [PHRASE_DEVICE] = {"Skickat från ", "Sendt fra ", "Hämta Outlook för ", "Hent Outlook til ",
                            "Få Outlook for "},
+        [PHRASE_ABOVE] = {"ovanför den här raden", "ovanför denna rad", "over denne linje"},
+        [PHRASE_ANSWER] = {"svar"},
     },
     {
         /* Finnish */
@@ -147,6 +166,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Vastaanottaja"},
         [PHRASE_SUBJECT] = {"Aihe"},
         [PHRASE_DEVICE] = {"Lähetetty "},
+        [PHRASE_ABOVE] = {"tämän rivin yläpuolel"},
+        [PHRASE_ANSWER] = {"vasta"},
     },
     {
         /* Polish */
@@ -159,6 +180,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Do"},
         [PHRASE_SUBJECT] = {"Temat"},
         [PHRASE_DEVICE] = {"Wysłane z ", "Wysłano z ", "Pobierz program Outlook dla "},
+        [PHRASE_ABOVE] = {"powyżej tej linii", "powyżej tego wiersza", "nad tą linią"},
+        [PHRASE_ANSWER] = {"odpow"},
     },
     {
         /* Czech */
@@ -170,6 +193,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Komu"},
         [PHRASE_SUBJECT] = {"Předmět"},
         [PHRASE_DEVICE] = {"Odesláno z "},
+        [PHRASE_ABOVE] = {"nad tento řádek", "nad tímto řádkem"},
+        [PHRASE_ANSWER] = {"odpov"},
     },
     {
         /* Hungarian */
@@ -180,6 +205,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_DATE] = {"Elküldve", "Dátum"},
         [PHRASE_TO] = {"Címzett"},
         [PHRASE_SUBJECT] = {"Tárgy"},
+        [PHRASE_ABOVE] = {"sor fölé"},
+        [PHRASE_ANSWER] = {"válasz"},
     },
     {
         /* Romanian */
@@ -192,6 +219,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Către"},
         [PHRASE_SUBJECT] = {"Subiect"},
         [PHRASE_DEVICE] = {"Trimis de pe "},
+        [PHRASE_ABOVE] = {"deasupra acestei linii"},
+        [PHRASE_ANSWER] = {"răspun"},
     },
     {
         /* Turkish */
@@ -203,6 +232,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Kime"},
         [PHRASE_SUBJECT] = {"Konu"},
         [PHRASE_DEVICE] = {"iPhone'umdan ", "iPad'imden ", "iPhone’umdan ", "iPad’imden "},
+        [PHRASE_ABOVE] = {"bu satırın üst", "bu satırın yukarı"},
+        [PHRASE_ANSWER] = {"yanıt"},
     },
     {
         /* Russian */
@@ -215,6 +246,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Кому"},
         [PHRASE_SUBJECT] = {"Тема"},
         [PHRASE_DEVICE] = {"Отправлено с ", "Отправлено из "},
+        [PHRASE_ABOVE] = {"над этой строкой", "выше этой строки", "выше этой линии"},
+        [PHRASE_ANSWER] = {"ответ"},
     },
     {
         /* Ukrainian */
@@ -224,6 +257,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_FROM] = {"Від"},
         [PHRASE_DATE] = {"Надіслано"},
         [PHRASE_DEVICE] = {"Надіслано з "},
+        [PHRASE_ABOVE] = {"над цим рядком", "вище цього рядка"},
+        [PHRASE_ANSWER] = {"відпов"},
     },
     {
         /* Greek */
@@ -236,6 +271,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"Προς"},
         [PHRASE_SUBJECT] = {"Θέμα"},
         [PHRASE_DEVICE] = {"Στάλθηκε από "},
+        [PHRASE_ABOVE] = {"πάνω από αυτή τη γραμμή", "πάνω από αυτήν τη γραμμή"},
+        [PHRASE_ANSWER] = {"απάντησ"},
     },
     {
         /* Vietnamese */
@@ -245,6 +282,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_DATE] = {"Đã gửi"},
         [PHRASE_TO] = {"Đến"},
         [PHRASE_SUBJECT] = {"Chủ đề"},
+        [PHRASE_ABOVE] = {"phía trên dòng này"},
+        [PHRASE_ANSWER] = {"phản hồi"},
     },
     {
         /* Chinese */
@@ -257,6 +296,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"收件人", "收件者"},
         [PHRASE_SUBJECT] = {"主题", "主旨"},
         [PHRASE_DEVICE] = {"发自我的", "從我的"},
+        [PHRASE_ABOVE] = {"此行上方", "这行上方", "這行上方", "此行之上"},
+        [PHRASE_ANSWER] = {"回复", "回覆"},
     },
     {
         /* Japanese */
@@ -268,6 +309,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"宛先"},
         [PHRASE_SUBJECT] = {"件名"},
         [PHRASE_DEVICE] = {"iPhoneから送信", "iPadから送信", "Androidから送信"},
+        [PHRASE_ABOVE] = {"この行の上に", "この行より上に"},
+        [PHRASE_ANSWER] = {"返信"},
     },
     {
         /* Korean */
@@ -278,6 +321,8 @@ static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
         [PHRASE_TO] = {"받는 사람", "받는사람"},
         [PHRASE_SUBJECT] = {"제목"},
         [PHRASE_DEVICE] = {"나의 iPhone에서 ", "내 iPhone에서 "},
+        [PHRASE_ABOVE] = {"이 줄 위"},
+        [PHRASE_ANSWER] = {"답장", "회신"},
     },
 };
 
@@ -356,6 +401,9 @@ enum {
     MARK_MAX_BYTES = 120, /* of a rule, a separator, the line of a telephone */
     LABEL_MAX_BYTES = 40,
     ATTRIBUTION_MAX_BYTES = 400,
+    WRAPPED_MIN = 56, /* characters of a line that a mail program wrapped */
+    WRAPPED_MAX = 100,
+    WRAP_COLUMN = 64, /* no program wraps before it */
 };
 
 static bool is_blank(struct text_line line)
@@ -388,6 +436,21 @@ static bool is_rule(struct text_line line)
 static bool is_separator(struct text_line line)
 {
     return is_rule(line) && has_phrase(trim(line, "*-_="), begins_with, PHRASE_ORIGINAL);
+}
+
+/* "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to post a comment". */
+static bool is_reply_line(struct text_line line)
+{
+    char small[MARK_MAX_BYTES] = "";
+    line = trim(line, "");
+    if (line.len > sizeof(small))
+        return false;
+    for (size_t i = 0; i < line.len; i++)
+        small[i] = g_ascii_tolower(line.text[i]);
+    line.text = small;
+    bool is_marked = line.len - trim(line, "#*-_=").len > RULE_MIN;
+    return has_phrase(line, contains, PHRASE_ABOVE) &&
+           (is_marked || has_phrase(line, contains, PHRASE_ANSWER));
 }
 
 /* "---------- Forwarded message ---------", "Begin forwarded message:". */
@@ -488,6 +551,46 @@ static enum attribution attribution_of(struct text_line line)
     return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
 }
 
+/* In characters, without blanks at the end. */
+static size_t width_of(struct text_line line)
+{
+    size_t width = 0;
+    while (line.len > 0 && is_blank_byte(line.text[line.len - 1]))
+        line.len--;
+    for (size_t i = 0; i < line.len; i++)
+        width += !character_goes_on(line.text[i]);
+    return width;
+}
+
+static bool ends_sentence(struct text_line line)
+{
+    static const char *const marks[] = {".", "!", "?", ":", ";", "…", "。", "！", "？", "："};
+    line = trim(line, "\"')*_");
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+        if (ends_with(line, marks[i]))
+            return true;
+    return false;
+}
+
+/* Returns true if a mail program that wraps lines can have made these two of one: the first is as long as
+ * programs make them, has no place for another word, and ends in the middle of a sentence. */
+static bool can_be_wrapped(struct text_line line, struct text_line rest)
+{
+    size_t width = width_of(line);
+    rest = trim(rest, "");
+    const char *blank = memchr(rest.text, ' ', rest.len);
+    size_t word_len = blank != NULL ? (size_t)(blank - rest.text) : rest.len;
+    size_t word = width_of((struct text_line){.text = rest.text, .len = word_len});
+    return width >= WRAPPED_MIN && width <= WRAPPED_MAX && width + 1 + word > WRAP_COLUMN &&
+           !ends_sentence(line);
+}
+
+static bool begins_small(struct text_line line)
+{
+    gunichar c = line.len > 0 ? g_utf8_get_char_validated(line.text, (gssize)line.len) : 0;
+    return c < 0x110000 && g_unichar_islower(c);
+}
+
 /* Whether an attribution of several lines can begin with this one. */
 static bool begins_attribution(struct text_line line)
 {
@@ -504,16 +607,19 @@ enum {
     HEADER_BLOCK_LINES = 12,
     HEADER_VALUE_LINES = 2,     /* without a label, one after the other */
     SHORT_SIGNATURE_LINES = 15, /* what follows "--" without a blank, where it is a signature */
+    REST_LINES_MAX = 20,        /* of a quoted line that was wrapped */
 };
 
 struct new_text {
     struct strbuf *out;
+    enum new_text_kind kind;
     size_t begin;             /* of what is appended */
     const char *end;          /* of the text */
     unsigned int blank_lines; /* not appended yet */
     bool has_left_out;        /* something, since the last line that was kept */
     bool is_signature;        /* what is being read */
     bool is_forward;          /* the same */
+    bool is_wrapped;          /* a rest of a quoted line was found */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -663,27 +769,90 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
 
 /* ---- the text: as a whole */
 
+enum history {
+    HISTORY_NONE,
+    HISTORY_QUOTE,
+    HISTORY_ATTRIBUTION, /* of the quote that follows */
+    HISTORY_HEADERS,     /* all that follows, as the next one */
+    HISTORY_MARKED,
+};
+
+/* Which history begins with this line; *ret_next is what follows the line, or the attribution. */
+static enum history find_history(const struct new_text *reading, struct text_line line, const char **ret_next)
+{
+    *ret_next = line.next;
+    if (is_quoted(line))
+        return HISTORY_QUOTE;
+    const char *next = NULL;
+    enum attribution attribution = find_attribution(reading, line, &next);
+    if (attribution != ATTRIBUTION_NONE && is_quoted(read_next(reading, next))) {
+        *ret_next = next;
+        return HISTORY_ATTRIBUTION;
+    }
+    if (attribution == ATTRIBUTION_SURE || is_separator(line) || is_reply_line(line))
+        return HISTORY_MARKED;
+    return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
+}
+
+/* Returns true if the text itself says that it answers. Quotes and headers do not: people write them, too. */
+static bool is_answer(const struct new_text *reading, const char *at)
+{
+    while (at != NULL) {
+        struct text_line line = read_line(reading, at);
+        enum history history = find_history(reading, line, &at);
+        if (is_forward(line))
+            return false;
+        if (history == HISTORY_ATTRIBUTION || history == HISTORY_MARKED)
+            return true;
+    }
+    return false;
+}
+
+/* What follows a quoted line and its rests: a mail program that wraps quotes begins no new quoted line. Where
+ * anything else may be meant, they are what the mail says itself. A rest begins with a small letter; once
+ * there was one, a rest may begin with any, as long as the quote goes on behind it. */
+static const char *skip_rests(struct new_text *reading, struct text_line quote)
+{
+    struct text_line before = quote;
+    bool is_small = false;
+    for (unsigned int i = 0; i <= REST_LINES_MAX && before.next != NULL; i++) {
+        struct text_line line = read_line(reading, before.next);
+        if (is_quoted(line) || is_blank(line)) {
+            if (i == 0 || !(is_small || (reading->is_wrapped && is_quoted(line))))
+                return quote.next;
+            reading->is_wrapped = true;
+            return before.next;
+        }
+        is_small = is_small || (i == 0 && begins_small(line));
+        if (!can_be_wrapped(before, line))
+            return quote.next;
+        before = line;
+    }
+    return before.next == NULL && is_small ? NULL : quote.next;
+}
+
 /* Looks at what begins here: the position behind it, NULL at the end of what is new. A forward is new to who
  * gets it, with all that it quotes. */
 static const char *read_one(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);
-    if (is_quoted(line) && !reading->is_forward) {
-        leave_out(reading, is_of_device);
-        return reading->is_signature ? NULL : line.next;
-    }
+    const char *next = line.next;
     reading->is_forward = reading->is_forward || is_forward(line);
+    bool has_history = !reading->is_forward && reading->kind != NEW_TEXT_OF_FIRST;
+    enum history history = has_history ? find_history(reading, line, &next) : HISTORY_NONE;
+    if (reading->kind == NEW_TEXT_OF_FORWARD)
+        reading->is_forward = reading->is_forward || history != HISTORY_NONE;
     if (reading->is_forward) {
         keep(reading, line);
         return line.next;
     }
-    const char *next = NULL;
-    enum attribution attribution = find_attribution(reading, line, &next);
-    if (attribution != ATTRIBUTION_NONE && is_quoted(read_next(reading, next))) {
+    if (history == HISTORY_QUOTE || history == HISTORY_ATTRIBUTION) {
         leave_out(reading, is_of_device);
-        return next;
+        if (history == HISTORY_ATTRIBUTION)
+            return next;
+        return reading->is_signature ? NULL : skip_rests(reading, line);
     }
-    bool is_end = attribution == ATTRIBUTION_SURE || is_separator(line) || is_header_block(reading, line);
+    bool is_end = history != HISTORY_NONE;
     bool begins_signature = !reading->is_signature && is_signature(reading, line);
     if (is_end || begins_signature)
         leave_out(reading, is_rule_or_of_device);
@@ -693,12 +862,14 @@ static const char *read_one(struct new_text *reading, const char *at)
     return is_end ? NULL : line.next;
 }
 
-int new_text(struct strbuf *out, const char *text, size_t len)
+int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len)
 {
-    struct new_text reading = {.out = out, .begin = out->len, .end = text + len};
+    struct new_text reading = {.out = out, .kind = kind, .begin = out->len, .end = text + len};
     const char *at = text;
     if (len == 0)
         return out->error;
+    if (kind == NEW_TEXT_OF_FIRST && is_answer(&reading, text))
+        reading.kind = NEW_TEXT_OF_ANSWER;
     do {
         at = read_one(&reading, at);
     } while (at != NULL && out->error == 0);

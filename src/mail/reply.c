@@ -57,9 +57,11 @@ static const char *skip_marks(const char *subject, const char *const *marks)
     return subject;
 }
 
-bool reply_begins_subject(const char *subject)
+enum reply_mark reply_mark_of(const char *subject)
 {
-    return skip_marks(subject, reply_marks) != subject || skip_marks(subject, forward_marks) != subject;
+    if (skip_marks(subject, reply_marks) != subject)
+        return REPLY_MARK_REPLY;
+    return skip_marks(subject, forward_marks) != subject ? REPLY_MARK_FORWARD : REPLY_MARK_NONE;
 }
 
 /* On one line, without blanks at its ends. */

@@ -7,7 +7,6 @@
 #ifndef INBOXFS_MAIL_REPLY_H
 #define INBOXFS_MAIL_REPLY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "mail/email_content.h"
@@ -45,8 +44,14 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
  * without memory. `subject` may be NULL. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
-/* Returns true if a subject begins as that of a reply or of a forward does: "AW: dinner". */
-bool reply_begins_subject(const char *subject);
+/* What a subject begins with, in any language: that of a reply ("AW: dinner"), or of a forward. */
+enum reply_mark {
+    REPLY_MARK_NONE,
+    REPLY_MARK_REPLY,
+    REPLY_MARK_FORWARD,
+};
+
+enum reply_mark reply_mark_of(const char *subject);
 
 /* A name for the file of an answer to that reply_make() made: "re-dinner.eml". The caller frees; NULL without
  * memory. */

@@ -212,7 +212,7 @@ static int set_meaning(struct parsing *parsing, struct word *word, struct search
 {
     if (word->name_len > 0 && find_operator(word, &term->kind))
         return set_argument(parsing, word, term);
-    bool is_text = word->name_len == 0 || reply_begins_subject(word->name) ||
+    bool is_text = word->name_len == 0 || reply_mark_of(word->name) != REPLY_MARK_NONE ||
                    (word->text[0] == '\0' && !word->is_quoted);
     if (is_text) {
         term->text = word->name_len == 0

@@ -20,11 +20,11 @@ static const char *find_line(const char *at, const char *end, const char *line, 
     return NULL;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+static void check(enum new_text_kind kind, const char *bytes, size_t len)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * len + 16);
-    FUZZ_CHECK(new_text(&text, (const char *)bytes, len) == 0);
-    const char *from = (const char *)bytes;
+    FUZZ_CHECK(new_text(&text, kind, bytes, len) == 0);
+    const char *from = bytes;
     const char *end = from + len;
     for (size_t at = 0; at < text.len;) {
         const char *line = text.data + at;
@@ -36,5 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         }
         at += line_len + 1;
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    for (enum new_text_kind kind = NEW_TEXT_OF_FIRST; kind <= NEW_TEXT_OF_FORWARD; kind++)
+        check(kind, (const char *)bytes, len);
     return 0;
 }

@@ -121,6 +121,13 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(cat "$(folder "$ALICE" history)/new.txt")" "Yes, at noon."
 }
 
+@test "new.txt of mail that answers nothing has every line" {
+  start_with_inboxd
+  send_fields '{"subject": "setup", "plain_text": "Run this:\n\n> npm install\n\nFrom: me\nTo: you\nSubject: it\n"}'
+  refresh
+  cmp "$(folder "$ALICE" setup)/new.txt" "$(folder "$ALICE" setup)/body.txt"
+}
+
 @test "only what exists is shown" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "bare", "date": "2026-11-20T10:00:00Z"}'

@@ -55,6 +55,16 @@ static void texts(void **state)
         {"{\"prompt\":\"p\"}", NULL, NULL, NULL},
         {"{\"plain_text\":\"Yes.\\n\\nOn Mon, Alice wrote:\\n> Lunch?\\n\"}",
          "Yes.\n\nOn Mon, Alice wrote:\n> Lunch?\n", "Yes.\n", NULL},
+        {"{\"subject\":\"Setup\",\"plain_text\":\"Run:\\n\\n> npm i\\n\"}", "Run:\n\n> npm i\n",
+         "Run:\n\n> npm i\n", NULL},
+        {"{\"subject\":\"RE: Setup\",\"plain_text\":\"Run:\\n\\n> npm i\\n\"}", "Run:\n\n> npm i\n", "Run:\n",
+         NULL},
+        {"{\"in_reply_to_id\":\"<1@x>\",\"plain_text\":\"Run:\\n\\n> npm i\\n\"}", "Run:\n\n> npm i\n",
+         "Run:\n", NULL},
+        {"{\"references\":[\"<1@x>\"],\"plain_text\":\"Run:\\n\\n> npm i\\n\"}", "Run:\n\n> npm i\n",
+         "Run:\n", NULL},
+        {"{\"subject\":\"WG: Setup\",\"references\":[\"<1@x>\"],\"plain_text\":\"Run:\\n\\n> npm i\\n\"}",
+         "Run:\n\n> npm i\n", "Run:\n\n> npm i\n", NULL},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

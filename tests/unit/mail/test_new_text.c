@@ -22,14 +22,19 @@ struct example {
     const char *added;
 };
 
-static void check(const struct example *examples, size_t len)
+static void check_kind(enum new_text_kind kind, const struct example *examples, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(10000);
-        assert_int_equal(0, new_text(&added, examples[i].text, strlen(examples[i].text)));
+        assert_int_equal(0, new_text(&added, kind, examples[i].text, strlen(examples[i].text)));
         if (strcmp(strbuf_str(&added), examples[i].added) != 0)
             fail_msg("%s\n---- came to\n%s", examples[i].text, strbuf_str(&added));
     }
+}
+
+static void check(const struct example *examples, size_t len)
+{
+    check_kind(NEW_TEXT_OF_ANSWER, examples, len);
 }
 
 static void what_is_all_new_stays_as_it_is(void **state)
@@ -113,6 +118,136 @@ static void quotes_go_with_the_line_above_them(void **state)
         snprintf(text, sizeof(text), "%s\r\n> Will you?\r\nYes.\r\n", attributions[i]);
         check(&(struct example){text, "Yes.\r\n"}, 1);
     }
+}
+
+static void a_mail_that_answers_nothing_loses_no_line(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "Run this:\n\n> npm install\n",
+        "> npm install\n\nis what you run.\n",
+        "From the prompt:\n> a\nthen\n> b\n",
+        "The template:\n\nFrom: me\nTo: you\nSubject: it\n\nis all there is.\n",
+        "From: Berlin\nTo: Paris\nDate: 20 November, 10:14\nSubject: a trip\n\nSee you.\n",
+        "_____\nFrom: ann@x.example\nSent: Friday 10:14\nTo: bob@x.example\nSubject: x\n\nis a header.\n",
+        "> On Fri, 20 Nov 2026 at 10:14 Ann wrote:\n> > Lunch?\n\nis how programs quote.\n",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        check_kind(NEW_TEXT_OF_FIRST, &(struct example){texts[i], texts[i]}, 1);
+}
+
+static void a_text_that_answers_is_an_answer_without_headers_that_say_so(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"Yes.\n\nAnn wrote:\n> Lunch?\n", "Yes.\n"},
+        {"Yes.\n\nOn Fri, 20 Nov 2026 at 10:14 Ann wrote:\nLunch?\n", "Yes.\n"},
+        {"Yes.\n\n-----Original Message-----\nFrom: Ann\n", "Yes.\n"},
+        {"> Lunch?\nYes.\n\nAnn wrote:\n> At ten?\n", "Yes.\n"},
+        {"Yes.\n\n-- Reply above this line --\nTicket 1\n", "Yes.\n"},
+        {"Yes.\n-- \nBob\n", "Yes.\n"},
+    };
+    check_kind(NEW_TEXT_OF_FIRST, examples, ARRAY_LEN(examples));
+}
+
+static void a_forward_keeps_history_that_nothing_calls_forwarded(void **state)
+{
+    (void)state;
+    static const char headers[] = "From: Ann\nSent: Friday\nTo: Bob\nSubject: Lunch\n\nLunch?\n-- \nAnn\n";
+    static const char quote[] = "Ann wrote:\n> Lunch?\n";
+    static const char *const beginnings[] = {"See below.\n\n", "See below.\n-- \nBob\n\n"};
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
+        char text[500];
+        char added[500];
+        snprintf(text, sizeof(text), "%s________\n%s", beginnings[i], headers);
+        snprintf(added, sizeof(added), "See below.\n%s\n%s", i == 0 ? "\n________" : "", headers);
+        check_kind(NEW_TEXT_OF_FORWARD, &(struct example){text, added}, 1);
+        snprintf(text, sizeof(text), "%s%s", beginnings[i], quote);
+        snprintf(added, sizeof(added), "See below.\n\n%s", quote);
+        check_kind(NEW_TEXT_OF_FORWARD, &(struct example){text, added}, 1);
+    }
+}
+
+#define LONG_QUOTE "> It would be good to meet on Tuesday at the office and to talk about the"
+
+static void rests_of_wrapped_quotes_go_with_the_quote(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"Yes.\n\n" LONG_QUOTE "\nplan of Ann.\n> When?\n", "Yes.\n"},
+        {LONG_QUOTE "\nplan\n\nYes.\n", "Yes.\n"},
+        {"Yes.\n\n" LONG_QUOTE "\nplan, which is long, since nobody thinks that it can be made in a day\n"
+         "or two.\n\nBob\n",
+         "Yes.\n\nBob\n"},
+        {LONG_QUOTE "\r\nplan.\r\n\r\nYes.\r\n", "Yes.\r\n"},
+        {"Yes.\n" LONG_QUOTE "\nplan", "Yes.\n"},
+        {LONG_QUOTE "\nplan of\n" LONG_QUOTE "\nExample Ltd\n> of ours\n\nYes.\n", "Yes.\n"},
+        {"Yes.\n\n> > On Friday, 20 November 2026, Ann Example <ann.example@x.example>\nwrote:\n> > > "
+         "Come?\n",
+         "Yes.\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void answers_directly_under_a_quote_stay(void **state)
+{
+    (void)state;
+    static const struct example examples[] = {
+        {"> Come?\nyes\n", "yes\n"},
+        {"> Shall we?\nyes, at ten\n> Where?\nhere\n", "yes, at ten\n\nhere\n"},
+        {LONG_QUOTE " plan?\nyes\n\nBob\n", "yes\n\nBob\n"},
+        {LONG_QUOTE "\nYes, it would.\n> plan\n", "Yes, it would.\n"},
+        {LONG_QUOTE "\nplan? yes,\nit would.\n", "plan? yes,\nit would.\n"},
+        {LONG_QUOTE "\n\nplan\n", "plan\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+static void a_line_to_write_above_ends_what_is_new(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "##- Please type your reply above this line -##",
+        "Reply above this line.",
+        "--------------- Reply ABOVE THIS LINE to post a comment ---------------",
+        "=== REPLY ABOVE THIS LINE ===",
+        "-- reply above this line --",
+        "Write ABOVE THIS LINE to post a reply",
+        "##- Bitte geben Sie Ihre Antwort oberhalb dieser Zeile ein -##",
+        "##- Bitte geben Sie Ihre Antwort über dieser Zeile ein. -##",
+        "##- Veuillez saisir une réponse au-dessus de cette ligne -##",
+        "##- Escriba su respuesta por encima de esta línea -##",
+        "##- Scrivi la tua risposta sopra questa riga -##",
+        "##- Por favor, escreva sua resposta acima desta linha -##",
+        "Antwoord boven deze lijn alstublieft",
+        "##- Skriv ditt svar ovanför denna rad -##",
+        "##- Skriv dit svar over denne linje -##",
+        "======== Ved svar: Svar over denne linjen og behold saksnummer. ========",
+        "##- Kirjoita vastauksesi tämän rivin yläpuolelle -##",
+        "----- Odpowiedz powyżej tej linii -----",
+        "##- Napište prosím svou odpověď nad tento řádek -##",
+        "##- Kérjük, a választ e sor fölé írja -##",
+        "##- Introduceți răspunsul deasupra acestei linii -##",
+        "----- Bu satırın üstüne yanıtlayın -----",
+        "##- Введите свой ответ над этой строкой -##",
+        "----- Відповідайте вище цього рядка -----",
+        "##- Γράψτε την απάντησή σας πάνω από αυτή τη γραμμή -##",
+        "##- Vui lòng nhập phản hồi phía trên dòng này -##",
+        "##- 请在此行上方输入您的回复 -##",
+        "##- この行より上に返信を書いてください -##",
+        "##- 이 줄 위에 회신을 입력하세요 -##",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        char text[1000];
+        snprintf(text, sizeof(text), "Yes.\n\n%s\n\nYour ticket 4711\n", lines[i]);
+        check(&(struct example){text, "Yes.\n"}, 1);
+    }
+    static const struct example examples[] = {
+        {"Please sign above this line.\nBob\n", "Please sign above this line.\nBob\n"},
+        {"##- Please type your reply above this line -##\n\nHello\n",
+         "##- Please type your reply above this line -##\n\nHello\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
 }
 
 static void words_above_an_attribution_stay(void **state)
@@ -413,7 +548,7 @@ static void any_bytes_come_to_no_more_than_they_were(void **state)
         for (unsigned int i = 0; i < 60; i++)
             strbuf_append_str(&text, pieces[g_rand_int_range(random, 0, (int)ARRAY_LEN(pieces))]);
         strbuf_append(&text, "\0x", 2);
-        assert_int_equal(0, new_text(&added, text.data, text.len));
+        assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
         assert_in_range(added.len, 1, text.len + 1);
     }
     g_rand_free(random);
@@ -444,7 +579,7 @@ static void long_texts_are_read_in_one_pass(void **state)
         _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(64 * 1000 * 1000);
         while (text.len < 300 * 1000)
             strbuf_append_str(&text, lines[i]);
-        assert_int_equal(0, new_text(&added, text.data, text.len));
+        assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
         assert_in_range(added.len, 1, text.len + 1);
     }
 }
@@ -458,7 +593,7 @@ static void attributions_of_every_length_are_none_without_their_end(void **state
         for (int first = 1; first < total; first += 7) {
             int len = snprintf(text, sizeof(text), "On %0*d\n%0*d\nx\n", first, 1, total - first, 1);
             _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(2000);
-            assert_int_equal(0, new_text(&added, text, (size_t)len));
+            assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text, (size_t)len));
             assert_string_equal(text, strbuf_str(&added));
         }
     }
@@ -469,9 +604,9 @@ static void it_is_appended_up_to_the_ceiling(void **state)
     (void)state;
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(20);
     strbuf_append_str(&added, "before\n");
-    assert_int_equal(0, new_text(&added, "a\n> b", 5));
+    assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, "a\n> b", 5));
     assert_string_equal("before\na\n", strbuf_str(&added));
-    assert_int_equal(-EMSGSIZE, new_text(&added, "a line of more bytes\n", 21));
+    assert_int_equal(-EMSGSIZE, new_text(&added, NEW_TEXT_OF_ANSWER, "a line of more bytes\n", 21));
 }
 
 int main(void)
@@ -479,6 +614,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_all_new_stays_as_it_is),
         cmocka_unit_test(quotes_go_with_the_line_above_them),
+        cmocka_unit_test(a_mail_that_answers_nothing_loses_no_line),
+        cmocka_unit_test(a_text_that_answers_is_an_answer_without_headers_that_say_so),
+        cmocka_unit_test(a_forward_keeps_history_that_nothing_calls_forwarded),
+        cmocka_unit_test(rests_of_wrapped_quotes_go_with_the_quote),
+        cmocka_unit_test(answers_directly_under_a_quote_stay),
+        cmocka_unit_test(a_line_to_write_above_ends_what_is_new),
         cmocka_unit_test(words_above_an_attribution_stay),
         cmocka_unit_test(answers_between_the_lines_stay),
         cmocka_unit_test(history_that_is_not_quoted_ends_what_is_new),
