@@ -347,7 +347,7 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
 {
     struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
-    if (error == 0)
+    if (error == 0 && list.items != NULL)
         *(char **)from = TAKE_PTR(list.items[0].address);
     address_list_release(&list);
     return error;
@@ -674,7 +674,7 @@ static int read_attach_header(struct draft_reading *reading, const char *name, c
 {
     _cleanup_free_ char *file = NULL;
     int error = read_text_header(reading, name, raw, &file);
-    if (error != 0)
+    if (error != 0 || file == NULL)
         return error;
     if (!file_name_is_valid(file))
         return reason_give(reading->ret_reason, -EBADMSG,
