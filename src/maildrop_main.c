@@ -4,7 +4,8 @@
  * user who calls it. It is setgid, and so it takes no arguments, reads no environment and no other file, and
  * knows nothing of what it copies.
  *
- * Status 0: the file is durable under its name. Else there is none, and the reason is on standard error.
+ * Status 0: the file is durable under its name. With any other status there is no file, and standard
+ * error has the reason.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -421,8 +421,8 @@ static char *copy_span(struct span span)
 
 /* ---------------------------------------------------------------- this machine's addresses */
 
-/* What programs make of a local name and the machine's name is no address elsewhere: nobody may use the name,
- * and where it is a domain, it may have other addresses, too. All is found out from files: a look-up in the
+/* Programs make addresses of a local name and the machine's name. Nobody elsewhere may know that machine; or
+ * its name is a domain that has other addresses, too. The names come from files alone, for a look-up in the
  * DNS could take a minute. */
 enum host {
     HOST_OTHER,
@@ -438,7 +438,7 @@ struct machine {
     struct strbuf other_names; /* the lines of /etc/hosts that have the name, and /etc/mailname */
 };
 
-/* Whether a line up to a comment or its end has the word. */
+/* Returns true if the line has the word, before a comment. */
 static bool line_has(const char *line, const char *word)
 {
     size_t line_end = strcspn(line, "#\r\n");
@@ -593,8 +593,8 @@ static int add_unknown_name(const struct local_names *names, const char *name, c
                     names->path);
 }
 
-/* Appends those for whom the local name stands. Of a domain, only names that the alias file has, and root,
- * are sure to be local ones. */
+/* Appends those for whom the local name stands. At a domain (`is_of_domain`), root and the names in the alias
+ * file are known to be local ones; any other name may be somebody's address elsewhere. */
 static int add_local_name(const struct local_names *names, const char *name, bool is_of_domain,
                           struct recipients_source from, struct address_list *list, bool *ret_is_known)
 {
@@ -714,7 +714,7 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
         strbuf_append_char(out, '\n');
 }
 
-/* Whether a list as it stands names these, and nobody else. */
+/* Returns true if the list as it was written names these addresses, and no others. */
 static bool names_the_same(const char *text, const struct address_list *list)
 {
     struct address_list named = {0};
@@ -747,8 +747,8 @@ static int append_recipients(struct strbuf *out, const struct mime_field *field,
     return status;
 }
 
-/* Whether the mount's sender has to stand in for this one: what a program made of the machine's name is
- * nobody's address, and nobody may send from it. */
+/* Returns true if the mount's sender has to stand in for this one. An address of this machine is nobody's,
+ * and the service lets nobody send from it. */
 static bool is_to_be_rewritten(const struct invocation *invocation, const struct local_names *names,
                                const char *address)
 {
@@ -770,8 +770,8 @@ static bool has_domain(const char *address)
     return strcmp(strrchr(address, '@') + 1, NO_DOMAIN) != 0;
 }
 
-/* Whether a From can stay: cron's "root (Cron Daemon)" is no address, and is replaced, as is mdadm's
- * "root@box". *ret_sender has the address then, if there is one. */
+/* Returns true if the From can stay. Cron's "root (Cron Daemon)" is no address, and is replaced, as is
+ * mdadm's "root@box": *ret_sender has the address then, if there is one. */
 static bool is_usable_from(const struct invocation *invocation, const struct local_names *names,
                            const struct mime_field *field, struct address_list *ret_sender)
 {
@@ -1140,7 +1140,7 @@ static int list_folder(int dir, const char *folder)
     return waiting;
 }
 
-/* As mailq: what waits in outbox/, and in the maildrop for those who may look into it. */
+/* Lists outbox/, as mailq does, and the maildrop for users who may look into it. */
 static int list_queue(const struct invocation *invocation)
 {
     int status = EX_OK;
@@ -1183,7 +1183,7 @@ static int send_message(const struct invocation *invocation, int mount)
 
 /* ---------------------------------------------------------------- the maildrop */
 
-/* What can be seen to be wrong without the mount is refused here, where the caller learns of it. */
+/* Refuses here all that is wrong without regard to the mount, so that the caller gets the status. */
 static int leave_message(const struct invocation *caller)
 {
     struct invocation invocation = *caller;
@@ -1287,8 +1287,7 @@ static int send_left_message(void *context, const struct maildrop_message *left,
     return status;
 }
 
-/* Mails root, where the alias file says who that is: whoever left these messages was told that they will go.
- */
+/* Mails root, if the alias file names an address: the users who left these messages got status 0 for them. */
 static void report_failed(const struct queue_run *run, unsigned int count)
 {
     char name[40];

@@ -247,7 +247,7 @@ static bool is_shown(const char *text)
     return true;
 }
 
-/* Reads `local@domain` with gaps before and within it; `address` is without them. Where `domain` is not NULL,
+/* Reads `local@domain` with gaps before and within it; `address` is without them. With a `domain`,
  * a local part alone is one, too, there. Returns where it ends. */
 static const char *read_address(const char *text, const char *domain, struct strbuf *address)
 {
@@ -450,7 +450,7 @@ static int take_bare(struct list_reading *reading, const struct list_item *item)
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-/* Whether a group that begins there comes to an end. */
+/* Returns true if a group that begins there comes to an end. */
 static bool is_closed(struct list_reading *reading, const struct list_item *item)
 {
     struct list_item later = *item;
