@@ -42,6 +42,9 @@ make_shared_folders() # PREFIX
         grep -q '^ExecStart=/opt/bin/inboxfs -f ' "$unit"
         run ! grep @PREFIX@ "$unit"
     done
+    grep -qx 'ExecStart=/opt/bin/inboxfs-sendmail -q' "$root/opt/lib/systemd/system/inboxfs-mta.service"
+    present "$root/opt/lib/systemd/system/inboxfs-mta.path"
+    equal "$(stat -c %a "$root/opt/libexec/inboxfs-maildrop")" 755
     missing "$root/opt/sbin/sendmail"
     equal "$(readlink "$root/opt/sbin/mount.inboxfs")" ../bin/inboxfs
     cmp "$INBOXFS" "$root/opt/bin/inboxfs"
