@@ -24,9 +24,9 @@ OPT      ?= -O2
 SANITIZE ?=
 Q        := $(if $(V),,@)
 
-PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 libmagic
+PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 libmagic libssl libcrypto
 BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev libxml2-dev \
-                libmicrohttpd-dev libsqlite3-dev libmagic-dev scdoc
+                libmicrohttpd-dev libsqlite3-dev libmagic-dev libssl-dev scdoc
 # For `make run`, and whoever uses what was built.
 RUN_PACKAGES := fuse3 jq
 TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
@@ -35,7 +35,7 @@ TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
                 dovecot-imapd zsh fish s-nail git-email libmailtools-perl
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
-PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer nmh
+PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer libphp-phpmailer nmh
 
 # What `make check-programs` unpacks below $(BUILD)/programs, and does not install: two mail servers cannot be installed
 # beside each other, and start when they are.

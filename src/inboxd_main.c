@@ -62,6 +62,8 @@ static const char usage[] =
     "                         alone): each gets an inbox\n"
     "  --lmtp=ADDRESS:PORT|unix:PATH\n"
     "                         take mail by LMTP, for inboxes that exist\n"
+    "  --tls-cert=FILE, --tls-key=FILE\n"
+    "                         certificate and key (PEM), with which --smtp and --lmtp offer STARTTLS\n"
     "  --data=DIR             where everything is kept; made at the first start, with an API key in "
     "DIR/api-key\n"
     "  --domain=DOMAIN        of all inboxes (default inbox.localhost)\n"
@@ -147,6 +149,8 @@ static const struct option options[] = {
     ONCE("tier", tier),
     ONCE("relay", config.relay.url),
     ONCE("relay-credentials-file", config.relay.credentials_file),
+    ONCE("tls-cert", config.tls.certificate_file),
+    ONCE("tls-key", config.tls.key_file),
     ONCE("webhook-secret-file", config.webhook.secret_file),
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
@@ -340,13 +344,12 @@ static void announce(const struct service *service, const struct arguments *argu
     fflush(stdout);
 }
 
-static bool has_http(const struct arguments *arguments)
+static size_t count_http(const struct arguments *arguments)
 {
-    for (size_t i = 0; i < arguments->doors_len; i++) {
-        if (arguments->doors[i].protocol == SERVICE_HTTP)
-            return true;
-    }
-    return false;
+    size_t count = 0;
+    for (size_t i = 0; i < arguments->doors_len; i++)
+        count += arguments->doors[i].protocol == SERVICE_HTTP;
+    return count;
 }
 
 static int run_service(const struct arguments *arguments)
@@ -387,13 +390,18 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return run_backup_command(arguments);
     if (arguments->words_len > 0)
         return complain_of_usage("unknown command");
-    if (!has_http(arguments) || arguments->config.data_dir == NULL)
+    if (count_http(arguments) == 0 || arguments->config.data_dir == NULL)
         return complain_of_usage("--listen and --data are needed");
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
         return complain_of_usage("--relay-credentials-file and --relay-in-clear need --relay");
     if (arguments->config.webhook.is_anywhere_allowed && arguments->config.webhook.secret_file == NULL)
         return complain_of_usage("--webhook-anywhere needs --webhook-secret-file");
+    bool has_certificate = arguments->config.tls.certificate_file != NULL;
+    if (has_certificate != (arguments->config.tls.key_file != NULL))
+        return complain_of_usage("--tls-cert and --tls-key need each other");
+    if (has_certificate && count_http(arguments) == arguments->doors_len)
+        return complain_of_usage("--tls-cert and --tls-key need --smtp or --lmtp");
     return run_service(arguments);
 }
 

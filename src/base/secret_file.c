@@ -58,7 +58,8 @@ static bool trim(char *text, size_t len)
     return len > 0 && strlen(text) == len && !character_has(text, CHARACTER_CONTROL | CHARACTER_INVALID);
 }
 
-int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason)
+int secret_file_read_all(const char *path, const char *what, size_t max_bytes, char **ret_text,
+                         size_t *ret_len, char **ret_reason)
 {
     *ret_reason = NULL;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -70,11 +71,19 @@ int secret_file_read(const char *path, const char *what, char **ret_secret, char
     int error = check(&status, path, what, ret_reason);
     if (error != 0)
         return error;
-    char *text = NULL;
-    size_t len = 0;
-    error = file_read_input(fd, SECRET_MAX_BYTES, &text, &len);
+    error = file_read_input(fd, max_bytes, ret_text, ret_len);
     if (error != 0)
         return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
+    return 0;
+}
+
+int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int error = secret_file_read_all(path, what, SECRET_MAX_BYTES, &text, &len, ret_reason);
+    if (text == NULL)
+        return error;
     if (!trim(text, len)) {
         explicit_bzero(text, len);
         free(text);

@@ -6,6 +6,8 @@
 #ifndef INBOXFS_BASE_SECRET_FILE_H
 #define INBOXFS_BASE_SECRET_FILE_H
 
+#include <stddef.h>
+
 enum {
     SECRET_MAX_BYTES = 4096
 };
@@ -15,6 +17,10 @@ enum {
  * file it is: "the key file". The caller frees with secret_free(). 0; or -errno with the words in *ret_reason
  * (the caller frees; NULL without memory). */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
+
+/* Likewise all bytes of the file, at most `max_bytes`, and a NUL behind them. The caller wipes and frees. */
+int secret_file_read_all(const char *path, const char *what, size_t max_bytes, char **ret_text,
+                         size_t *ret_len, char **ret_reason);
 
 /* Wipes and frees. NULL-safe. */
 void secret_free(char *secret);

@@ -17,7 +17,7 @@
 #include "mail/address.h"
 
 enum {
-    LINE_MAX_BYTES = 2048, /* of a command; RFC 5321 wants 512, and more with its extensions */
+    LINE_MAX_BYTES = 12288, /* of a command; RFC 4954 wants as many for AUTH, RFC 5321 wants 512 */
 };
 
 static const char too_large[] = "552 5.3.4 The message is too large";
@@ -38,6 +38,11 @@ struct smtp_session {
     struct strbuf line; /* of a command, so far */
     bool has_long_line; /* it does not fit there, and is skipped */
     bool has_greeted;
+    bool is_logged_in;
+    bool is_encrypted;
+    bool wants_tls;
+    const struct mechanism *mechanism; /* of AUTH, while the next line is a response; else NULL */
+    size_t responses;                  /* that came for it */
     bool is_in_message;
     bool is_over;
     unsigned int mistakes;
@@ -245,6 +250,8 @@ static const char *check_parameter(const char *parameter, size_t max_bytes)
 {
     if (strncasecmp(parameter, "SIZE=", 5) == 0)
         return check_size(parameter + 5, max_bytes);
+    if (strncasecmp(parameter, "AUTH=", 5) == 0)
+        return NULL; /* who logged in elsewhere (RFC 4954) says nothing here */
     static const char *const known[] = {"BODY=7BIT", "BODY=8BITMIME", "SMTPUTF8"};
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (strcasecmp(parameter, known[i]) == 0)
@@ -265,6 +272,107 @@ static const char *check_parameters(char *text, size_t max_bytes)
     return trouble;
 }
 
+/* ---------------------------------------------------------------- AUTH and STARTTLS */
+
+enum {
+    RESPONSES_MAX = 2
+};
+
+/* What is asked for each response, in base64. */
+static const struct mechanism {
+    const char *name;
+    const char *challenges[RESPONSES_MAX]; /* NULL: no more */
+} mechanisms[] = {
+    {"PLAIN", {""}},
+    {"LOGIN", {"VXNlcm5hbWU6", "UGFzc3dvcmQ6"}}, /* "Username:", "Password:" */
+    {"CRAM-MD5", {"PDFAbG9jYWxob3N0Pg=="}},      /* "<1@localhost>" */
+    {"XOAUTH2", {""}},
+};
+
+static bool is_base64(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    size_t padding = strspn(text + len, "=");
+    return text[len + padding] == '\0' && padding <= 2 && (len + padding) % 4 == 0;
+}
+
+static void ask_for_response(struct smtp_session *session)
+{
+    const char *challenge =
+        session->responses < RESPONSES_MAX ? session->mechanism->challenges[session->responses] : NULL;
+    if (challenge != NULL) {
+        strbuf_appendf(session->answers, "334 %s\r\n", challenge);
+        return;
+    }
+    session->mechanism = NULL;
+    session->is_logged_in = true;
+    answer(session, "235 2.7.0 Logged in, as anybody is");
+}
+
+static void take_response(struct smtp_session *session, const char *response)
+{
+    if (is_base64(response)) {
+        session->responses++;
+        ask_for_response(session);
+        return;
+    }
+    session->mechanism = NULL;
+    refuse(session, strcmp(response, "*") == 0 ? "501 5.7.0 The login is cancelled"
+                                               : "501 5.5.2 The response is not base64");
+}
+
+/* The answer to a command that comes too early or too late; NULL: it does not. */
+static const char *check_order(const struct smtp_session *session)
+{
+    if (!session->has_greeted)
+        return session->host->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
+                                                      : "503 5.5.1 First comes EHLO or HELO";
+    return session->sender != NULL ? "503 5.5.1 A message is begun already" : NULL;
+}
+
+static void do_auth(struct smtp_session *session, char *argument)
+{
+    const char *trouble = session->host->takes_login ? check_order(session)
+                                                     : "502 5.5.1 Nobody logs in here: leave user and "
+                                                       "password out";
+    const char *name = strsep(&argument, " ");
+    if (trouble == NULL && session->is_logged_in)
+        trouble = "503 5.5.1 Logged in already";
+    for (size_t i = 0; i < ARRAY_LEN(mechanisms); i++) {
+        if (strcasecmp(mechanisms[i].name, name) == 0)
+            session->mechanism = &mechanisms[i];
+    }
+    if (trouble == NULL && session->mechanism == NULL)
+        trouble = "504 5.5.4 Log in by PLAIN, LOGIN, CRAM-MD5 or XOAUTH2";
+    if (trouble != NULL) {
+        session->mechanism = NULL;
+        refuse(session, trouble);
+        return;
+    }
+    session->responses = 0;
+    if (argument == NULL || *argument == '\0')
+        ask_for_response(session);
+    else
+        take_response(session, strcmp(argument, "=") == 0 ? "" : argument);
+}
+
+static void do_starttls(struct smtp_session *session, char *argument)
+{
+    const char *trouble = check_order(session);
+    if (!session->host->offers_tls)
+        trouble = "502 5.5.1 There is no TLS here: switch it off";
+    else if (session->is_encrypted)
+        trouble = "503 5.5.1 This is TLS already";
+    else if (*argument != '\0')
+        trouble = "501 5.5.4 Write STARTTLS alone";
+    if (trouble != NULL) {
+        refuse(session, trouble);
+        return;
+    }
+    answer(session, "220 2.0.0 Begin TLS");
+    session->wants_tls = true;
+}
+
 /* ---------------------------------------------------------------- commands */
 
 static void do_helo(struct smtp_session *session, char *argument)
@@ -279,32 +387,26 @@ static void do_helo(struct smtp_session *session, char *argument)
 static void do_ehlo(struct smtp_session *session, char *argument)
 {
     (void)argument;
+    const struct smtp_host *host = session->host;
     forget_message(session);
     session->has_greeted = true;
     strbuf_appendf(session->answers,
-                   "250-%s\r\n250-PIPELINING\r\n250-SIZE %zu\r\n250-8BITMIME\r\n"
+                   "250-%s\r\n250-PIPELINING\r\n250-SIZE %zu\r\n250-8BITMIME\r\n%s%s"
                    "250-ENHANCEDSTATUSCODES\r\n250 SMTPUTF8\r\n",
-                   session->host->domain, session->host->message_max_bytes);
+                   host->domain, host->message_max_bytes,
+                   host->takes_login ? "250-AUTH PLAIN LOGIN CRAM-MD5 XOAUTH2\r\n" : "",
+                   host->offers_tls && !session->is_encrypted ? "250-STARTTLS\r\n" : "");
 }
 
 static void do_mail(struct smtp_session *session, char *argument)
 {
     _cleanup_free_ char *sender = NULL;
     char *parameters = NULL;
-    if (!session->has_greeted) {
-        refuse(session, session->host->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
-                                                               : "503 5.5.1 First comes EHLO or HELO");
-        return;
-    }
-    if (session->sender != NULL) {
-        refuse(session, "503 5.5.1 A message is begun already");
-        return;
-    }
-    if (!read_path(argument, "FROM", &sender, &parameters)) {
-        refuse(session, "501 5.5.4 Write MAIL FROM:<address>");
-        return;
-    }
-    const char *trouble = check_parameters(parameters, session->host->message_max_bytes);
+    const char *trouble = check_order(session);
+    if (trouble == NULL && !read_path(argument, "FROM", &sender, &parameters))
+        trouble = "501 5.5.4 Write MAIL FROM:<address>";
+    if (trouble == NULL)
+        trouble = check_parameters(parameters, session->host->message_max_bytes);
     if (trouble != NULL) {
         refuse(session, trouble);
         return;
@@ -411,8 +513,8 @@ static const struct command {
     {"NOOP", IN_BOTH, NULL, "250 2.0.0 Fine"},
     {"VRFY", IN_BOTH, NULL, "252 2.5.0 Send a message to find out"},
     {"HELP", IN_BOTH, do_help, NULL},
-    {"AUTH", IN_BOTH, NULL, "502 5.5.1 Nobody logs in here: leave user and password out"},
-    {"STARTTLS", IN_BOTH, NULL, "502 5.5.1 There is no TLS here: switch it off"},
+    {"AUTH", IN_BOTH, do_auth, NULL},
+    {"STARTTLS", IN_BOTH, do_starttls, NULL},
 };
 
 static const struct command *find_command(const struct smtp_session *session, const char *name)
@@ -436,8 +538,6 @@ static void run_command(struct smtp_session *session, char *line)
         refuse(session, "500 5.5.1 There is no such command");
     else if (command->run != NULL)
         command->run(session, argument);
-    else if (command->answer[0] == '5')
-        refuse(session, command->answer);
     else
         answer(session, command->answer);
 }
@@ -451,24 +551,38 @@ static bool has_control_character(const char *line, size_t len)
     return false;
 }
 
+/* It may have held a password. Its memory is never moved. */
+static void wipe_line(struct smtp_session *session)
+{
+    explicit_bzero(session->line.data, session->line.capacity);
+    strbuf_clear(&session->line);
+}
+
 /* The line is complete, but for its <LF>. */
 static void end_line(struct smtp_session *session)
 {
     struct strbuf *line = &session->line;
     bool has_cr = line->len > 0 && line->data[line->len - 1] == '\r';
     strbuf_truncate(line, line->len - has_cr);
+    const char *trouble = NULL;
     if (session->has_long_line)
-        refuse(session, "500 5.5.2 The line is too long");
+        trouble = "500 5.5.2 The line is too long";
     else if (!has_cr)
-        refuse(session, "500 5.5.2 A line ends with CR and LF, not with one of them");
-    else if (line->len == 0)
-        refuse(session, "500 5.5.2 The line is empty");
+        trouble = "500 5.5.2 A line ends with CR and LF, not with one of them";
+    else if (line->len == 0 && session->mechanism == NULL)
+        trouble = "500 5.5.2 The line is empty";
     else if (has_control_character(line->data, line->len))
-        refuse(session, "500 5.5.2 There is a control character in the line");
-    else
+        trouble = "500 5.5.2 There is a control character in the line";
+    if (trouble != NULL) {
+        session->mechanism = NULL;
+        refuse(session, trouble);
+    } else if (session->mechanism != NULL) {
+        take_response(session, line->data);
+    } else {
         run_command(session, line->data);
+    }
     session->has_long_line = false;
-    strbuf_clear(line);
+    wipe_line(session);
 }
 
 /* How many of the bytes were part of the line. */
@@ -495,6 +609,10 @@ int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struc
     session->answers = answers;
     session->line = STRBUF_INIT(LINE_MAX_BYTES);
     session->text = STRBUF_INIT(host->message_max_bytes);
+    if (strbuf_reserve(&session->line, LINE_MAX_BYTES) != 0) {
+        free(session);
+        return -ENOMEM;
+    }
     strbuf_appendf(answers, "220 %s %s %s\r\n", host->domain,
                    host->dialect == DIALECT_LMTP ? "LMTP" : "ESMTP", host->program);
     *ret_session = session;
@@ -506,13 +624,14 @@ void smtp_session_free(struct smtp_session *session)
     if (session == NULL)
         return;
     forget_message(session);
+    wipe_line(session);
     strbuf_release(&session->line);
     free(session);
 }
 
 void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len)
 {
-    while (len > 0 && !smtp_session_is_over(session)) {
+    while (len > 0 && !session->wants_tls && !smtp_session_is_over(session)) {
         size_t taken =
             session->is_in_message ? receive_text(session, bytes, len) : receive_line(session, bytes, len);
         bytes += taken;
@@ -523,6 +642,20 @@ void smtp_session_receive(struct smtp_session *session, const char *bytes, size_
 bool smtp_session_is_in_message(const struct smtp_session *session)
 {
     return session->is_in_message;
+}
+
+bool smtp_session_wants_tls(const struct smtp_session *session)
+{
+    return session->wants_tls;
+}
+
+void smtp_session_encrypt(struct smtp_session *session)
+{
+    forget_message(session);
+    session->wants_tls = false;
+    session->is_encrypted = true;
+    session->has_greeted = false;
+    session->is_logged_in = false;
 }
 
 bool smtp_session_is_over(const struct smtp_session *session)

@@ -9,6 +9,9 @@
  * bytes of it, so that nobody can hide a second message in one. Commands end with <CR><LF>; one that does not
  * is refused.
  *
+ * AUTH (RFC 4954) lets everybody in, for programs that insist on it. User and password are wiped once the
+ * line that holds them was read.
+ *
  * Nothing is kept of a message whose end did not come. All is bounded: a line, the message, all messages that
  * are under way at once, the number of recipients, and how many wrong commands are listened to.
  */
@@ -50,6 +53,8 @@ struct smtp_host {
     enum smtp_dialect dialect;
     const char *program;    /* its name, for the greeting */
     const char *domain;     /* that it calls itself */
+    bool takes_login;       /* offers AUTH, and takes any user and password */
+    bool offers_tls;        /* by STARTTLS */
     bool keeps_local_names; /* a recipient without a domain is handed on without one; else gets `domain` */
     size_t message_max_bytes;
     size_t texts_max_bytes;    /* of the messages that all its sessions have under way */
@@ -74,6 +79,13 @@ void smtp_session_receive(struct smtp_session *session, const char *bytes, size_
 
 /* Whether a message's text is under way. */
 bool smtp_session_is_in_message(const struct smtp_session *session);
+
+/* Returns true from the answer to STARTTLS on, until smtp_session_encrypt(). What is received meanwhile is
+ * thrown away: it came in the clear, and from anybody who is on the way. */
+bool smtp_session_wants_tls(const struct smtp_session *session);
+
+/* Begins the session anew, for the handshake is over: nothing that was said before it counts. */
+void smtp_session_encrypt(struct smtp_session *session);
 
 /* Whether the connection is to be closed once the answers are sent. What is received from then on is thrown
  * away. */

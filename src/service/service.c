@@ -42,6 +42,7 @@ struct service {
     char *domain;
     struct relay *relay;
     struct webhook *webhook;
+    SSL_CTX *tls;            /* NULL: none */
     struct open_door *doors; /* in the configuration's order */
     size_t doors_len;
 };
@@ -64,6 +65,7 @@ void service_stop(struct service *service)
     if (service == NULL)
         return;
     close_doors(service);
+    SSL_CTX_free(service->tls);
     relay_stop(service->relay);
     webhook_stop(service->webhook);
     database_free(service->context.database);
@@ -146,6 +148,7 @@ static int open_smtp(const struct service *service, const struct service_door *d
         .new_inboxes = is_lmtp                  ? NULL
                        : service->relay != NULL ? service->domain
                                                 : "",
+        .tls = service->tls,
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
     };
@@ -207,6 +210,8 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (error == 0)
         error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
     service->context.has_relay = service->relay != NULL;
+    if (error == 0)
+        error = tls_context_new(&config->tls, &service->tls, ret_reason);
     if (error == 0)
         error = open_doors(service, config->doors, ret_reason);
     if (error == 0)

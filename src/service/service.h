@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "service/relay.h"
+#include "service/tls.h"
 #include "service/webhook.h"
 
 enum service_tier {
@@ -43,6 +44,7 @@ struct service_config {
     enum service_tier tier;
     struct relay_config relay;
     struct webhook_config webhook;
+    struct tls_config tls; /* of SMTP and LMTP */
     bool is_alone; /* no other process opens the database meanwhile, so that no file is mapped (database.h) */
 };
 

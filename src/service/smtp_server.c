@@ -6,6 +6,7 @@
 #include "service/smtp_server.h"
 
 #include <errno.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -60,6 +61,7 @@ struct smtp_client {
     struct smtp_server *server;
     struct connection *connection;
     int fd;
+    SSL *tls; /* NULL: in the clear */
     struct strbuf answers;
 };
 
@@ -133,10 +135,12 @@ static const char *deliver(void *context, const struct smtp_message *message)
 
 /* ---------------------------------------------------------------- a connection */
 
-static bool send_all(int fd, const char *bytes, size_t len)
+static bool send_all(const struct smtp_client *client, const char *bytes, size_t len)
 {
+    if (client->tls != NULL)
+        return SSL_write(client->tls, bytes, (int)len) > 0;
     while (len > 0) {
-        ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+        ssize_t sent = send(client->fd, bytes, len, MSG_NOSIGNAL);
         if (sent < 0)
             return false;
         bytes += sent;
@@ -156,7 +160,7 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
         strbuf_append_str(&client->answers, "421 4.3.2 The service is ending\r\n");
         is_last = true;
     }
-    if (!send_all(client->fd, strbuf_str(&client->answers), client->answers.len) || is_last)
+    if (!send_all(client, strbuf_str(&client->answers), client->answers.len) || is_last)
         return false;
     strbuf_clear(&client->answers);
     connections_enter(connections, client->connection,
@@ -164,26 +168,44 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
     return true;
 }
 
-/* The number of bytes; 0: that was the end. */
+/* The number of bytes; 0: that was the end. The socket has a time-out. */
 static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
 {
     static const char late[] = "421 4.4.2 Nothing came for too long\r\n";
-    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
-    int ready = poll(&wanted, 1, (int)client->server->config.idle_ms);
-    if (ready == 0)
-        send_all(client->fd, late, strlen(late));
-    ssize_t len = ready > 0 ? recv(client->fd, bytes, READ_BYTES, 0) : 0;
+    ssize_t len = client->tls != NULL ? SSL_read(client->tls, bytes, READ_BYTES)
+                                      : recv(client->fd, bytes, READ_BYTES, 0);
+    bool is_late =
+        len < 0 &&
+        (client->tls != NULL ? SSL_get_error(client->tls, (int)len) == SSL_ERROR_WANT_READ : errno == EAGAIN);
+    if (is_late)
+        send_all(client, late, strlen(late));
     return len > 0 ? (size_t)len : 0;
 }
 
+/* The connection is idle meanwhile: its deadline is that of a command, and it makes room for others. */
+static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
+{
+    SSL *tls = SSL_new(client->server->config.tls);
+    if (tls == NULL || SSL_set_fd(tls, client->fd) != 1 || SSL_accept(tls) != 1) {
+        log_error("TLS with a client that brings mail failed: %s", tls_describe_error());
+        SSL_free(tls);
+        return false;
+    }
+    client->tls = tls;
+    smtp_session_encrypt(session);
+    return true;
+}
+
 /* What is closed on unread bytes loses the last answer too. */
-static void say_good_bye(int fd)
+static void say_good_bye(const struct smtp_client *client)
 {
     char bytes[READ_BYTES];
-    struct pollfd wanted = {.fd = fd, .events = POLLIN};
-    shutdown(fd, SHUT_WR);
+    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
+    if (client->tls != NULL)
+        SSL_shutdown(client->tls);
+    shutdown(client->fd, SHUT_WR);
     for (unsigned int i = 0; i < LINGER_READS_MAX; i++) {
-        if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(fd, bytes, sizeof(bytes), 0) <= 0)
+        if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(client->fd, bytes, sizeof(bytes), 0) <= 0)
             break;
     }
 }
@@ -197,17 +219,22 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     while (goes_on && (len = receive(client, bytes)) > 0) {
         connections_progress(client->server->connections, client->connection, len);
         smtp_session_receive(session, bytes, len);
+        explicit_bzero(bytes, len); /* there may be a password in them */
         if (atomic_load(&client->server->text_bytes) > TEXTS_ENOUGH_BYTES)
             connections_cut_off_slowest(client->server->connections);
         goes_on = client->answers.len == 0 || send_answers(client, session);
+        if (goes_on && smtp_session_wants_tls(session))
+            goes_on = begin_tls(client, session);
     }
-    say_good_bye(client->fd);
+    say_good_bye(client);
 }
 
 static void client_free(struct smtp_client *client)
 {
     struct smtp_server *server = client->server;
     connections_remove(server->connections, client->connection);
+    SSL_free(client->tls);
+    ERR_clear_error(); /* the thread serves others after this one */
     close(client->fd);
     strbuf_release(&client->answers);
     free(client);
@@ -223,6 +250,8 @@ static void serve(struct worker_job *job)
         .dialect = config->dialect,
         .program = "inboxd",
         .domain = config->domain,
+        .takes_login = config->dialect == DIALECT_SMTP,
+        .offers_tls = config->tls != NULL,
         .message_max_bytes = DELIVERY_MAX_BYTES,
         .texts_max_bytes = TEXTS_MAX_BYTES,
         .text_bytes = &client->server->text_bytes,
@@ -263,6 +292,9 @@ static struct connection *find_place(struct smtp_server *server, int fd)
 /* Owns the socket. */
 static void welcome(struct smtp_server *server, int fd)
 {
+    const struct timeval idle = {.tv_sec = server->config.idle_ms / 1000,
+                                 .tv_usec = server->config.idle_ms % 1000 * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
     struct smtp_client *client = calloc(1, sizeof(*client));
     struct connection *connection = client != NULL ? find_place(server, fd) : NULL;
     if (connection == NULL) {

@@ -12,6 +12,7 @@
 
 #include "mail/smtp_session.h"
 #include "service/database.h"
+#include "service/tls.h"
 
 struct smtp_server;
 
@@ -22,6 +23,7 @@ struct smtp_server_config {
     struct database *database; /* borrowed as well */
     const char *new_inboxes;   /* as struct delivery (delivery.h) has it; borrowed as well */
     size_t connections_max;    /* with more, each new one takes the place of another (connections.h) */
+    SSL_CTX *tls;              /* for STARTTLS; NULL: it is not offered. Borrowed as well */
     int64_t idle_ms;           /* how long a client may send nothing */
 };
 

@@ -102,8 +102,190 @@ END
   for subject in plainly pipelined old; do
     equal "$(content c@z "$subject" | jq -r '.plain_text | rtrimstr("\n")' | tr -d '\r' | head -n 3)" $'.\n..\n.dot'
   done
-  run -28 swaks "${options[@]}" --auth PLAIN --auth-user u --auth-password p
   run -29 swaks "${options[@]}" --tls
+}
+
+# A certificate of localhost, its own authority, and an inboxd that has it.
+start_catcher_with_tls() { # ARGUMENT...
+  needs openssl
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
+    -keyout "$DIR/tls.key" -out "$DIR/tls.crt" 2>/dev/null
+  chmod 600 "$DIR/tls.key"
+  start_service --smtp=127.0.0.1:0 --tls-cert="$DIR/tls.crt" --tls-key="$DIR/tls.key" "$@"
+  SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
+}
+
+@test "a program that insists on user and password logs in with any, and nothing keeps them" {
+  needs swaks
+  start_catcher
+  smtplib <<'END'
+for mechanism in ["plain", "login", "cram_md5"]:
+    smtp.ehlo()
+    smtp.user, smtp.password = "somebody", "Not-To-Be-Kept"
+    code, _ = smtp.auth(mechanism.upper().replace("_", "-"), getattr(smtp, "auth_" + mechanism))
+    assert code == 235
+    smtp.sendmail("a@x", "b@y", f"Subject: {mechanism}\r\n\r\n")
+    smtp.quit()
+    smtp.connect("127.0.0.1", int(sys.argv[1]))
+smtp.login("somebody", "Not-To-Be-Kept")
+smtp.sendmail("a@x", "b@y", "Subject: login()\r\n\r\n")
+END
+  printf 'Subject: curl\n\n' | curl -sS "smtp://127.0.0.1:$SMTP_PORT" --user somebody:Not-To-Be-Kept --mail-from a@x \
+    --mail-rcpt b@y -T -
+  local mechanism subject
+  for mechanism in PLAIN LOGIN CRAM-MD5; do
+    swaks --server "127.0.0.1:$SMTP_PORT" --silent 1 --from a@x --to b@y --auth "$mechanism" --auth-user somebody \
+      --auth-password Not-To-Be-Kept --h-Subject "swaks $mechanism"
+  done
+  for subject in plain login cram_md5 'login()' curl 'swaks PLAIN' 'swaks LOGIN' 'swaks CRAM-MD5'; do
+    equal "$subject: $(received_count b@y "$subject")" "$subject: 1"
+  done
+  run -1 grep -rsaF -e Not-To-Be-Kept -e "$(printf Not-To-Be-Kept | base64)" "$SERVICE" "$DIR/inboxd.log" "$DIR/inboxd.out"
+}
+
+@test "a password is wiped from memory once the program is logged in" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  start_catcher
+  smtplib "$SERVICE_PID" <<'END'
+import base64, re
+def memory():
+    found = b""
+    with open(f"/proc/{sys.argv[2]}/mem", "rb") as memory:
+        for line in open(f"/proc/{sys.argv[2]}/maps"):
+            begin, end, mode = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
+            size = int(end, 16) - int(begin, 16)
+            if mode.startswith("rw") and "[v" not in line and size < 1 << 28: # larger ones are a sanitizer's
+                memory.seek(int(begin, 16))
+                found += memory.read(size)
+    return found
+smtp.ehlo()
+for mechanism, responses in [("PLAIN", [b"\0user\0Not-To-Be-Kept"]), ("LOGIN", [b"user", b"Not-To-Be-Kept"])]:
+    smtp.docmd("AUTH", mechanism)
+    for response in responses:
+        response = base64.b64encode(response)
+        code, _ = smtp.docmd(response.decode())
+    assert code == 235
+    assert response not in memory() and response[8:] not in memory()
+    smtp.mail("to-be-found@x")
+    assert b"to-be-found@x" in memory()
+    smtp.quit()
+    smtp.connect("127.0.0.1", int(sys.argv[1]))
+    smtp.ehlo()
+END
+}
+
+@test "a program that insists on TLS has it by STARTTLS, by SMTP and by LMTP" {
+  needs swaks
+  start_catcher_with_tls --lmtp=127.0.0.1:0
+  smtplib "$DIR/tls.crt" "$(sed -n 's/^inboxd: LMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")" <<'END'
+import ssl
+trusting = ssl.create_default_context(cafile=sys.argv[2])
+message = "Subject: starttls\r\n\r\n" + "x" * 70 + "\r\n" * 100000
+smtp = smtplib.SMTP("localhost", int(sys.argv[1]), timeout=30)
+smtp.starttls(context=trusting)
+assert not smtp.has_extn("starttls")
+smtp.login("somebody", "secret")
+smtp.sendmail("a@x", "b@y", message)
+smtp.sendmail("a@x", "b@y", "Subject: second\r\n\r\n")
+smtp.quit()
+lmtp = smtplib.LMTP("localhost", int(sys.argv[3]), timeout=30)
+lmtp.starttls(context=trusting)
+assert not lmtp.has_extn("auth")
+assert lmtp.sendmail("a@x", ["b@y", "c@z"], "Subject: by LMTP\r\n\r\n").keys() == {"c@z"}
+END
+  printf 'Subject: curl\n\n' | curl -sS --ssl-reqd --cacert "$DIR/tls.crt" "smtp://localhost:$SMTP_PORT" --user u:p \
+    --mail-from a@x --mail-rcpt b@y -T -
+  swaks --server "127.0.0.1:$SMTP_PORT" --silent 1 --from a@x --to b@y --tls --auth --auth-user u --auth-password p \
+    --h-Subject swaks
+  local subject
+  for subject in starttls second 'by LMTP' curl swaks; do
+    equal "$subject: $(received_count b@y "$subject")" "$subject: 1"
+  done
+  run -60 curl -sS --ssl-reqd "smtp://localhost:$SMTP_PORT" --mail-from a@x --mail-rcpt b@y -T /dev/null
+  wait_until 10 grep -q 'TLS with a client that brings mail failed: .*unknown ca' "$DIR/inboxd.log"
+}
+
+@test "what is written behind STARTTLS in the clear is no command behind the handshake" {
+  start_catcher_with_tls
+  smtplib <<'END'
+import socket, ssl
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def hear(end):
+    heard = b""
+    while end not in heard:
+        piece = client.recv(4096)
+        assert piece, heard
+        heard += piece
+    return heard
+hear(b"220 ")
+client.sendall(b"EHLO before\r\nMAIL FROM:<before@x>\r\nRSET\r\nSTARTTLS\r\nEHLO injected\r\nMAIL FROM:<injected@x>\r\n"
+               b"RCPT TO:<injected@x>\r\nDATA\r\ninjected\r\n.\r\n")
+hear(b"220 2.0.0 ")
+client = context.wrap_socket(client)
+client.sendall(b"RCPT TO:<b@y>\r\n")
+assert hear(b"\n").startswith(b"503 "), "the session is not a new one"
+client.sendall(b"EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\nSubject: good\r\n\r\n.\r\nQUIT\r\n")
+assert hear(b"221 ").count(b"250 2.0.0 ") == 1
+END
+  equal "$(received_count b@y good)" 1
+  equal "$(api GET /inbox | jq -c '[.[].email_address]')" '["b@y"]'
+}
+
+@test "clients that stall in the handshake hold up nobody, and not the end" {
+  start_catcher_with_tls
+  local pid=$SERVICE_PID
+  smtplib "$pid" <<'END'
+import socket, ssl
+stalled = []
+for i in range(80): # more than are served at once
+    client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    client.sendall(b"EHLO me\r\nSTARTTLS\r\n" + b"\x16\x03\x01\x02\x00"[:i % 6])
+    stalled.append(client)
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+smtp = smtplib.SMTP("localhost", int(sys.argv[1]), timeout=30)
+smtp.starttls(context=context)
+smtp.sendmail("a@x", "b@y", "Subject: through\r\n\r\n")
+os.kill(int(sys.argv[2]), signal.SIGTERM)
+for client in stalled:
+    while client.recv(4096):
+        pass
+END
+  wait_until 10 process_is_gone "$pid"
+  wait "$pid"
+  SERVICE_PID=
+  start_service
+  equal "$(received_count b@y through)" 1
+}
+
+@test "a certificate or key that cannot be used is refused with words" {
+  start_catcher_with_tls
+  stop_service
+  local arguments=(--listen=127.0.0.1:0 --data="$SERVICE" --smtp=127.0.0.1:0)
+  run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt"
+  contains "$output" "--tls-cert and --tls-key need each other"
+  run -2 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/tls.key"
+  contains "$output" "need --smtp or --lmtp"
+  run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/none" --tls-key="$DIR/tls.key"
+  contains "$output" "the certificate $DIR/none: No such file or directory"
+  run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.key" --tls-key="$DIR/tls.key"
+  contains "$output" "the certificate $DIR/tls.key: no start line"
+  run -1 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/none"
+  contains "$output" "cannot read the key file $DIR/none: No such file or directory"
+  run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key=<(cat "$DIR/tls.crt")
+  contains "$output" "holds no key in PEM that is not encrypted"
+  openssl genrsa 2>/dev/null >"$DIR/other.key"
+  chmod 600 "$DIR/other.key"
+  run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/other.key"
+  contains "$output" "the key in $DIR/other.key is not that of the certificate $DIR/tls.crt: key values mismatch"
+  openssl rsa -aes128 -passout pass:x -in "$DIR/tls.key" 2>/dev/null >"$DIR/other.key"
+  run -2 timeout 10 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/other.key"
+  contains "$output" "holds no key in PEM that is not encrypted"
+  chmod 640 "$DIR/tls.key"
+  run -1 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/tls.key"
+  contains "$output" "chmod 600 $DIR/tls.key"
 }
 
 @test "what was answered with 250 is there after a kill -9" {

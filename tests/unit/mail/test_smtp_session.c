@@ -191,7 +191,31 @@ static const struct dialogue smtp[] = {
     {"POST / HTTP/1.1\r\nHost: x\r\nOrigin: y\r\n\r\n" BEGIN "a\r\n.\r\n", "500 500 421", ""},
 };
 
+/* The host takes logins and offers TLS. */
+static const struct dialogue login[] = {
+    {HELLO "AUTH PLAIN AGEAYg==\r\nMAIL FROM:<a@x> AUTH=<>\r\n", "250 235 250", ""},
+    {HELLO "AUTH plain\r\nAGEAYg==\r\nNOOP\r\n", "250 334 235 250", ""},
+    {HELLO "AUTH PLAIN =\r\n", "250 235", ""},
+    {HELLO "AUTH LOGIN\r\nYQ==\r\n\r\nNOOP\r\n", "250 334 334 235 250", ""},
+    {HELLO "AUTH LOGIN YQ==\r\nYg==\r\nNOOP\r\n", "250 334 235 250", ""},
+    {HELLO "AUTH CRAM-MD5\r\nYSBiYg==\r\nNOOP\r\n", "250 334 235 250", ""},
+    {HELLO "AUTH XOAUTH2 YWJj\r\nNOOP\r\n", "250 235 250", ""},
+    {HELLO "AUTH LOGIN\r\n*\r\nNOOP\r\nAUTH PLAIN AGEAYg==\r\n", "250 334 501 250 235", ""},
+    {HELLO "AUTH LOGIN\r\nno base64\r\nNOOP\r\nAUTH PLAIN YQ=\r\nAUTH PLAIN a===\r\n",
+     "250 334 501 250 501 501", ""},
+    {HELLO "AUTH LOGIN\r\nYQ==\nNOOP\r\n", "250 334 500 250", ""},
+    {HELLO "AUTH\r\nAUTH GSSAPI x\r\nAUTH PLAIN AGEAYg==\r\nAUTH PLAIN AGEAYg==\r\n", "250 504 504 235 503",
+     ""},
+    {"AUTH PLAIN AGEAYg==\r\n" HELLO "MAIL FROM:<a@x>\r\nAUTH PLAIN AGEAYg==\r\n", "503 250 250 503", ""},
+    {HELLO "STARTTLS now\r\nMAIL FROM:<a@x>\r\nSTARTTLS\r\n", "250 501 250 503", ""},
+    {"STARTTLS\r\n", "503", ""},
+
+    /* What follows STARTTLS in the clear, anybody on the way may have written. */
+    {HELLO "STARTTLS\r\n" BEGIN "injected\r\n.\r\n", "250 220", ""},
+};
+
 static const struct dialogue lmtp[] = {
+    {"LHLO me\r\nAUTH PLAIN AGEAYg==\r\nSTARTTLS\r\n", "250 502 502", ""},
     {"HELO me\r\nEHLO me\r\n", "500 500", ""},
     {"LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRCPT TO:<unknown@y>\r\nRCPT TO:<away@y>\r\nRCPT "
      "TO:<c@y>\r\n"
@@ -202,11 +226,12 @@ static const struct dialogue lmtp[] = {
      "250 250 250 250 503 250 221", ""},
 };
 
-static void check(enum smtp_dialect dialect, const struct dialogue *dialogue, size_t piece)
+static void check(enum smtp_dialect dialect, bool has_login, const struct dialogue *dialogue, size_t piece)
 {
     struct world world;
     char answered[1024];
     world_open(&world, dialect);
+    world.host.takes_login = world.host.offers_tls = has_login;
     size_t len = strlen(dialogue->said);
     for (size_t at = 0; at < len; at += piece)
         smtp_session_receive(world.session, dialogue->said + at, piece < len - at ? piece : len - at);
@@ -225,9 +250,11 @@ static void dialogues_are_answered(void **state)
     static const size_t pieces[] = {1, 2, 3, SIZE_MAX};
     for (size_t piece = 0; piece < ARRAY_LEN(pieces); piece++) {
         for (size_t i = 0; i < ARRAY_LEN(smtp); i++)
-            check(DIALECT_SMTP, &smtp[i], pieces[piece]);
+            check(DIALECT_SMTP, false, &smtp[i], pieces[piece]);
+        for (size_t i = 0; i < ARRAY_LEN(login); i++)
+            check(DIALECT_SMTP, true, &login[i], pieces[piece]);
         for (size_t i = 0; i < ARRAY_LEN(lmtp); i++)
-            check(DIALECT_LMTP, &lmtp[i], pieces[piece]);
+            check(DIALECT_LMTP, false, &lmtp[i], pieces[piece]);
     }
 }
 
@@ -372,11 +399,56 @@ static void a_host_can_have_local_names_as_they_are(void **state)
     world_close(&world);
 }
 
+static void after_the_handshake_nothing_counts_that_was_said_before(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    world.host.takes_login = world.host.offers_tls = true;
+    say(&world, HELLO "AUTH PLAIN AGEAYg==\r\n");
+    assert_non_null(strstr(strbuf_str(&world.answers), "250-STARTTLS\r\n"));
+    assert_non_null(strstr(strbuf_str(&world.answers), "250-AUTH PLAIN LOGIN "));
+    assert_false(smtp_session_wants_tls(world.session));
+    strbuf_clear(&world.answers);
+    say(&world, "STARTTLS\r\nEHLO injec");
+    assert_true(smtp_session_wants_tls(world.session));
+    say(&world, "ted\r\nMAIL FROM:<injected@x>\r\n");
+    assert_answered(&world, "220");
+    smtp_session_encrypt(world.session);
+    assert_false(smtp_session_wants_tls(world.session));
+    say(&world, "RCPT TO:<b@y>\r\nMAIL FROM:<a@x>\r\n" HELLO);
+    assert_null(strstr(strbuf_str(&world.answers), "STARTTLS"));
+    assert_answered(&world, "503 503 250");
+    say(&world, "STARTTLS\r\nAUTH PLAIN AGEAYg==\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+    assert_answered(&world, "503 235 250 250 354 250");
+    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
+    world_close(&world);
+}
+
+static void a_login_may_have_a_long_token(void **state)
+{
+    (void)state;
+    char token[12000];
+    memset(token, 'Q', sizeof(token));
+    struct world world;
+    world_open(&world, DIALECT_SMTP);
+    world.host.takes_login = true;
+    say(&world, HELLO "AUTH XOAUTH2 ");
+    smtp_session_receive(world.session, token, sizeof(token));
+    say(&world, "\r\nAUTH PLAIN ");
+    for (size_t i = 0; i < 3; i++)
+        smtp_session_receive(world.session, token, sizeof(token));
+    say(&world, "\r\nNOOP\r\n");
+    assert_answered(&world, "250 235 500 250");
+    world_close(&world);
+}
+
 static void answers_do_not_repeat_what_was_said(void **state)
 {
     (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
+    world.host.takes_login = true;
     say(&world,
         "EHLO secret\r\nAUTH PLAIN secret\r\nMAIL FROM:<secret@x>\r\nRCPT TO:<secret@y>\r\nHELP secret\r\n"
         "secret\r\nRCPT TO:<secret\033>\r\n");
@@ -396,6 +468,8 @@ int main(void)
         cmocka_unit_test(who_makes_too_many_mistakes_is_sent_away),
         cmocka_unit_test(the_host_answers_a_message),
         cmocka_unit_test(a_host_can_have_local_names_as_they_are),
+        cmocka_unit_test(after_the_handshake_nothing_counts_that_was_said_before),
+        cmocka_unit_test(a_login_may_have_a_long_token),
         cmocka_unit_test(answers_do_not_repeat_what_was_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,32 @@ static void who_says_nothing_is_told_so(void **state)
     world_close(&world);
 }
 
+static void who_says_nothing_in_the_handshake_is_cut_off(void **state)
+{
+    (void)state;
+    struct world world;
+    world_open(&world, 10, PATIENCE_MS);
+    smtp_server_free(world.server);
+    SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
+    const struct smtp_server_config config = {
+        .listen = world.listen,
+        .domain = "here.example",
+        .database = world.database,
+        .new_inboxes = "",
+        .connections_max = 10,
+        .tls = tls,
+        .idle_ms = 50,
+    };
+    assert_int_equal(0, smtp_server_start(&config, &world.server));
+    int client = dial(&world);
+    say(client, "EHLO me\r\nSTARTTLS\r\n");
+    assert_true(hears(client, "220 2.0.0"));
+    assert_false(hears(client, "---"));
+    close(client);
+    world_close(&world);
+    SSL_CTX_free(tls);
+}
+
 static void of_too_many_the_oldest_idle_one_goes(void **state)
 {
     (void)state;
@@ -424,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_says_nothing_is_told_so),
+        cmocka_unit_test(who_says_nothing_in_the_handshake_is_cut_off),
         cmocka_unit_test(of_too_many_the_oldest_idle_one_goes),
         cmocka_unit_test(who_drips_makes_room),
         cmocka_unit_test(a_message_under_way_comes_to_its_end),
