@@ -81,6 +81,18 @@ nothing_was_sent() {
   has_received "$BOB" rest
 }
 
+@test "RCPT finds an inbox of the mount that has this machine's name" {
+  [ "$(id -u)" = 0 ] || skip 'needs root'
+  create_inbox "root@$DOMAIN" >/dev/null
+  refresh
+  : >"$DIR/aliases"
+  equal "$(printf '%s\r\n' 'EHLO me' "MAIL FROM:<$ALICE>" "RCPT TO:<root@$DOMAIN>" DATA 'Subject: root' '' x . |
+    unshare --uts sh -c 'echo "$1" >/proc/sys/kernel/hostname && "$2" --aliases="$3" -bs' - "$DOMAIN" \
+      "$BUILD/inboxfs-sendmail" "$DIR/aliases" | codes)" "220 250 250 250 354 250 "
+  settle
+  has_received "root@$DOMAIN" root
+}
+
 @test "a client may end its lines with LF, and then in all of its session" {
   equal "$({ begin '\n'; printf '%s\n' 'Subject: feeds' '' . QUIT; } | session | codes)" "220 250 250 250 354 250 221 "
   equal "$(printf 'HELO me\nNOOP\r\nNOOP\n' | session | codes)" "220 250 250 250 "
