@@ -10,7 +10,9 @@ CAROL=carol@$DOMAIN
 SENDMAIL=$BUILD/inboxfs-sendmail
 
 setup() {
-  start_service --smtp=127.0.0.1:0
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
+    -keyout "$DIR/tls.key" -out "$DIR/tls.pem" 2>/dev/null
+  start_service --smtp=127.0.0.1:0 --tls-cert="$DIR/tls.pem" --tls-key="$DIR/tls.key"
   SMTP_PORT=$(sed -n 's/^inboxd: SMTP on .*://p' "$DIR/inboxd.out")
   create_inboxes "$ALICE" "$BOB" "$CAROL"
   start_mount --from="$ALICE"
@@ -54,27 +56,30 @@ arrive() { # SUBJECT...
   done
 }
 
+# PHP trusts the service's certificate, and checks it.
 by_symfony() { # SUBJECT DSN [OPTION of php...]
-  php "${@:3}" "$BATS_TEST_DIRNAME/symfony.php" "$2" "$1" "$DIR/text" "$DIR/report.bin"
+  php -d "openssl.cafile=$DIR/tls.pem" "${@:3}" "$BATS_TEST_DIRNAME/symfony.php" "$2" "$1" "$DIR/text" "$DIR/report.bin"
 }
 
-@test "Symfony Mailer: sendmail -bs, which is its default, sendmail -t, that of php.ini, and SMTP" {
+@test "Symfony Mailer: sendmail -bs, which is its default, sendmail -t, that of php.ini, and SMTP with TLS and a login" {
   by_symfony bs "sendmail://default?command=$SENDMAIL%20-bs"
   by_symfony t "sendmail://default?command=$SENDMAIL%20-t%20-i"
   by_symfony native native://default -d "sendmail_path=$SENDMAIL -t -i"
-  by_symfony smtp "smtp://127.0.0.1:$SMTP_PORT"
-  arrive bs t native smtp
+  by_symfony smtp "smtp://localhost:$SMTP_PORT"
+  by_symfony login "smtp://anybody:anything@localhost:$SMTP_PORT"
+  arrive bs t native smtp login
 }
 
 by_phpmailer() { # SUBJECT HOW [OPTION of php...]
-  php "${@:3}" "$BATS_TEST_DIRNAME/phpmailer.php" "$2" "$1" "$DIR/text" "$DIR/report.bin"
+  php -d "openssl.cafile=$DIR/tls.pem" "${@:3}" "$BATS_TEST_DIRNAME/phpmailer.php" "$2" "$1" "$DIR/text" "$DIR/report.bin"
 }
 
-@test "PHPMailer: isSendmail, isMail, isSMTP" {
+@test "PHPMailer: isSendmail, isMail, and isSMTP, with TLS and a login as well" {
   by_phpmailer sendmail "sendmail:$SENDMAIL"
   by_phpmailer mail mail -d "sendmail_path=$SENDMAIL -t -i"
   by_phpmailer smtp "smtp:$SMTP_PORT"
-  arrive sendmail mail smtp
+  by_phpmailer login "login:$SMTP_PORT"
+  arrive sendmail mail smtp login
 }
 
 # nmh encloses for Carol what Bob got, in a message of its own.
@@ -144,9 +149,10 @@ applies() {
     "$MOUNT"/sent/*.receipt.json | wc -l)" 2
 }
 
-@test "git send-email of a series by SMTP: all arrive in order and apply, as answers to the first" {
+@test "git send-email of a series by SMTP with TLS: all arrive in order and apply, as answers to the first" {
   make_series
-  send_series --smtp-server=127.0.0.1 --smtp-server-port="$SMTP_PORT"
+  send_series --smtp-server=localhost --smtp-server-port="$SMTP_PORT" \
+    --smtp-encryption=tls --smtp-ssl-cert-path="$DIR/tls.pem"
   refresh
   applies
   local number first
