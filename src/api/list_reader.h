@@ -6,7 +6,8 @@
  *
  * Only where a record begins and ends is found here, by its brackets; whoever gets it reads it. A record that
  * cannot be read hides no other: it is counted, and the words for the first of them are kept. Memory is
- * bounded by one record, work by the number of records that are taken.
+ * bounded by one record and 1 MB of what stands around the list, work by the number of records that are
+ * taken.
  */
 #ifndef INBOXFS_API_LIST_READER_H
 #define INBOXFS_API_LIST_READER_H
@@ -17,8 +18,7 @@
 #include "base/strbuf.h"
 
 enum {
-    LIST_DEPTH_MAX = 200, /* of brackets within a record, or within another member of the outer object */
-    LIST_WORDS_MAX_BYTES = 160,
+    LIST_WORDS_MAX_BYTES = 160
 };
 
 /* Gets the text of one object, from `{` to the bracket that closes it, not yet known to be valid. 0; a
@@ -36,15 +36,16 @@ struct list_reader {
     int stopped_by;                   /* -errno of the sink, or -EOVERFLOW: too many records; 0: nobody did */
     char words[LIST_WORDS_MAX_BYTES]; /* of the first record that cannot be read; "": there is none */
     /* The rest is the reader's own. */
-    int state;
-    int error;          /* sticky */
-    unsigned int depth; /* open brackets of the value that is passed over or collected */
-    bool is_wrapped;    /* the list is in an object */
-    bool has_list;      /* an array of objects, or an empty array, was found */
-    bool has_records;   /* an array with objects was found */
+    int part;
+    int error;        /* sticky */
+    long depth;       /* open brackets of the frame or the record */
+    char previous;    /* in the frame or the list, but for blanks */
+    bool is_wrapped;  /* the list is in an object */
+    bool has_list;    /* an array of objects, or an empty array, was found */
+    bool has_records; /* an array with objects was found */
     bool in_string;
     bool is_escaped;
-    bool is_unfit;         /* the record is too long or too deep */
+    struct strbuf frame;   /* what stands around the records */
     struct strbuf partial; /* the start of a record, when its end has not arrived */
 };
 

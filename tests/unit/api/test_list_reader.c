@@ -5,6 +5,7 @@
 #include "api/list_reader.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,6 +88,8 @@ static const struct {
     {"{\"tags\": [\"a\"]}", -ENOMSG, ""},
     {"{detail", -ENOMSG, ""},
     {"\xef\xbb\xbf[]", -ENOMSG, ""},
+    {"{\"tags\":[1,{}]}", -ENOMSG, ""},
+    {"{\"[\":{},\"a\":[\"[\",{}]}", -ENOMSG, ""},
     /* damaged */
     {"[", -EBADMSG, ""},
     {"[1]", -EBADMSG, ""},
@@ -105,6 +108,8 @@ static const struct {
     {"{\"a\":[{}]", -EBADMSG, "{}\n"},
     {"{\"a\":[{}],}", -EBADMSG, "{}\n"},
     {"{\"a\":[{}]\"b\":1}", -EBADMSG, "{}\n"},
+    {"{\"a\":[{}]]", -EBADMSG, "{}\n"},
+    {"{\"a\":[{}],\"b\":\"\\ud800\",\"n\":1e999}", 0, "{}\n"},
     {"{\"a\":[{}],\"b\":[{}]}", -EBADMSG, "{}\n"},
     {"{\"a\":[{}],\"a\":[{}]}", -EBADMSG, "{}\n"},
     /* records that are passed over */
@@ -171,6 +176,20 @@ static void deep_nesting_is_passed_over(void **state)
     assert_int_equal(run(text.data, text.len, 1000, &found), 0);
     assert_string_equal(strbuf_str(&found.text), "{}\n(record 1)");
     strbuf_release(&found.text);
+}
+
+static void what_stands_around_a_list_is_bounded(void **state)
+{
+    (void)state;
+    for (int has_list = 0; has_list <= 1; has_list++) {
+        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
+        struct found found = {.text = STRBUF_INIT(4096)};
+        strbuf_append_str(&text, has_list ? "{\"emails\":[{}],\"more\":\"" : "{\"more\":\"");
+        for (int i = 0; i < 1 << 20; i++)
+            strbuf_append_str(&text, "xy");
+        assert_int_equal(run(text.data, text.len, 1000, &found), has_list ? -EBADMSG : -ENOMSG);
+        strbuf_release(&found.text);
+    }
 }
 
 static void a_sink_that_fails_ends_it(void **state)
@@ -286,9 +305,9 @@ static void what_cannot_be_read_hides_nothing(void **state)
     strbuf_append_str(&list, ",{\"id\":\"\xff\"}");
     append_emails(&list, 5000);
     strbuf_append_str(&list, ",{\"id\":1,\"id\":2},{\"deep\":");
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < JSON_PARSER_MAX_DEPTH; i++)
         strbuf_append_char(&list, '[');
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < JSON_PARSER_MAX_DEPTH; i++)
         strbuf_append_char(&list, ']');
     strbuf_append_str(&list, "}");
     append_emails(&list, 5000);
@@ -397,6 +416,7 @@ int main(void)
         cmocka_unit_test(long_strings_are_passed_over),
         cmocka_unit_test(nul_bytes_are_no_end),
         cmocka_unit_test(deep_nesting_is_passed_over),
+        cmocka_unit_test(what_stands_around_a_list_is_bounded),
         cmocka_unit_test(a_sink_that_fails_ends_it),
         cmocka_unit_test(a_long_list_is_handed_on_in_order),
         cmocka_unit_test(what_cannot_be_read_hides_nothing),

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A text that jansson refuses is copied, with what jansson cannot hold replaced, and read once more. The copy
+ * tells strings from what stands between them, and leaves it to jansson to find that it is no JSON.
+ */
+#include "mail/json_value.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+enum {
+    ESCAPE_LEN = 6 /* \u1234 */
+};
+
+/* ---------------------------------------------------------------- mending */
+
+/* The code of the escape that the text begins with; -1: it begins with none of four digits. */
+static int read_escape(const char *text, size_t len)
+{
+    int code = 0;
+    if (len < ESCAPE_LEN || text[0] != '\\' || text[1] != 'u')
+        return -1;
+    for (size_t i = 2; i < ESCAPE_LEN; i++) {
+        int digit = g_ascii_xdigit_value(text[i]);
+        if (digit < 0)
+            return -1;
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+static bool is_between(int code, int first, int last)
+{
+    return code >= first && code <= last;
+}
+
+/* Copies a character or an escape within a string. The number of bytes that were copied. */
+static size_t mend_character(const char *text, size_t len, bool with_nuls, struct strbuf *out)
+{
+    int code = read_escape(text, len);
+    bool is_pair = is_between(code, 0xd800, 0xdbff) &&
+                   is_between(read_escape(text + ESCAPE_LEN, len - ESCAPE_LEN), 0xdc00, 0xdfff);
+    if (!is_pair && ((code == 0 && with_nuls) || is_between(code, 0xd800, 0xdfff))) {
+        strbuf_append_str(out, "\\ufffd");
+        return ESCAPE_LEN;
+    }
+    size_t taken = is_pair ? 2 * (size_t)ESCAPE_LEN : *text == '\\' && len > 1 ? 2 : 1;
+    strbuf_append(out, text, taken);
+    return taken;
+}
+
+static bool is_digit(char c)
+{
+    return g_ascii_isdigit(c) || (c != '\0' && strchr("+-.eE", c) != NULL);
+}
+
+static bool is_too_large(const char *number)
+{
+    if (strpbrk(number, ".eE") != NULL)
+        return isinf(g_ascii_strtod(number, NULL));
+    errno = 0;
+    (void)strtoll(number, NULL, 10);
+    return errno == ERANGE;
+}
+
+/* Copies a number, or a character between strings. */
+static size_t mend_number(const char *text, size_t len, struct strbuf *out)
+{
+    size_t start = out->len;
+    size_t taken = 0;
+    while (taken < len && is_digit(text[taken]))
+        taken++;
+    if (taken == 0)
+        return strbuf_append(out, text, 1), 1;
+    if (strbuf_append(out, text, taken) == 0 && is_too_large(out->data + start)) {
+        strbuf_truncate(out, start);
+        strbuf_append_char(out, '"');
+        strbuf_append(out, text, taken);
+        strbuf_append_char(out, '"');
+    }
+    return taken;
+}
+
+static void mend(const char *text, size_t len, bool with_nuls, struct strbuf *out)
+{
+    bool in_string = false;
+    for (size_t i = 0, taken; i < len; i += taken) {
+        taken = in_string ? mend_character(text + i, len - i, with_nuls, out)
+                          : mend_number(text + i, len - i, out);
+        if (text[i] == '"')
+            in_string = !in_string;
+    }
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static int error_of(const json_error_t *problem)
+{
+    switch (json_error_code(problem)) {
+    case json_error_out_of_memory:
+        return -ENOMEM;
+    case json_error_invalid_utf8:
+        return -EILSEQ;
+    case json_error_duplicate_key:
+        return -EEXIST;
+    case json_error_stack_overflow:
+        return -EMSGSIZE;
+    default:
+        return -EBADMSG;
+    }
+}
+
+int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value)
+{
+    json_error_t problem;
+    if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson takes a NUL for the end */
+        return -EBADMSG;
+    json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
+    /* NULs in strings can be held, and those in keys are found last. */
+    for (int round = 0; round < 2 && value == NULL; round++) {
+        _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
+        mend(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);
+        if (mended.error != 0)
+            return mended.error;
+        value = json_loadb(mended.data, mended.len, flags | JSON_ALLOW_NUL, &problem);
+    }
+    if (value == NULL)
+        return error_of(&problem);
+    *ret_value = value;
+    return 0;
+}
