@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/date.h"
-#include "mail/json_reader.h"
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 /* ---------------------------------------------------------------- fields */
@@ -212,26 +212,12 @@ static bool has_content(const json_t *object)
     return false;
 }
 
-/* Any sender can put half a surrogate pair into a subject, which jansson refuses: written anew, it is one
- * character that stands for it. */
-static int parse_rewritten(const char *text, size_t len, json_t **ret_object)
-{
-    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(2 * (size_t)EMAIL_CONTENT_MAX_BYTES);
-    struct json_writer writer;
-    json_writer_init(&writer, &out, 0);
-    int error = json_rewrite(text, len, &writer);
-    if (error != 0)
-        return error;
-    *ret_object = json_loadb(out.data, out.len, JSON_ALLOW_NUL, NULL);
-    return *ret_object != NULL ? 0 : -EBADMSG;
-}
-
 int email_content_from_text(const char *text, size_t len, struct email_content *ret_content)
 {
     if (len > EMAIL_CONTENT_MAX_BYTES)
         return -EMSGSIZE;
-    _cleanup_json_ json_t *object = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
-    int error = object != NULL ? 0 : parse_rewritten(text, len, &object);
+    _cleanup_json_ json_t *object = NULL;
+    int error = json_value_read(text, len, 0, &object);
     if (error == 0 && (!json_is_object(object) || !has_content(object)))
         error = -EBADMSG;
     struct email_content content = {0};

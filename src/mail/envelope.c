@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
-#include "mail/json_reader.h"
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 
 enum {
@@ -395,17 +395,17 @@ static const char *text_or_null(const char *text)
  * harmless again, and what is not is shown as what it is: a text. */
 static void write_request(struct json_writer *writer, const char *request)
 {
-    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    struct json_writer copy;
-    if (request == NULL) {
+    _cleanup_json_ json_t *value = NULL;
+    unsigned int indent = writer->indent;
+    if (request == NULL)
         json_write_null(writer);
-        return;
-    }
-    json_writer_init(&copy, &out, 0);
-    if (json_rewrite(request, strlen(request), &copy) == 0)
-        json_write_verbatim(writer, strbuf_str(&out));
-    else
+    else if (json_value_read(request, strlen(request), JSON_DECODE_ANY, &value) != 0)
         json_write_string(writer, request);
+    if (value == NULL)
+        return;
+    writer->indent = 0; /* on one line */
+    json_value_write(value, writer);
+    writer->indent = indent;
 }
 
 int receipt_format(const struct envelope *envelope, struct strbuf *out)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes queries apart, and reads out of records what they are compared with. A record is read without making
- * values of its other fields: it is done for every email there is.
+ * Takes queries apart, and reads out of records what they are compared with.
  */
 #include "mail/search_query.h"
 
@@ -15,7 +14,8 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/date.h"
-#include "mail/json_reader.h"
+#include "mail/json_value.h"
+#include "mail/json_writer.h"
 #include "mail/reason.h"
 #include "mail/reply.h"
 
@@ -374,131 +374,31 @@ enum {
     PEOPLE_MAX_BYTES = 256 * 1024
 };
 
-struct reading {
-    struct json_reader reader;
-    struct strbuf subject;
-    struct strbuf sender;
-    struct strbuf recipients;
-    struct strbuf reply_to;
-    struct strbuf address; /* of one person, whose name is to stand before it */
-};
-
-static bool is_key(const struct json_scalar *key, const char *text)
-{
-    return key->len == strlen(text) && memcmp(key->text, text, key->len) == 0;
-}
-
-/* The buffer for the people of a field; NULL: the field has no people. */
-static struct strbuf *find_people(struct reading *reading, const struct json_scalar *key)
-{
-    if (is_key(key, "from_address"))
-        return &reading->sender;
-    if (is_key(key, "reply_to_addresses"))
-        return &reading->reply_to;
-    bool has_recipients =
-        is_key(key, "to_addresses") || is_key(key, "cc_addresses") || is_key(key, "bcc_addresses");
-    return has_recipients ? &reading->recipients : NULL;
-}
-
-/* Whether the next value begins with this character, which is left where it is. */
-static bool is_next(struct json_reader *reader, char c)
-{
-    if (!json_reader_take(reader, c))
-        return false;
-    reader->at--;
-    return true;
-}
-
-/* ---- values */
-
-static int skip_value(struct json_reader *reader)
-{
-    struct json_scalar unused;
-    return json_reader_take_value(reader, NULL, &unused);
-}
-
 /* A string, as far as a NUL; of anything else, nothing. */
-static int append_text(struct json_reader *reader, struct strbuf *out)
+static void append_text(const json_t *value, struct strbuf *out, const char *end)
 {
-    struct json_scalar text;
-    if (!is_next(reader, '"'))
-        return skip_value(reader);
-    int error = json_reader_take_string(reader, &text);
-    if (error == 0)
-        strbuf_append(out, text.text, strnlen(text.text, text.len));
-    return error;
-}
-
-/* Takes the members of an object, each by `take`, which is given its key and has the value before it. */
-static int take_members(struct reading *reading, struct strbuf *out,
-                        int (*take)(struct reading *, const struct json_scalar *key, struct strbuf *out))
-{
-    struct json_reader *reader = &reading->reader;
-    if (!json_reader_take(reader, '{'))
-        return -EBADMSG;
-    if (json_reader_take(reader, '}'))
-        return 0;
-    do {
-        struct json_scalar key;
-        int error = json_reader_take_key(reader, NULL, &key);
-        if (error == 0)
-            error = take(reading, &key, out);
-        if (error != 0)
-            return error;
-    } while (json_reader_take(reader, ','));
-    return json_reader_take(reader, '}') ? 0 : -EBADMSG;
-}
-
-static int take_of_person(struct reading *reading, const struct json_scalar *key, struct strbuf *people)
-{
-    if (is_key(key, "address"))
-        return append_text(&reading->reader, &reading->address);
-    if (!is_key(key, "name"))
-        return skip_value(&reading->reader);
-    size_t len = people->len;
-    int error = append_text(&reading->reader, people);
-    if (people->len > len)
-        strbuf_append_char(people, ' ');
-    return error;
+    const char *text = json_string_value(value);
+    if (text == NULL || text[0] == '\0')
+        return;
+    strbuf_append_str(out, text);
+    strbuf_append_str(out, end);
 }
 
 /* Addresses are objects; some servers give them as text. */
-static int append_person(struct reading *reading, struct strbuf *people)
+static void append_person(const json_t *value, struct strbuf *people)
 {
-    strbuf_clear(&reading->address);
-    int error = is_next(&reading->reader, '{') ? take_members(reading, people, take_of_person)
-                                               : append_text(&reading->reader, &reading->address);
-    if (reading->address.len > 0) {
-        strbuf_append(people, reading->address.data, reading->address.len);
-        strbuf_append_char(people, '\n');
-    }
-    return error == 0 && reading->address.error == -ENOMEM ? -ENOMEM : error;
+    append_text(json_object_get(value, "name"), people, " ");
+    append_text(json_is_object(value) ? json_object_get(value, "address") : value, people, "\n");
 }
 
-static int append_people(struct reading *reading, struct strbuf *people)
+/* One of them, or an array. */
+static void append_people(const json_t *record, const char *key, struct strbuf *people)
 {
-    struct json_reader *reader = &reading->reader;
-    if (!json_reader_take(reader, '['))
-        return append_person(reading, people);
-    if (json_reader_take(reader, ']'))
-        return 0;
-    do {
-        int error = append_person(reading, people);
-        if (error != 0)
-            return error;
-    } while (json_reader_take(reader, ','));
-    return json_reader_take(reader, ']') ? 0 : -EBADMSG;
-}
-
-/* ---- the record */
-
-static int take_of_record(struct reading *reading, const struct json_scalar *key, struct strbuf *unused)
-{
-    (void)unused;
-    if (is_key(key, "subject"))
-        return append_text(&reading->reader, &reading->subject);
-    struct strbuf *people = find_people(reading, key);
-    return people != NULL ? append_people(reading, people) : skip_value(&reading->reader);
+    const json_t *value = json_object_get(record, key);
+    if (!json_is_array(value))
+        append_person(value, people);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        append_person(json_array_get(value, i), people);
 }
 
 static char *take_text(struct strbuf *buffer)
@@ -509,39 +409,30 @@ static char *take_text(struct strbuf *buffer)
     return buffer->data == NULL && buffer->error == 0 ? strdup("") : strbuf_take(buffer, NULL);
 }
 
-static int read_record(struct reading *reading, struct search_record *record)
-{
-    int error = take_members(reading, NULL, take_of_record);
-    if (error != 0)
-        return error == -ENOMEM ? error : -EBADMSG;
-    record->subject = take_text(&reading->subject);
-    record->sender = take_text(&reading->sender);
-    record->recipients = take_text(&reading->recipients);
-    record->reply_to = take_text(&reading->reply_to);
-    bool is_whole = record->subject != NULL && record->sender != NULL && record->recipients != NULL &&
-                    record->reply_to != NULL;
-    return is_whole ? 0 : -ENOMEM;
-}
-
 int search_record_read(const char *json, size_t len, struct search_record *ret_record)
 {
-    struct search_record record = {.subject = NULL};
-    struct reading reading = {.subject = STRBUF_INIT(len),
-                              .sender = STRBUF_INIT(PEOPLE_MAX_BYTES),
-                              .recipients = STRBUF_INIT(PEOPLE_MAX_BYTES),
-                              .reply_to = STRBUF_INIT(PEOPLE_MAX_BYTES),
-                              .address = STRBUF_INIT(PEOPLE_MAX_BYTES)};
-    json_reader_init(&reading.reader, json, len);
-    int error = read_record(&reading, &record);
-    json_reader_release(&reading.reader);
-    strbuf_release(&reading.subject);
-    strbuf_release(&reading.sender);
-    strbuf_release(&reading.recipients);
-    strbuf_release(&reading.reply_to);
-    strbuf_release(&reading.address);
-    if (error != 0) {
+    _cleanup_json_ json_t *object = NULL;
+    _cleanup_strbuf_ struct strbuf subject = STRBUF_INIT(len);
+    _cleanup_strbuf_ struct strbuf sender = STRBUF_INIT(PEOPLE_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf recipients = STRBUF_INIT(PEOPLE_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf reply_to = STRBUF_INIT(PEOPLE_MAX_BYTES);
+    int error = json_value_read(json, len, 0, &object);
+    if (error != 0 || !json_is_object(object))
+        return error == -ENOMEM ? error : -EBADMSG;
+    append_text(json_object_get(object, "subject"), &subject, "");
+    append_people(object, "from_address", &sender);
+    append_people(object, "to_addresses", &recipients);
+    append_people(object, "cc_addresses", &recipients);
+    append_people(object, "bcc_addresses", &recipients);
+    append_people(object, "reply_to_addresses", &reply_to);
+    struct search_record record = {.subject = take_text(&subject),
+                                   .sender = take_text(&sender),
+                                   .recipients = take_text(&recipients),
+                                   .reply_to = take_text(&reply_to)};
+    if (record.subject == NULL || record.sender == NULL || record.recipients == NULL ||
+        record.reply_to == NULL) {
         search_record_release(&record);
-        return error;
+        return -ENOMEM;
     }
     *ret_record = record;
     return 0;

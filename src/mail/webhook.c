@@ -12,7 +12,8 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "mail/date.h"
-#include "mail/json_reader.h"
+#include "mail/json_value.h"
+#include "mail/json_writer.h"
 
 enum {
     SIGNATURE_LEN = 64
@@ -29,59 +30,12 @@ static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
     return difference == 0;
 }
 
-/* What counts of a body; each NULL where it has none. */
-struct webhook_body {
-    char *inbox_id;
-    char *timestamp;
-};
-
-static void webhook_body_release(struct webhook_body *body)
+/* A string without NULs; what has another type counts as missing. */
+static const char *get_text(const json_t *object, const char *key)
 {
-    free(body->inbox_id);
-    free(body->timestamp);
-}
-
-static bool is_called(const struct json_scalar *key, const char *name)
-{
-    return key->len == strlen(name) && memcmp(key->text, name, key->len) == 0;
-}
-
-/* A string without NULs; what has another type counts as missing. Of several the last counts. */
-static int keep_text(const struct json_scalar *value, char **text)
-{
-    if (value->kind != JSON_SCALAR_STRING || memchr(value->text, '\0', value->len) != NULL)
-        return 0;
-    free(*text);
-    *text = strndup(value->text, value->len);
-    return *text != NULL ? 0 : -ENOMEM;
-}
-
-static int read_member(struct json_reader *reader, struct webhook_body *body)
-{
-    struct json_scalar scalar;
-    int error = json_reader_take_key(reader, NULL, &scalar);
-    if (error != 0)
-        return error;
-    char **text = is_called(&scalar, "inbox_id")    ? &body->inbox_id
-                  : is_called(&scalar, "timestamp") ? &body->timestamp
-                                                    : NULL;
-    error = json_reader_take_value(reader, NULL, &scalar);
-    return error != 0 || text == NULL ? error : keep_text(&scalar, text);
-}
-
-static int read_object(struct json_reader *reader, struct webhook_body *body)
-{
-    int error = 0;
-    if (!json_reader_take(reader, '{'))
-        return -EBADMSG;
-    if (json_reader_take(reader, '}'))
-        return 0;
-    do {
-        error = read_member(reader, body);
-        if (error != 0)
-            return error;
-    } while (json_reader_take(reader, ','));
-    return json_reader_take(reader, '}') && json_reader_is_at_end(reader) ? 0 : -EBADMSG;
+    const json_t *value = json_object_get(object, key);
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
 static int check_timestamp(const char *timestamp, int64_t now_ms)
@@ -99,18 +53,15 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
     hash_hmac_sha256(secret, strlen(secret), body, len, digest);
     if (signature == NULL || !is_signature(signature, digest))
         return -EACCES;
-    _cleanup_(webhook_body_release) struct webhook_body read = {0};
-    struct json_reader reader;
-    json_reader_init(&reader, body, len);
-    int error = read_object(&reader, &read);
-    json_reader_release(&reader);
-    if (error == 0)
-        error = check_timestamp(read.timestamp, now_ms);
-    else if (error != -ENOMEM)
-        error = -EBADMSG;
-    if (error == 0)
-        *ret_inbox_id = TAKE_PTR(read.inbox_id);
-    return error;
+    _cleanup_json_ json_t *object = NULL;
+    int error = json_value_read(body, len, 0, &object);
+    if (error != 0)
+        return error == -ENOMEM ? error : -EBADMSG;
+    if ((error = check_timestamp(get_text(object, "timestamp"), now_ms)) != 0)
+        return error;
+    const char *inbox_id = get_text(object, "inbox_id");
+    *ret_inbox_id = inbox_id != NULL ? strdup(inbox_id) : NULL;
+    return inbox_id != NULL && *ret_inbox_id == NULL ? -ENOMEM : 0;
 }
 
 bool webhook_memory_add(struct webhook_memory *memory, const char *signature)
