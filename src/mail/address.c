@@ -99,36 +99,11 @@ bool address_equals(const char *one, const char *other)
 /* All of these take where a token begins, and return where it ends; NULL: it has no end, or cannot stand
  * there. Texts end at a NUL. */
 
-static const char *skip_quoted(const char *c)
-{
-    for (c++; *c != '\0'; c++) {
-        if (*c == '"')
-            return c + 1;
-        c += *c == '\\' && c[1] != '\0';
-    }
-    return NULL;
-}
-
-/* Comments hold comments: they are counted, so that no nesting is too deep. */
-static const char *skip_comment(const char *c)
-{
-    size_t depth = 0;
-    for (; *c != '\0'; c++) {
-        if (*c == '\\' && c[1] != '\0')
-            c++;
-        else if (*c == '(')
-            depth++;
-        else if (*c == ')' && --depth == 0)
-            return c + 1;
-    }
-    return NULL;
-}
-
 /* Blanks and comments. */
 static const char *skip_gap(const char *c)
 {
     while (c != NULL && (character_is_blank(*c) || *c == '('))
-        c = *c == '(' ? skip_comment(c) : c + 1;
+        c = *c == '(' ? header_text_skip_comment(c) : c + 1;
     return c;
 }
 
@@ -170,7 +145,7 @@ static const char *skip_token(const char *c)
     if (literal != NULL || *c == '@')
         return literal != NULL ? literal : c + 1;
     if (*c == '"' || *c == '(')
-        return *c == '"' ? skip_quoted(c) : skip_comment(c);
+        return *c == '"' ? header_text_skip_quoted(c) : header_text_skip_comment(c);
     return skip_word(c);
 }
 
@@ -208,7 +183,7 @@ static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *
             return has_word ? end : NULL;
         if (is_behind_word && *c != '.')
             return NULL;
-        end = is_quoted ? skip_quoted(c) : c + len;
+        end = is_quoted ? header_text_skip_quoted(c) : c + len;
         if (end == NULL)
             return NULL;
         is_behind_word = *c != '.';
@@ -356,7 +331,7 @@ static void read_phrase(const char *start, const char *end, struct phrase *phras
     for (const char *c = start; c < end;) {
         const char *token = c;
         if (character_is_blank(*c) || *c == '(') {
-            c = *c == '(' ? skip_comment(c) : c + 1;
+            c = *c == '(' ? header_text_skip_comment(c) : c + 1;
             is_behind_gap = true;
             continue;
         }
@@ -379,7 +354,7 @@ static int read_comment(const char *start, const char *end, char **ret_text)
         c++;
     if (c == end || *c != '(')
         return 0;
-    const char *closing = skip_comment(c) - 1;
+    const char *closing = header_text_skip_comment(c) - 1;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT((size_t)(end - c));
     for (c++; c < closing; c++) {
         c += *c == '\\' && c + 1 < closing;

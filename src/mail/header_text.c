@@ -234,6 +234,33 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
     return decode_stripped(&flat, ret_text);
 }
 
+/* ---- quoted strings and comments */
+
+const char *header_text_skip_quoted(const char *text)
+{
+    for (text++; *text != '\0'; text++) {
+        if (*text == '"')
+            return text + 1;
+        text += *text == '\\' && text[1] != '\0';
+    }
+    return NULL;
+}
+
+/* Comments within are counted, so that no nesting is too deep. */
+const char *header_text_skip_comment(const char *text)
+{
+    size_t depth = 0;
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            text++;
+        else if (*text == '(')
+            depth++;
+        else if (*text == ')' && --depth == 0)
+            return text + 1;
+    }
+    return NULL;
+}
+
 /* ---- parameters */
 
 /* A parameter has one piece, or several by number: "filename*0". */

@@ -29,4 +29,9 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
  * off. The caller passes over comments before. The caller frees. */
 int header_text_decode_phrase(const char *value, size_t len, char **ret_text);
 
+/* Return what follows the quoted string, or the comment with those within it, that begins here; NULL: it has
+ * no end. */
+const char *header_text_skip_quoted(const char *text);
+const char *header_text_skip_comment(const char *text);
+
 #endif

@@ -18,30 +18,6 @@ enum {
     VALUE_MAX_BYTES = 64 * 1024
 };
 
-/* Behind the quoted string that begins here, or at the end. */
-static const char *skip_quoted(const char *at)
-{
-    for (at++; *at != '\0' && *at != '"'; at++)
-        if (*at == '\\' && at[1] != '\0')
-            at++;
-    return *at == '\0' ? at : at + 1;
-}
-
-/* The same of a comment, with those within it. */
-static const char *skip_comment(const char *at)
-{
-    size_t depth = 0;
-    for (; *at != '\0'; at++) {
-        if (*at == '\\' && at[1] != '\0')
-            at++;
-        else if (*at == '(')
-            depth++;
-        else if (*at == ')' && --depth == 0)
-            return at + 1;
-    }
-    return at;
-}
-
 /* An id without the blanks of a folding. */
 static void add_id(GPtrArray *ids, const char *begin, size_t len)
 {
@@ -57,11 +33,11 @@ static void add_id(GPtrArray *ids, const char *begin, size_t len)
 
 static void add_bracketed(GPtrArray *ids, const char *at)
 {
-    while (*at != '\0') {
+    while (at != NULL && *at != '\0') {
         if (*at == '(') {
-            at = skip_comment(at);
+            at = header_text_skip_comment(at);
         } else if (*at == '"') {
-            at = skip_quoted(at);
+            at = header_text_skip_quoted(at);
         } else if (*at++ == '<') {
             size_t len = strcspn(at, "<>");
             if (at[len] == '>')
@@ -73,11 +49,11 @@ static void add_bracketed(GPtrArray *ids, const char *at)
 
 static void add_bare(GPtrArray *ids, const char *at)
 {
-    while (*at != '\0') {
+    while (at != NULL && *at != '\0') {
         size_t len = strcspn(at, " ,;()>\"");
         const char *sign = memchr(at, '@', len);
         if (*at == '(') {
-            at = skip_comment(at);
+            at = header_text_skip_comment(at);
         } else if (len == 0) {
             at++;
         } else if (sign == NULL || sign == at || sign == at + len - 1) {

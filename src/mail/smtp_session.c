@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "mail/address.h"
+#include "mail/header_text.h"
 
 enum {
     LINE_MAX_BYTES = 12288, /* of a command; RFC 4954 wants as many for AUTH, RFC 5321 wants 512 */
@@ -197,21 +198,13 @@ static const char *skip_blanks(const char *text)
     return text + strspn(text, " \t");
 }
 
-/* Behind a quoted string; its end, where the closing quote is missing. */
-static const char *skip_quoted(const char *text)
-{
-    for (text++; *text != '\0' && *text != '"'; text++) {
-        if (*text == '\\' && text[1] != '\0')
-            text++;
-    }
-    return *text == '"' ? text + 1 : text;
-}
-
 /* The first of `ends` that is in no quoted string, or the end of the text. */
 static const char *find_unquoted(const char *text, const char *ends)
 {
-    while (*text != '\0' && strchr(ends, *text) == NULL)
-        text = *text == '"' ? skip_quoted(text) : text + 1;
+    while (*text != '\0' && strchr(ends, *text) == NULL) {
+        const char *next = *text == '"' ? header_text_skip_quoted(text) : text + 1;
+        text = next != NULL ? next : text + strlen(text);
+    }
     return text;
 }
 
