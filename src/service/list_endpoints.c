@@ -219,28 +219,6 @@ static bool is_unchanged(const struct request *request, const char *etag, struct
     return true;
 }
 
-/* Names what this request's answer shows, by the number that counts the changes of it. 0 or -errno. */
-static int make_etag(const struct request *request, sqlite3 *db, int64_t changes,
-                     char ret_etag[REPLY_ETAG_SIZE])
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step < 0 ? step : -EUCLEAN;
-    _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement, 0),
-                       (long long)changes, request->target);
-    if (len < 0)
-        return -ENOMEM;
-    char digest[65];
-    hash_sha256(state, (size_t)len, digest);
-    snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
-    return 0;
-}
-
 /* A list is prepared with the reader, and what counts its changes. */
 struct list {
     sqlite3 *db;
@@ -248,12 +226,33 @@ struct list {
     int64_t changes;
 };
 
+/* Names what the list shows, by its statement and by the number that counts its changes. 0 or -errno. */
+static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_first(list->db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
+    if (error != 0)
+        return error == -ENOENT ? -EUCLEAN : error;
+    char *sql = sqlite3_expanded_sql(list->statement);
+    _cleanup_free_ char *state = NULL;
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement, 0),
+                       (long long)list->changes, sql != NULL ? sql : "");
+    bool is_whole = sql != NULL && len >= 0;
+    sqlite3_free(sql);
+    if (!is_whole)
+        return -ENOMEM;
+    char digest[65];
+    hash_sha256(state, (size_t)len, digest);
+    snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
+    return 0;
+}
+
 /* Answers with the list, or that it is unchanged; consumes the list. `error`: of its preparation. */
 static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
 {
     char etag[REPLY_ETAG_SIZE];
     if (error == 0)
-        error = make_etag(request, list->db, list->changes, etag);
+        error = make_etag(list, etag);
     if (error == 0 && !is_unchanged(request, etag, reply))
         return reply_records(reply, request->context->database, list->db, list->statement, etag);
     sqlite3_finalize(list->statement);

@@ -17,6 +17,7 @@
 
 enum {
     REQUEST_PARAMETERS_MAX = 2,
+    REQUEST_PARAMETER_SIZE = 64, /* an id has 36 characters */
 };
 
 /* The one account of the service: what the endpoints work on. */
@@ -33,9 +34,7 @@ struct service_context {
 struct request {
     struct MHD_Connection *connection;
     const struct service_context *context;
-    char *target;                                   /* path and query as they came */
-    char *path;                                     /* the copy that `parameters` point into */
-    const char *parameters[REQUEST_PARAMETERS_MAX]; /* what stands in the path for ids, decoded */
+    char parameters[REQUEST_PARAMETERS_MAX][REQUEST_PARAMETER_SIZE]; /* what stands in the path for ids */
     struct strbuf body;
 };
 

@@ -30,9 +30,6 @@ enum {
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
 
-    TARGET_MAX_BYTES = 64 * 1024,
-    PARAMETERS_MAX = 1024,
-    SEGMENTS_MAX = 8,
     HOST_MAX_BYTES = 255,
     /* Without the body: the target, its parameters as the library keeps them, headers, and the answer's. */
     REQUEST_MAX_BYTES = 256 * 1024,
@@ -72,18 +69,18 @@ struct route {
 
 /* A fixed segment stands before a parameter in the same place. */
 static const struct route routes[] = {
-    {"GET", "api/v1/inbox", endpoint_inbox_list, NULL, 0, false},
-    {"POST", "api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, false},
-    {"GET", "api/v1/email", endpoint_email_list, NULL, 0, false},
-    {"POST", "api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES, false},
-    {"POST", "api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, false},
-    {"GET", "api/v1/email/outbound", endpoint_outbound_list, NULL, 0, false},
-    {"GET", "api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0, true},
-    {"GET", "api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0, true},
-    {"GET", "api/v1/email/*", endpoint_email_content, NULL, 0, true},
-    {"GET", "api/v1/email/*/raw", endpoint_email_raw, NULL, 0, true},
-    {"GET", "api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, true},
-    {"POST", "api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, false},
+    {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, false},
+    {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, false},
+    {"GET", "/api/v1/email", endpoint_email_list, NULL, 0, false},
+    {"POST", "/api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES, false},
+    {"POST", "/api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, false},
+    {"GET", "/api/v1/email/outbound", endpoint_outbound_list, NULL, 0, false},
+    {"GET", "/api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0, true},
+    {"GET", "/api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0, true},
+    {"GET", "/api/v1/email/*", endpoint_email_content, NULL, 0, true},
+    {"GET", "/api/v1/email/*/raw", endpoint_email_raw, NULL, 0, true},
+    {"GET", "/api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, true},
+    {"POST", "/api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, false},
 };
 
 /* ---------------------------------------------------------------- the head */
@@ -164,40 +161,21 @@ static bool check_head(const struct request *request, const struct request_head 
 
 /* ---------------------------------------------------------------- the route of a request */
 
-/* The path is split before it is decoded, so that a "/" inside an id does not split it. */
-
-/* Splits in place; the number of segments, or SIZE_MAX: too many to be any route's. */
-static size_t split(char *path, char *segments[SEGMENTS_MAX])
-{
-    size_t count = 0;
-    char *rest = path;
-    while (*rest == '/')
-        rest++;
-    while (rest != NULL && *rest != '\0') {
-        if (count == SEGMENTS_MAX)
-            return SIZE_MAX;
-        segments[count++] = strsep(&rest, "/");
-    }
-    for (size_t i = 0; i < count; i++)
-        MHD_http_unescape(segments[i]);
-    return count;
-}
-
-static bool matches(const char *pattern, char *const *segments, size_t count, struct request *request)
+/* A "/" at the end of a path changes nothing. */
+static bool matches(const char *pattern, const char *path, struct request *request)
 {
     size_t parameters = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t len = strcspn(pattern, "/");
-        bool is_parameter = len == 1 && pattern[0] == '*';
-        if (len == 0)
+    for (; *pattern != '\0'; pattern++) {
+        size_t len = *pattern == '*' ? strcspn(path, "/") : 1;
+        if (*pattern != '*' && *pattern != *path)
             return false;
-        if (is_parameter)
-            request->parameters[parameters++] = segments[i];
-        else if (strlen(segments[i]) != len || memcmp(segments[i], pattern, len) != 0)
+        if (*pattern == '*' && (len == 0 || len >= REQUEST_PARAMETER_SIZE))
             return false;
-        pattern += len + (pattern[len] == '/');
+        if (*pattern == '*')
+            snprintf(request->parameters[parameters++], REQUEST_PARAMETER_SIZE, "%.*s", (int)len, path);
+        path += len;
     }
-    return *pattern == '\0';
+    return *path == '\0' || strcmp(path, "/") == 0;
 }
 
 /* A path is one resource: the first pattern that fits, with all methods that the table has for it. */
@@ -219,23 +197,13 @@ static const struct route *find_method(const struct route *first, const char *me
     return NULL;
 }
 
-/* The route of a request by its target; fills in the request's path and parameters. NULL: the reply says why
- * (400, 404, 405). */
-static const struct route *find_route(struct request *request, const char *method, struct reply *reply)
+/* The route of a request by its path; fills in the request's parameters. NULL: the reply says why (404, 405).
+ */
+static const struct route *find_route(struct request *request, const char *path, const char *method,
+                                      struct reply *reply)
 {
-    if (strstr(request->target, "%00") != NULL) {
-        reply_error(reply, MHD_HTTP_BAD_REQUEST, "The address must not contain a null character.");
-        return NULL;
-    }
-    request->path = strndup(request->target, strcspn(request->target, "?"));
-    if (request->path == NULL) {
-        reply_failure(reply, -ENOMEM);
-        return NULL;
-    }
-    char *segments[SEGMENTS_MAX];
-    size_t count = split(request->path, segments);
-    for (size_t i = 0; count <= SEGMENTS_MAX && i < ARRAY_LEN(routes); i++) {
-        if (matches(routes[i].pattern, segments, count, request))
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (matches(routes[i].pattern, path, request))
             return find_method(&routes[i], method, reply);
     }
     reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
@@ -248,25 +216,28 @@ static const struct route *find_route(struct request *request, const char *metho
  * that is refused by its head is answered only after its body was thrown away, for a connection that is
  * closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
 
-/* Memory that all exchanges share. */
-struct server_memory {
-    struct reply_budget replies; /* the large ones */
+struct server {
+    struct MHD_Daemon *daemon;
+    struct connections *connections;
+    const struct service_context *context;
+    struct reply_budget replies; /* memory of the large ones */
     atomic_size_t body_bytes;    /* of all requests under way */
+    char *address;               /* where it listens; NULL: not yet */
 };
 
 struct exchange {
+    struct server *server; /* borrowed */
     struct request request;
     struct reply reply; /* status 0: none yet */
     const struct route *route;
     size_t discarded_bytes;
-    bool is_settled;              /* there is a reply, and no reason to take the body first */
-    bool is_last;                 /* nothing that follows on the connection can be believed */
-    struct server_memory *memory; /* borrowed */
+    bool is_settled; /* there is a reply, and no reason to take the body first */
+    bool is_last;    /* nothing that follows on the connection can be believed */
 };
 
 static void release_body(struct exchange *exchange)
 {
-    atomic_fetch_sub(&exchange->memory->body_bytes, exchange->request.body.len);
+    atomic_fetch_sub(&exchange->server->body_bytes, exchange->request.body.len);
     strbuf_release(&exchange->request.body);
 }
 
@@ -276,26 +247,7 @@ static void exchange_free(struct exchange *exchange)
         return;
     reply_release(&exchange->reply);
     release_body(exchange);
-    free(exchange->request.path);
-    free(exchange->request.target);
     free(exchange);
-}
-
-/* `target`: path and query as they came. NULL without memory. */
-static struct exchange *exchange_new(const struct service_context *context, struct server_memory *memory,
-                                     const char *target)
-{
-    struct exchange *exchange = calloc(1, sizeof(*exchange));
-    if (exchange == NULL)
-        return NULL;
-    exchange->request.context = context;
-    exchange->memory = memory;
-    exchange->request.target = strdup(target);
-    if (exchange->request.target == NULL) {
-        exchange_free(exchange);
-        return NULL;
-    }
-    return exchange;
 }
 
 /* Whether the request's key is in force: 1, 0 or -errno. */
@@ -354,14 +306,16 @@ static void expect_body(struct exchange *exchange)
         request->body = STRBUF_INIT(route->body_max_bytes);
 }
 
-/* To be called first: the head is there; the key, the route and what is declared of the body are checked.
- * False: that was done before. */
-static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *connection, const char *method,
-                           const char *version)
+/* The head is there: the key, the route and what is declared of the body are checked. NULL without memory. */
+static struct exchange *exchange_begin(struct server *server, struct MHD_Connection *connection,
+                                       const char *path, const char *method, const char *version)
 {
+    struct exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange == NULL)
+        return NULL;
+    exchange->server = server;
     struct request *request = &exchange->request;
-    if (request->connection != NULL)
-        return false;
+    request->context = server->context;
     request->connection = connection;
     struct request_head head;
     request_head_read(connection, &head);
@@ -369,7 +323,7 @@ static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *con
     if (exchange->reply.status == 0)
         authenticate(exchange);
     if (exchange->reply.status == 0)
-        exchange->route = find_route(request, method, &exchange->reply);
+        exchange->route = find_route(request, path, method, &exchange->reply);
     if (exchange->reply.status == 0)
         expect_body(exchange);
 
@@ -377,7 +331,7 @@ static bool exchange_begin(struct exchange *exchange, struct MHD_Connection *con
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
     bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || head.is_endless;
     exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
-    return true;
+    return exchange;
 }
 
 /* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
@@ -386,7 +340,7 @@ static bool exchange_receive(struct exchange *exchange, const char *bytes, size_
     bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
     if (is_wanted) {
         int error = strbuf_append(&exchange->request.body, bytes, len);
-        if (error == 0 && atomic_fetch_add(&exchange->memory->body_bytes, len) + len <= BODIES_MAX_BYTES)
+        if (error == 0 && atomic_fetch_add(&exchange->server->body_bytes, len) + len <= BODIES_MAX_BYTES)
             return true;
         if (error == -EMSGSIZE)
             reply_too_large(exchange);
@@ -411,14 +365,14 @@ static void make_reply(struct exchange *exchange)
 /* The same, within the memory for large replies. */
 static void make_large_reply(struct exchange *exchange)
 {
-    int error = reply_budget_begin(&exchange->memory->replies);
+    int error = reply_budget_begin(&exchange->server->replies);
     if (error != 0) {
         reply_failure(&exchange->reply, error);
         return;
     }
     make_reply(exchange);
-    reply_budget_end(&exchange->memory->replies, exchange->reply.body_len);
-    exchange->reply.budget = &exchange->memory->replies;
+    reply_budget_end(&exchange->server->replies, exchange->reply.body_len);
+    exchange->reply.budget = &exchange->server->replies;
 }
 
 /* All is there: answers. `closes`: the connection is to end with it. */
@@ -434,49 +388,10 @@ static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
-struct server {
-    struct MHD_Daemon *daemon;
-    struct connections *connections;
-    const struct service_context *context;
-    struct server_memory memory;
-    char *address; /* where it listens; NULL: not yet */
-};
-
-/* A connection, and the exchange on it. The exchange is freed here at the latest, for libmicrohttpd reports
- * the end of every connection, but not of every request: none of those that it gives up on while it parses
- * them. */
-struct client {
-    struct connection *connection;
-    struct exchange *exchange; /* NULL between two requests */
-};
-
-static struct client *client_of(struct MHD_Connection *connection)
+/* NULL where there was no memory when it began. */
+static struct connection *client_of(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info != NULL ? info->socket_context : NULL;
-}
-
-static struct client *client_new(struct connections *connections, int socket_fd)
-{
-    struct client *client = calloc(1, sizeof(*client));
-    if (client == NULL)
-        return NULL;
-    client->connection = connections_add(connections, socket_fd);
-    if (client->connection == NULL) {
-        free(client);
-        return NULL;
-    }
-    return client;
-}
-
-static void client_free(struct client *client, struct connections *connections)
-{
-    if (client == NULL)
-        return;
-    exchange_free(client->exchange);
-    connections_remove(connections, client->connection);
-    free(client);
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
@@ -486,50 +401,20 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *socket_context = client_new(server->connections, info->connect_fd);
-    } else {
-        client_free(*socket_context, server->connections);
-        *socket_context = NULL;
+        *socket_context = connections_add(server->connections, info->connect_fd);
+    } else if (*socket_context != NULL) {
+        connections_remove(server->connections, *socket_context);
     }
-}
-
-static size_t count_parameters(const char *target)
-{
-    size_t count = 1;
-    for (const char *at = target; (at = strchr(at, '&')) != NULL; at++)
-        count++;
-    return count;
-}
-
-/* Called with the library's own copy of the target, before it looks for parameters there. Where these do not
- * fit into its memory it ends the connection without an answer: such a query is cut off before, and then
- * refused. */
-static void *on_target(void *context, const char *target, struct MHD_Connection *connection)
-{
-    struct server *server = context;
-    struct client *client = client_of(connection);
-    if (client == NULL)
-        return NULL;
-    exchange_free(client->exchange);
-    client->exchange = exchange_new(server->context, &server->memory, target);
-    char *query = strchr((char *)target, '?');
-    if (query != NULL && (strlen(target) > TARGET_MAX_BYTES || count_parameters(query) > PARAMETERS_MAX)) {
-        query[1] = '\0';
-        if (client->exchange != NULL)
-            reply_error(&client->exchange->reply, MHD_HTTP_URI_TOO_LONG,
-                        "The target is too long: at most %d bytes and %d parameters.", TARGET_MAX_BYTES,
-                        PARAMETERS_MAX);
-    }
-    return client->exchange;
 }
 
 /* A stranger's connection stays idle, so that it makes room where the stranger takes no answers. */
-static enum MHD_Result answer(struct server *server, struct client *client)
+static enum MHD_Result answer(struct exchange *exchange, struct connection *client)
 {
-    bool has_key = client->exchange->route != NULL;
-    enum MHD_Result result = exchange_answer(client->exchange, connections_is_draining(server->connections));
+    struct connections *connections = exchange->server->connections;
+    bool has_key = exchange->route != NULL;
+    enum MHD_Result result = exchange_answer(exchange, connections_is_draining(connections));
     if (has_key)
-        connections_enter(server->connections, client->connection, CONNECTION_SENDING);
+        connections_enter(connections, client, CONNECTION_SENDING);
     return result;
 }
 
@@ -538,19 +423,22 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)
 {
-    (void)url, (void)request_context;
     struct server *server = context;
-    struct client *client = client_of(connection);
-    if (client == NULL || client->exchange == NULL)
+    struct connection *client = client_of(connection);
+    struct exchange *exchange = *request_context;
+    if (client == NULL)
         return MHD_NO;
-    if (exchange_begin(client->exchange, connection, method, version)) {
-        if (client->exchange->reply.status == 0)
-            connections_enter(server->connections, client->connection, CONNECTION_RECEIVING);
-        return client->exchange->is_settled ? answer(server, client) : MHD_YES;
+    if (exchange == NULL) {
+        exchange = *request_context = exchange_begin(server, connection, url, method, version);
+        if (exchange == NULL)
+            return MHD_NO;
+        if (exchange->reply.status == 0)
+            connections_enter(server->connections, client, CONNECTION_RECEIVING);
+        return exchange->is_settled ? answer(exchange, client) : MHD_YES;
     }
     if (*upload_data_size == 0)
-        return answer(server, client);
-    bool is_taken = exchange_receive(client->exchange, upload_data, *upload_data_size);
+        return answer(exchange, client);
+    bool is_taken = exchange_receive(exchange, upload_data, *upload_data_size);
     *upload_data_size = 0;
     return is_taken ? MHD_YES : MHD_NO;
 }
@@ -558,14 +446,12 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
-    (void)request_context, (void)code;
+    (void)code;
     struct server *server = context;
-    struct client *client = client_of(connection);
-    if (client == NULL)
-        return;
-    exchange_free(client->exchange);
-    client->exchange = NULL;
-    connections_enter(server->connections, client->connection, CONNECTION_IDLE);
+    struct connection *client = client_of(connection);
+    exchange_free(*request_context);
+    if (client != NULL)
+        connections_enter(server->connections, client, CONNECTION_IDLE);
 }
 
 void server_free(struct server *server)
@@ -577,7 +463,7 @@ void server_free(struct server *server)
         /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
-        reply_budget_close(&server->memory.replies);
+        reply_budget_close(&server->replies);
         connections_drain(server->connections, DRAIN_MS);
         connections_close(server->connections);
         MHD_stop_daemon(server->daemon);
@@ -585,7 +471,7 @@ void server_free(struct server *server)
             close(listen_fd);
     }
     connections_free(server->connections);
-    reply_budget_release(&server->memory.replies);
+    reply_budget_release(&server->replies);
     if (server->address != NULL)
         listener_remove(server->address);
     free(server->address);
@@ -604,8 +490,7 @@ static int start_daemon(struct server *server, int listen_fd)
         (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        server, MHD_OPTION_END);
+        server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
     return server->daemon != NULL ? 0 : -EIO;
 }
 
@@ -615,7 +500,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (server == NULL)
         return -ENOMEM;
     server->context = context;
-    reply_budget_init(&server->memory.replies, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
+    reply_budget_init(&server->replies, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)
