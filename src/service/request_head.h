@@ -12,6 +12,7 @@
 
 struct request_head {
     unsigned int hosts; /* lines of Host */
+    unsigned int ends;  /* lines that say where it ends */
     bool is_endless;    /* its body is in an encoding without an end */
     bool has_one_end;   /* false: nothing that follows on the connection can be believed */
 };

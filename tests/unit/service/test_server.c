@@ -315,31 +315,6 @@ static void a_header_that_says_two_things_is_refused(void **state)
     }
 }
 
-/* To the HTTP library the header ends at the null. */
-static void a_null_in_a_header_is_refused(void **state)
-{
-    const struct fixture *fixture = *state;
-    static const char *const ends[] = {"\r\nHost: localhost\r\n\r\n", "\r\n\r\n", "\n\n",
-                                       "\nHost: localhost\n\n"};
-    for (size_t i = 0; i < 2 * ARRAY_LEN(ends); i++) {
-        char request[1024];
-        struct http_answer answer;
-        bool has_null = i % 2 == 0;
-        int len = snprintf(request, sizeof(request),
-                           "GET /api/v1/inbox HTTP/1.0\r\nConnection: close\r\nAuthorization: Bearer %s",
-                           fixture->key);
-        if (has_null) {
-            memcpy(request + len, "\0x", 2);
-            len += 2;
-        }
-        strcpy(request + len, ends[i / 2]);
-        http_client_exchange(&fixture->client, request, (size_t)len + strlen(ends[i / 2]), &answer);
-        if (answer.status != (has_null ? 400 : 200))
-            fail_msg("%zu: %d", i, answer.status);
-        http_answer_release(&answer);
-    }
-}
-
 static const struct {
     const char *host;
     int status;
@@ -659,7 +634,6 @@ int main(void)
         SERVICE_TEST(many_requests_leave_nothing_open),
         SERVICE_TEST(a_key_with_one_wrong_digit_is_refused),
         SERVICE_TEST(a_header_that_says_two_things_is_refused),
-        SERVICE_TEST(a_null_in_a_header_is_refused),
         SERVICE_TEST(a_name_that_is_not_the_services_is_refused),
         SERVICE_TEST(a_target_that_is_too_long_is_refused),
         SERVICE_TEST(a_body_as_long_as_the_limit_is_taken),
