@@ -89,8 +89,8 @@ static ssize_t record_array_read(struct record_array *stream, char *ret_bytes, s
 void reply_release(struct reply *reply)
 {
     free(reply->body);
-    if (reply->budget != NULL)
-        reply_budget_return(reply->budget, reply->body_len);
+    if (reply->counted != NULL)
+        atomic_fetch_sub(reply->counted, reply->body_len);
     free(reply->file_name);
     record_array_free(reply->records);
     *reply = (struct reply){0};
@@ -208,7 +208,7 @@ static struct MHD_Response *respond_with_body(struct reply *reply)
     struct reply *sent = malloc(sizeof(*sent));
     if (sent == NULL)
         return NULL;
-    *sent = (struct reply){.body = reply->body, .body_len = reply->body_len, .budget = reply->budget};
+    *sent = (struct reply){.body = reply->body, .body_len = reply->body_len, .counted = reply->counted};
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback_cls(sent->body_len, sent->body, free_sent, sent);
     if (response == NULL) {
@@ -216,7 +216,7 @@ static struct MHD_Response *respond_with_body(struct reply *reply)
         return NULL;
     }
     reply->body = NULL;
-    reply->budget = NULL;
+    reply->counted = NULL;
     return response;
 }
 

@@ -9,11 +9,11 @@
 
 #include <jansson.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "service/database.h"
-#include "service/reply_budget.h"
 #include "service/validation.h"
 
 enum {
@@ -32,8 +32,7 @@ struct reply {
     char allow[64];             /* methods, for 405 */
     char *file_name;            /* owned; the body is a file to be saved under this name */
     int64_t retry_after_s;      /* 0: none */
-    /* Gets the body's bytes back once they are freed; NULL: they are not counted. Borrowed. */
-    struct reply_budget *budget;
+    atomic_size_t *counted; /* its body's bytes are counted here until they are freed; or NULL. Borrowed */
 };
 
 void reply_release(struct reply *reply);

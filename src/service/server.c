@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -40,10 +41,9 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    /* Of large replies. */
-    MAKERS_MAX = 4,
-    REPLIES_MAX_BYTES = 256 * 1000 * 1000,
-    TURN_WAIT_MS = 15 * 1000,
+    MAKERS_MAX = 4, /* of large replies: each takes several times the memory of its reply */
+    REPLIES_MAX_BYTES =
+        256 * 1000 * 1000, /* of large replies that wait for their clients; then none is made */
 };
 
 static const struct connections_limits limits = {
@@ -220,9 +220,10 @@ struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    struct reply_budget replies; /* memory of the large ones */
-    atomic_size_t body_bytes;    /* of all requests under way */
-    char *address;               /* where it listens; NULL: not yet */
+    sem_t makers;              /* turns to make a large reply */
+    atomic_size_t reply_bytes; /* of the large replies that were made */
+    atomic_size_t body_bytes;  /* of all requests under way */
+    char *address;             /* where it listens; NULL: not yet */
 };
 
 struct exchange {
@@ -362,17 +363,20 @@ static void make_reply(struct exchange *exchange)
               strerrordesc_np(-error));
 }
 
-/* The same, within the memory for large replies. */
+/* The same, within the memory for large replies. A turn is never long: nobody waits for a client in it. */
 static void make_large_reply(struct exchange *exchange)
 {
-    int error = reply_budget_begin(&exchange->server->replies);
-    if (error != 0) {
-        reply_failure(&exchange->reply, error);
-        return;
+    struct server *server = exchange->server;
+    while (sem_wait(&server->makers) != 0)
+        ;
+    if (server->reply_bytes >= REPLIES_MAX_BYTES || connections_is_draining(server->connections)) {
+        reply_failure(&exchange->reply, -EBUSY);
+    } else {
+        make_reply(exchange);
+        exchange->reply.counted = &server->reply_bytes;
+        server->reply_bytes += exchange->reply.body_len;
     }
-    make_reply(exchange);
-    reply_budget_end(&exchange->server->replies, exchange->reply.body_len);
-    exchange->reply.budget = &exchange->server->replies;
+    sem_post(&server->makers);
 }
 
 /* All is there: answers. `closes`: the connection is to end with it. */
@@ -463,7 +467,6 @@ void server_free(struct server *server)
         /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
-        reply_budget_close(&server->replies);
         connections_drain(server->connections, DRAIN_MS);
         connections_close(server->connections);
         MHD_stop_daemon(server->daemon);
@@ -471,7 +474,7 @@ void server_free(struct server *server)
             close(listen_fd);
     }
     connections_free(server->connections);
-    reply_budget_release(&server->replies);
+    sem_destroy(&server->makers);
     if (server->address != NULL)
         listener_remove(server->address);
     free(server->address);
@@ -500,7 +503,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (server == NULL)
         return -ENOMEM;
     server->context = context;
-    reply_budget_init(&server->replies, MAKERS_MAX, REPLIES_MAX_BYTES, TURN_WAIT_MS);
+    sem_init(&server->makers, 0, MAKERS_MAX);
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error == 0)
