@@ -4,11 +4,11 @@
  * an email.
  */
 #include <errno.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
 #include "mail/address.h"
+#include "mail/json_writer.h"
+#include "service/delivery.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
 #include "service/sending.h"
@@ -23,93 +23,60 @@ static int create(const struct service_context *context, sqlite3 *db, json_t *se
     return error == 0 && is_first ? sending_welcome(db, &inbox, context->domain) : error;
 }
 
-static bool is_on_domain(const char *address, const char *domain)
-{
-    const char *at = strrchr(address, '@');
-    return at != NULL && strcasecmp(at + 1, domain) == 0;
-}
-
 /* An inbox keeps the address it has, even where the service now runs for another domain. */
-static bool check_address(const struct service_context *context, const struct service_inbox *current,
-                          const json_t *settings, struct validation *validation)
+static bool may_have_address(const struct service_context *context, const struct service_inbox *current,
+                             const json_t *settings)
 {
     const char *address = json_string_value(json_object_get(settings, "email_address"));
     bool is_kept = current->record != NULL && address_equals(address, service_inbox_address(current));
-    if (is_kept || is_on_domain(address, context->domain))
-        return true;
+    return is_kept || delivery_is_in_domain(address, context->domain);
+}
+
+static int refuse_address(struct reply *reply)
+{
     struct location body = {.name = "body"};
     struct location location = {.parent = &body, .name = "email_address"};
-    validation_fail(validation, &location, "value_error", "The address is not on the service's domain");
-    return false;
+    reply_invalid_at(reply, &location, "value_error", "The address is not on the service's domain");
+    return 0;
 }
 
-enum upsert_outcome {
-    UPSERT_DONE,
-    UPSERT_NO_INBOX,      /* of the id that is given */
-    UPSERT_BAD_ADDRESS,   /* as `validation` says */
-    UPSERT_TAKEN_ADDRESS, /* by another inbox */
-};
-
-/* Inside a write transaction, to be undone on an error, which there is with UPSERT_TAKEN_ADDRESS too. */
+/* Inside a write transaction, to be undone on an error. -EEXIST: another inbox has the address. */
 static int upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
-                  struct validation *validation, enum upsert_outcome *ret_outcome)
+                  struct reply *reply)
 {
     _cleanup_inbox_ struct service_inbox current = {0};
-    *ret_outcome = UPSERT_DONE;
     int error = asked->id != NULL ? service_inbox_find_by_id(db, asked->id, &current) : 0;
     if (error == -ENOENT)
-        *ret_outcome = UPSERT_NO_INBOX;
-    else if (error == 0 && !check_address(context, &current, asked->settings, validation))
-        *ret_outcome = UPSERT_BAD_ADDRESS;
-    if (*ret_outcome != UPSERT_DONE || error != 0)
-        return *ret_outcome != UPSERT_DONE ? 0 : error;
+        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    if (!may_have_address(context, &current, asked->settings))
+        return refuse_address(reply);
     error = asked->id != NULL ? service_inbox_update(db, &current, asked->settings)
                               : create(context, db, asked->settings);
-    if (error == -EEXIST)
-        *ret_outcome = UPSERT_TAKEN_ADDRESS;
-    return error;
-}
-
-static void answer(enum upsert_outcome outcome, const struct inbox_request *asked,
-                   const struct validation *validation, struct reply *reply)
-{
-    switch (outcome) {
-    case UPSERT_DONE:
-        /* The secret that signs webhooks is in the administrator's file, and is shown to nobody. */
-        json_object_set_new(asked->settings, "webhook_secret", json_null());
-        reply_json(reply, MHD_HTTP_OK, json_incref(asked->settings));
-        break;
-    case UPSERT_NO_INBOX:
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
-        break;
-    case UPSERT_BAD_ADDRESS:
-        reply_invalid(reply, validation);
-        break;
-    case UPSERT_TAKEN_ADDRESS:
-        reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
-        break;
-    }
+    if (error != 0)
+        return error;
+    /* The secret that signs webhooks is in the administrator's file, and is shown to nobody. */
+    json_object_set_new(asked->settings, "webhook_secret", json_null());
+    reply_json(reply, MHD_HTTP_OK, json_incref(asked->settings));
+    return 0;
 }
 
 static int carry_out(const struct service_context *context, const struct inbox_request *asked,
-                     struct validation *validation, struct reply *reply)
+                     struct reply *reply)
 {
     sqlite3 *db = NULL;
     int error = database_begin_write(context->database, &db);
-    if (error != 0)
-        return error;
-    enum upsert_outcome outcome;
-    error = upsert(context, db, asked, validation, &outcome);
-    error = database_end_write(context->database, error);
-    if (error != 0 && !(error == -EEXIST && outcome == UPSERT_TAKEN_ADDRESS))
-        return error;
-    answer(outcome, asked, validation, reply);
-    return 0;
+    if (error == 0)
+        error = database_end_write(context->database, upsert(context, db, asked, reply));
+    if (error == -EEXIST)
+        reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
+    return error == -EEXIST ? 0 : error;
 }
 
 int endpoint_inbox_upsert(struct request *request, struct reply *reply)
 {
-    json_t *body = request_read_object(request, reply);
+    _cleanup_json_ json_t *body = request_read_object(request, reply);
     if (body == NULL)
         return 0;
     struct validation validation = {0};
@@ -120,9 +87,8 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
     if (error == 0 && validation_has_failed(&validation))
         reply_invalid(reply, &validation);
     else if (error == 0)
-        error = carry_out(request->context, &asked, &validation, reply);
+        error = carry_out(request->context, &asked, reply);
     inbox_request_release(&asked);
     validation_release(&validation);
-    json_decref(body);
     return error;
 }

@@ -21,6 +21,7 @@
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
+#include "mail/json_writer.h"
 #include "service/delivery.h"
 #include "service/endpoints.h"
 #include "service/inbox.h"
@@ -34,25 +35,6 @@ enum {
     NAMES_MAX_BYTES = 500 * 1000, /* of those that an email names besides its sender */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
-    DAY_S = 24 * 60 * 60,
-};
-
-enum sending_outcome {
-    SENDING_DONE,
-    SENDING_REPEATED,           /* the key was used for the same request before; nothing was done now */
-    SENDING_KEY_REUSED,         /* the key was used for another request */
-    SENDING_LIMIT_REACHED,      /* no more emails this UTC day */
-    SENDING_NO_INBOX,           /* from_address is no inbox */
-    SENDING_NO_EMAIL,           /* existing_email_id is not known */
-    SENDING_NO_ATTACHMENT,      /* an attachment id is not known: `index` */
-    SENDING_TOO_LARGE,          /* the attachments together */
-    SENDING_FORWARDED_TOO_OFTEN /* the forwarded email encloses too many others */
-};
-
-struct sending_result {
-    enum sending_outcome outcome;
-    char id[37];  /* of the sent email: SENDING_DONE and SENDING_REPEATED */
-    size_t index; /* SENDING_NO_ATTACHMENT */
 };
 
 /* ---------------------------------------------------------------- the request */
@@ -269,6 +251,12 @@ static char *copy_text(const char *text)
     return text != NULL ? strdup(text) : NULL;
 }
 
+static int refuse(struct reply *reply, unsigned int status, const char *words)
+{
+    reply_error(reply, status, "%s", words);
+    return 0;
+}
+
 static const char existing_sql[] = "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
                                    " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
                                    " (SELECT message FROM outbound WHERE id = ?1))";
@@ -297,7 +285,7 @@ static int enclose(sqlite3 *db, int64_t message, struct composition *composition
 }
 
 static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt *row, const json_t *header,
-                 struct composition *composition, struct sending_result *result)
+                 struct composition *composition, struct reply *reply)
 {
     struct message *message = &composition->message;
     if (message->subject == NULL)
@@ -307,7 +295,8 @@ static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt 
         int error = enclose(db, sqlite3_column_int64(row, 3), composition);
         if (error == 0 &&
             (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
-            result->outcome = SENDING_FORWARDED_TOO_OFTEN;
+            return refuse(reply, MHD_HTTP_CONTENT_TOO_LARGE,
+                          "The forwarded email encloses too much already.");
         return error;
     }
     message->thread = sqlite3_column_int64(row, 0);
@@ -317,25 +306,30 @@ static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt 
 }
 
 static int find_existing(sqlite3 *db, const struct submission *submission, struct composition *composition,
-                         struct sending_result *result)
+                         struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, existing_sql, "s", submission->existing_email_id);
+    int error = query_first(db, &statement, existing_sql, "s", submission->existing_email_id);
+    if (error == -ENOENT)
+        return refuse(reply, MHD_HTTP_NOT_FOUND,
+                      "existing_email_id: there is no such email to reply to or forward.");
     if (error != 0)
         return error;
-    int step = query_step(statement);
-    if (step == 0)
-        result->outcome = SENDING_NO_EMAIL;
-    if (step <= 0)
-        return step;
-    json_t *header = json_loads(query_column_text(statement, 2), 0, NULL);
-    error = header != NULL ? refer(db, submission, statement, header, composition, result) : -EUCLEAN;
-    json_decref(header);
-    return error;
+    _cleanup_json_ json_t *header = json_loads(query_column_text(statement, 2), 0, NULL);
+    return header != NULL ? refer(db, submission, statement, header, composition, reply) : -EUCLEAN;
+}
+
+static int refuse_attachment(struct reply *reply, size_t index)
+{
+    struct location body = {.name = "body"};
+    struct location list = {.parent = &body, .name = "attachment_ids"};
+    struct location location = {.parent = &list, .index = index};
+    reply_invalid_at(reply, &location, "value_error", "There is no attachment with this id in the pool");
+    return 0;
 }
 
 static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
-                  struct message *message, struct sending_result *result)
+                  struct message *message, struct reply *reply)
 {
     size_t count = json_array_size(ids);
     if (count == 0)
@@ -348,11 +342,11 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
     for (size_t i = 0; i < count; i++) {
         struct message_attachment *attachment = &message->attachments[i];
         int error = pool_load(context, db, json_string_value(json_array_get(ids, i)), left, attachment);
-        if (error == -ENOENT || error == -EMSGSIZE) {
-            result->outcome = error == -ENOENT ? SENDING_NO_ATTACHMENT : SENDING_TOO_LARGE;
-            result->index = i;
-            return 0;
-        }
+        if (error == -ENOENT)
+            return refuse_attachment(reply, i);
+        if (error == -EMSGSIZE)
+            return refuse(reply, MHD_HTTP_CONTENT_TOO_LARGE,
+                          "The attachments together are over 10,000,000 bytes.");
         if (error != 0)
             return error;
         attachment->encoding = "base64";
@@ -391,28 +385,23 @@ static int write_out(struct composition *composition)
     return error;
 }
 
-/* Fills a composition of zeros; result->outcome is changed when the request cannot be carried out. `db`
- * reads. 0 or -errno. */
+/* Fills a composition of zeros, or answers why the request cannot be carried out. `db` reads. 0 or -errno. */
 static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
-                   struct composition *composition, struct sending_result *result)
+                   struct composition *composition, struct reply *reply)
 {
     int error = service_inbox_find_by_address(db, submission->from_address, &composition->sender);
     if (error == -ENOENT)
-        result->outcome = SENDING_NO_INBOX;
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-
+        return refuse(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
     struct message *message = &composition->message;
-    error = fill_in(context, submission, &composition->sender, message);
+    if (error == 0)
+        error = fill_in(context, submission, &composition->sender, message);
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = find_existing(db, submission, composition, result);
-    if (error == 0 && result->outcome == SENDING_DONE)
-        error = attach(context, db, submission->attachment_ids, message, result);
-    if (error != 0 || result->outcome != SENDING_DONE)
+        error = find_existing(db, submission, composition, reply);
+    if (error == 0 && reply->status == 0)
+        error = attach(context, db, submission->attachment_ids, message, reply);
+    if (error != 0 || reply->status != 0)
         return error;
-    if (message->subject == NULL)
-        return -ENOMEM;
-    return write_out(composition);
+    return message->subject != NULL ? write_out(composition) : -ENOMEM;
 }
 
 /* ---------------------------------------------------------------- storing and delivering, inside a write
@@ -544,31 +533,28 @@ static int64_t daily_limit(enum service_tier tier)
     return INT64_MAX;
 }
 
-/* 0 with SENDING_DONE: the key is new (or there is none). */
-static int check_key(sqlite3 *db, const struct submission *submission, struct sending_result *result)
+static void reply_id(struct reply *reply, const char *id)
+{
+    reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
+}
+
+/* Answers where the key was used before: nothing is to be sent then. 0 or -errno. */
+static int check_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
 {
     if (submission->idempotency_key == NULL)
         return 0;
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error =
-        query_prepare(db, &statement, "SELECT digest, outbound_id FROM idempotency_keys WHERE key = ?", "s",
-                      submission->idempotency_key);
+    int error = query_first(db, &statement, "SELECT digest, outbound_id FROM idempotency_keys WHERE key = ?",
+                            "s", submission->idempotency_key);
     if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step;
-    const char *digest = query_column_text(statement, 0);
-    if (strcmp(digest, submission->digest) != 0) {
-        result->outcome = SENDING_KEY_REUSED;
-        return 0;
-    }
-    result->outcome = SENDING_REPEATED;
-    snprintf(result->id, sizeof(result->id), "%s", query_column_text(statement, 1));
+        return error == -ENOENT ? 0 : error;
+    if (strcmp(query_column_text(statement, 0), submission->digest) != 0)
+        return refuse(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
+    reply_id(reply, query_column_text(statement, 1));
     return 0;
 }
 
-static int check_limit(sqlite3 *db, const struct service_context *context, struct sending_result *result)
+static int check_limit(sqlite3 *db, const struct service_context *context, struct reply *reply)
 {
     int64_t limit = daily_limit(context->tier);
     if (limit == INT64_MAX)
@@ -577,9 +563,11 @@ static int check_limit(sqlite3 *db, const struct service_context *context, struc
     int64_t count = 0;
     int error = query_integer(db, &count, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
                               now - now % DAY_MS);
-    if (error == 0 && count >= limit)
-        result->outcome = SENDING_LIMIT_REACHED;
-    return error;
+    if (error != 0 || count < limit)
+        return error;
+    reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
+    reply->retry_after_s = (DAY_MS - now % DAY_MS) / 1000;
+    return 0;
 }
 
 static int store_and_record(const struct service_context *context, sqlite3 *db,
@@ -600,101 +588,50 @@ static int store_and_record(const struct service_context *context, sqlite3 *db,
 }
 
 static int store(const struct service_context *context, sqlite3 *db, const struct submission *submission,
-                 const struct composition *composition, struct sending_result *result)
+                 const struct composition *composition, struct reply *reply)
 {
+    char id[37];
     struct remainder remainder = {.elsewhere = json_array(),
                                   .reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES)};
-    int error = store_and_record(context, db, submission, composition, &remainder, result->id);
+    int error = store_and_record(context, db, submission, composition, &remainder, id);
     remainder_release(&remainder);
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
-                              submission->idempotency_key, submission->digest, result->id);
+                              submission->idempotency_key, submission->digest, id);
+    if (error == 0)
+        reply_id(reply, id);
     return error;
 }
 
 static int commit(const struct service_context *context, const struct submission *submission,
-                  const struct composition *composition, struct sending_result *result)
+                  const struct composition *composition, struct reply *reply)
 {
     sqlite3 *db = NULL;
     int error = database_begin_write(context->database, &db);
     if (error != 0)
         return error;
-    error = check_key(db, submission, result);
-    if (error == 0 && result->outcome == SENDING_DONE)
-        error = check_limit(db, context, result);
-    if (error == 0 && result->outcome == SENDING_DONE)
-        error = store(context, db, submission, composition, result);
+    error = check_key(db, submission, reply);
+    if (error == 0 && reply->status == 0)
+        error = check_limit(db, context, reply);
+    if (error == 0 && reply->status == 0)
+        error = store(context, db, submission, composition, reply);
     return database_end_write(context->database, error);
 }
 
-/* 0: *ret_result says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
+/* 0: the reply says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
 static int send_once(const struct service_context *context, const struct submission *submission,
-                     struct sending_result *ret_result)
+                     struct reply *reply)
 {
-    struct sending_result result = {.outcome = SENDING_DONE};
     sqlite3 *db = NULL;
     int error = database_begin_read(context->database, &db);
     if (error != 0)
         return error;
     _cleanup_composition_ struct composition composition = {0};
-    error = check_key(db, submission, &result);
-    if (error == 0 && result.outcome == SENDING_DONE)
-        error = compose(context, db, submission, &composition, &result);
+    error = check_key(db, submission, reply);
+    if (error == 0 && reply->status == 0)
+        error = compose(context, db, submission, &composition, reply);
     database_end_read(context->database, db);
-
-    if (error == 0 && result.outcome == SENDING_DONE)
-        error = commit(context, submission, &composition, &result);
-    if (error == 0)
-        *ret_result = result;
-    return error;
-}
-
-/* ---------------------------------------------------------------- over HTTP */
-
-static void reply_limit(struct reply *reply)
-{
-    reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
-    reply->retry_after_s = DAY_S - clock_realtime_ms(clock_system()) / 1000 % DAY_S;
-}
-
-static void reply_no_attachment(struct reply *reply, size_t index)
-{
-    struct location body = {.name = "body"};
-    struct location list = {.parent = &body, .name = "attachment_ids"};
-    struct location location = {.parent = &list, .index = index};
-    reply_invalid_at(reply, &location, "value_error", "There is no attachment with this id in the pool");
-}
-
-static void answer(const struct sending_result *result, struct reply *reply)
-{
-    switch (result->outcome) {
-    case SENDING_DONE:
-    case SENDING_REPEATED:
-        reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", result->id));
-        break;
-    case SENDING_KEY_REUSED:
-        reply_error(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
-        break;
-    case SENDING_LIMIT_REACHED:
-        reply_limit(reply);
-        break;
-    case SENDING_NO_INBOX:
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
-        break;
-    case SENDING_NO_EMAIL:
-        reply_error(reply, MHD_HTTP_NOT_FOUND,
-                    "existing_email_id: there is no such email to reply to or forward.");
-        break;
-    case SENDING_NO_ATTACHMENT:
-        reply_no_attachment(reply, result->index);
-        break;
-    case SENDING_TOO_LARGE:
-        reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The attachments together are over 10,000,000 bytes.");
-        break;
-    case SENDING_FORWARDED_TOO_OFTEN:
-        reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The forwarded email encloses too much already.");
-        break;
-    }
+    return error == 0 && reply->status == 0 ? commit(context, submission, &composition, reply) : error;
 }
 
 /* Attachments come from the pool, and a forwarded email is enclosed. */
@@ -713,21 +650,17 @@ static int send_object(const struct request *request, json_t *body, struct reply
     int error = validation_init(&validation);
     if (error == 0)
         error = submission_read(body, &validation, &submission);
-    if (error == 0 && validation_has_failed(&validation)) {
+    if (error == 0 && validation_has_failed(&validation))
         reply_invalid(reply, &validation);
-    } else if (error == 0) {
-        struct sending_result result = {0};
-        error = send_once(request->context, &submission, &result);
-        if (error == 0)
-            answer(&result, reply);
-    }
+    else if (error == 0)
+        error = send_once(request->context, &submission, reply);
     validation_release(&validation);
     return error;
 }
 
 int endpoint_send(struct request *request, struct reply *reply)
 {
-    json_t *body = request_read_object(request, reply);
+    _cleanup_json_ json_t *body = request_read_object(request, reply);
     if (body == NULL)
         return 0;
     bool has_turn = is_large(request, body);
@@ -736,7 +669,6 @@ int endpoint_send(struct request *request, struct reply *reply)
     int error = send_object(request, body, reply);
     if (has_turn)
         database_end_large(request->context->database);
-    json_decref(body);
     return error;
 }
 
