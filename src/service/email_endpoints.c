@@ -551,13 +551,9 @@ static int mark_email(sqlite3 *db, const char *id, bool mark, json_t **ret_recor
 int endpoint_email_mark(struct request *request, struct reply *reply)
 {
     bool is_valid = false;
-    if (!validate_read_boolean_word(request->parameters[1], &is_valid)) {
-        struct location path = {.name = "path"};
-        struct location location = {.parent = &path, .name = "mark"};
-        reply_invalid_at(reply, &location, "bool_parsing",
-                         "Input should be a valid boolean, unable to interpret input");
-        return 0;
-    }
+    if (!validate_read_boolean_word(request->parameters[1], &is_valid))
+        return reply_invalid_at(reply, json_pack("[s, s]", "path", "mark"), "bool_parsing",
+                                "Input should be a valid boolean, unable to interpret input");
     sqlite3 *db = NULL;
     int error = database_begin_write(request->context->database, &db);
     if (error != 0)

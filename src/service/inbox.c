@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/date.h"
+#include "mail/json_writer.h"
 #include "sql/query.h"
 
 /* ---------------------------------------------------------------- rows */
@@ -218,8 +219,7 @@ static const char *read_address(const struct json_input *in)
     const char *address = validate_line(in, "email_address", true);
     if (address == NULL || address_is_valid(address))
         return address;
-    struct location location = {.parent = in->location, .name = "email_address"};
-    validation_fail(in->validation, &location, "value_error", "value is not a valid email address");
+    validate_fail(in, "email_address", "value_error", "value is not a valid email address");
     return NULL;
 }
 
@@ -256,16 +256,11 @@ void inbox_request_release(struct inbox_request *request)
 
 int inbox_request_default(const char *address, struct inbox_request *ret_request)
 {
-    json_t *body = json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
+    _cleanup_json_ json_t *body =
+        json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
     if (body == NULL)
         return -ENOMEM;
-    struct validation validation = {0};
-    int error = validation_init(&validation);
-    if (error == 0)
-        error = inbox_request_read(body, &validation, ret_request);
-    if (error == 0 && validation_has_failed(&validation))
-        error = -EBADMSG;
-    validation_release(&validation);
-    json_decref(body);
-    return error;
+    _cleanup_validation_ struct validation validation = {0};
+    int error = inbox_request_read(body, &validation, ret_request);
+    return error == 0 && validation.has_failed ? -EBADMSG : error;
 }

@@ -32,14 +32,6 @@ static bool may_have_address(const struct service_context *context, const struct
     return is_kept || delivery_is_in_domain(address, context->domain);
 }
 
-static int refuse_address(struct reply *reply)
-{
-    struct location body = {.name = "body"};
-    struct location location = {.parent = &body, .name = "email_address"};
-    reply_invalid_at(reply, &location, "value_error", "The address is not on the service's domain");
-    return 0;
-}
-
 /* Inside a write transaction, to be undone on an error. -EEXIST: another inbox has the address. */
 static int upsert(const struct service_context *context, sqlite3 *db, const struct inbox_request *asked,
                   struct reply *reply)
@@ -51,7 +43,8 @@ static int upsert(const struct service_context *context, sqlite3 *db, const stru
     if (error != 0)
         return error == -ENOENT ? 0 : error;
     if (!may_have_address(context, &current, asked->settings))
-        return refuse_address(reply);
+        return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
+                                "The address is not on the service's domain");
     error = asked->id != NULL ? service_inbox_update(db, &current, asked->settings)
                               : create(context, db, asked->settings);
     if (error != 0)
@@ -79,16 +72,13 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
     _cleanup_json_ json_t *body = request_read_object(request, reply);
     if (body == NULL)
         return 0;
-    struct validation validation = {0};
+    _cleanup_validation_ struct validation validation = {0};
     struct inbox_request asked = {0};
-    int error = validation_init(&validation);
-    if (error == 0)
-        error = inbox_request_read(body, &validation, &asked);
-    if (error == 0 && validation_has_failed(&validation))
+    int error = inbox_request_read(body, &validation, &asked);
+    if (error == 0 && validation.has_failed)
         reply_invalid(reply, &validation);
     else if (error == 0)
         error = carry_out(request->context, &asked, reply);
     inbox_request_release(&asked);
-    validation_release(&validation);
     return error;
 }

@@ -41,24 +41,17 @@ enum {
 };
 
 struct query_reader {
-    struct validation *validation;
+    struct json_input in; /* where problems are */
     struct list_query *query;
     bool is_out_of_memory;
 };
 
-static void fail(const struct query_reader *reader, const char *name, const char *type, const char *message)
-{
-    struct location query = {.name = "query"};
-    struct location location = {.parent = &query, .name = name};
-    validation_fail(reader->validation, &location, type, message);
-}
-
 static void append_item(struct query_reader *reader, const char *name, json_t *list, json_t *item)
 {
     if (!json_is_string(item))
-        fail(reader, name, "string_type", "Input should be a valid string");
+        validate_fail(&reader->in, name, "string_type", "Input should be a valid string");
     else if (json_array_size(list) >= LIST_MAX)
-        fail(reader, name, "too_long", "List has too many items");
+        validate_fail(&reader->in, name, "too_long", "List has too many items");
     else
         json_array_append(list, item);
 }
@@ -69,7 +62,7 @@ static void read_list(struct query_reader *reader, const char *name, const char 
         *list = json_array();
     json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
     if (*list == NULL || items == NULL) {
-        fail(reader, name, "list_type", "Input should be a valid list");
+        validate_fail(&reader->in, name, "list_type", "Input should be a valid list");
         return;
     }
     size_t i;
@@ -86,10 +79,10 @@ static void read_limit(struct query_reader *reader, const char *name, const char
     long long limit = strtoll(value, &end, 10);
     bool is_number = *end == '\0' && strspn(value, "0123456789+-") == strlen(value);
     if (!is_number)
-        fail(reader, name, "int_parsing",
-             "Input should be a valid integer, unable to parse string as an integer");
+        validate_fail(&reader->in, name, "int_parsing",
+                      "Input should be a valid integer, unable to parse string as an integer");
     else if (limit < 1)
-        fail(reader, name, "greater_than_equal", "Input should be greater than or equal to 1");
+        validate_fail(&reader->in, name, "greater_than_equal", "Input should be greater than or equal to 1");
     else
         reader->query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
 }
@@ -97,13 +90,14 @@ static void read_limit(struct query_reader *reader, const char *name, const char
 static void read_valid_only(struct query_reader *reader, const char *name, const char *value)
 {
     if (!validate_read_boolean_word(value, &reader->query->valid_only))
-        fail(reader, name, "bool_parsing", "Input should be a valid boolean, unable to interpret input");
+        validate_fail(&reader->in, name, "bool_parsing",
+                      "Input should be a valid boolean, unable to interpret input");
 }
 
 static void read_search_term(struct query_reader *reader, const char *name, const char *value)
 {
     if (!g_utf8_validate(value, -1, NULL)) {
-        fail(reader, name, "string_unicode", "Input should be a valid string in UTF-8");
+        validate_fail(&reader->in, name, "string_unicode", "Input should be a valid string in UTF-8");
         return;
     }
     free(reader->query->search_term);
@@ -136,7 +130,8 @@ static int list_query_read(struct MHD_Connection *connection, struct validation 
                            struct list_query *ret_query)
 {
     *ret_query = (struct list_query){.limit = LIMIT_DEFAULT, .valid_only = true};
-    struct query_reader reader = {.validation = validation, .query = ret_query};
+    struct location location = {.name = "query"};
+    struct query_reader reader = {.in = {validation, &location, NULL}, .query = ret_query};
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, read_argument, &reader);
     return reader.is_out_of_memory ? -ENOMEM : 0;
 }
@@ -302,18 +297,14 @@ static int answer_emails(const struct request *request, const struct list_query 
 
 static int answer_list(struct request *request, enum list_side side, struct reply *reply)
 {
-    struct validation validation;
-    int error = validation_init(&validation);
-    if (error != 0)
-        return error;
+    _cleanup_validation_ struct validation validation = {0};
     struct list_query query;
-    error = list_query_read(request->connection, &validation, &query);
-    if (error == 0 && validation_has_failed(&validation))
+    int error = list_query_read(request->connection, &validation, &query);
+    if (error == 0 && validation.has_failed)
         reply_invalid(reply, &validation);
     else if (error == 0)
         error = answer_emails(request, &query, side, reply);
     list_query_release(&query);
-    validation_release(&validation);
     return error;
 }
 

@@ -110,17 +110,6 @@ static int pool_add(const struct service_context *context, const char *name, con
     return 0;
 }
 
-static void reply_bad_form(struct reply *reply, int error)
-{
-    struct location body = {.name = "body"};
-    struct location location = {.parent = &body, .name = "file"};
-    if (error == -ENOENT)
-        reply_invalid_at(reply, &location, "missing", "Field required");
-    else
-        reply_invalid_at(reply, &location, "value_error",
-                         error == -EINVAL ? "The file's name is not usable" : "The form is not well-formed");
-}
-
 int endpoint_pool_add(struct request *request, struct reply *reply)
 {
     struct multipart_file file = {0};
@@ -128,10 +117,12 @@ int endpoint_pool_add(struct request *request, struct reply *reply)
     int error = request->body.len == 0 ? -ENOENT
                                        : multipart_find_file(content_type, strbuf_str(&request->body),
                                                              request->body.len, "file", &file);
-    if (error == -ENOENT || error == -EINVAL || error == -EBADMSG) {
-        reply_bad_form(reply, error);
-        return 0;
-    }
+    if (error == -ENOENT || error == -EINVAL || error == -EBADMSG)
+        return reply_invalid_at(reply, json_pack("[s, s]", "body", "file"),
+                                error == -ENOENT ? "missing" : "value_error",
+                                error == -ENOENT   ? "Field required"
+                                : error == -EINVAL ? "The file's name is not usable"
+                                                   : "The form is not well-formed");
     if (error != 0)
         return error;
     char id[37];

@@ -139,14 +139,11 @@ void reply_invalid(struct reply *reply, const struct validation *validation)
     reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:O}", "detail", validation->problems));
 }
 
-void reply_invalid_at(struct reply *reply, const struct location *location, const char *type,
-                      const char *message)
+int reply_invalid_at(struct reply *reply, json_t *location, const char *type, const char *message)
 {
-    struct validation validation;
-    if (validation_init(&validation) == 0)
-        validation_fail(&validation, location, type, message);
-    reply_invalid(reply, &validation);
-    validation_release(&validation);
+    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT,
+               json_pack("{s:[{s:o, s:s, s:s}]}", "detail", "loc", location, "msg", message, "type", type));
+    return 0;
 }
 
 int reply_records(struct reply *reply, struct database *database, sqlite3 *db, sqlite3_stmt *statement,

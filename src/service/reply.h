@@ -44,10 +44,10 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value);
 void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* 422 with what a validation found, or with the one problem that is given. */
+/* 422 with what a validation found, or with the one problem that is given; consumes `location`, the array of
+ * names and indexes. 0. */
 void reply_invalid(struct reply *reply, const struct validation *validation);
-void reply_invalid_at(struct reply *reply, const struct location *location, const char *type,
-                      const char *message);
+int reply_invalid_at(struct reply *reply, json_t *location, const char *type, const char *message);
 
 /* Bytes of any kind; takes them over. */
 void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);

@@ -39,7 +39,7 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
     if (json_is_object(value))
         return value;
     json_decref(value);
-    reply_invalid_at(reply, &(struct location){.name = "body"}, "model_attributes_type",
+    reply_invalid_at(reply, json_pack("[s]", "body"), "model_attributes_type",
                      "Input should be a valid dictionary");
     return NULL;
 }

@@ -60,8 +60,7 @@ static const char *read_address(struct validation *validation, const struct loca
     const char *address = validate_line(&in, "address", true);
     if (address == NULL || address_is_valid(address))
         return address;
-    struct location member = {.parent = location, .name = "address"};
-    validation_fail(validation, &member, "value_error", "value is not a valid email address");
+    validate_fail(&in, "address", "value_error", "value is not a valid email address");
     return NULL;
 }
 
@@ -86,13 +85,13 @@ static void read_from(const struct json_input *in, struct submission *submission
     struct location location = {.parent = in->location, .name = "from_address"};
     json_t *from = json_object_get(in->object, "from_address");
     if (from == NULL || json_is_null(from)) {
-        validation_fail(in->validation, &location, "missing", "Field required");
+        validate_fail(in, "from_address", "missing", "Field required");
     } else if (!json_is_string(from)) {
         submission->from_address = read_address(in->validation, &location, from, &submission->from_name);
     } else {
         submission->from_address = json_string_value(from);
         if (!address_is_valid(submission->from_address))
-            validation_fail(in->validation, &location, "value_error", "value is not a valid email address");
+            validate_fail(in, "from_address", "value_error", "value is not a valid email address");
     }
     if (submission->from_name != NULL && submission->from_name[0] == '\0')
         submission->from_name = NULL;
@@ -105,17 +104,15 @@ static void read_type(const struct json_input *in, struct submission *submission
     const char *name = validate_line(in, "message_type", false);
     if (name == NULL)
         return;
-    struct location location = {.parent = in->location, .name = "message_type"};
     for (size_t i = 0; i < ARRAY_LEN(type_names); i++) {
         if (strcmp(type_names[i], name) != 0)
             continue;
         submission->type = (enum message_type)i;
         if (submission->type != MESSAGE_NEW && submission->existing_email_id == NULL)
-            validation_fail(in->validation, &location, "value_error",
-                            "A reply or forward needs existing_email_id");
+            validate_fail(in, "message_type", "value_error", "A reply or forward needs existing_email_id");
         return;
     }
-    validation_fail(in->validation, &location, "enum", "Input should be 'new', 'reply' or 'forward'");
+    validate_fail(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
 }
 
 static void read_attachment_ids(const struct json_input *in, struct submission *submission)
@@ -133,9 +130,8 @@ static void read_attachment_ids(const struct json_input *in, struct submission *
 
 static void check_body(const struct json_input *in, const char *name, const char *text)
 {
-    struct location location = {.parent = in->location, .name = name};
     if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
-        validation_fail(in->validation, &location, "string_too_long", "The text is over 8,000,000 bytes");
+        validate_fail(in, name, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
 /* Of all lists together: the record of an email must not become longer than clients read. */
@@ -149,21 +145,19 @@ static void check_names(const struct json_input *in, const struct submission *su
         json_array_foreach (lists[list], i, address)
             bytes += json_string_length(json_object_get(address, "name"));
     }
-    struct location location = {.parent = in->location, .name = "to_addresses"};
     if (bytes > NAMES_MAX_BYTES)
-        validation_fail(in->validation, &location, "too_long",
-                        "The names of the recipients are over 500,000 bytes together");
+        validate_fail(in, "to_addresses", "too_long",
+                      "The names of the recipients are over 500,000 bytes together");
 }
 
 static void check_recipients(const struct json_input *in, const struct submission *submission)
 {
     size_t count =
         json_array_size(submission->to) + json_array_size(submission->cc) + json_array_size(submission->bcc);
-    struct location location = {.parent = in->location, .name = "to_addresses"};
     if (count > DRAFT_RECIPIENTS_MAX)
-        validation_fail(in->validation, &location, "too_long", "The email has too many recipients");
-    if (count == 0 && !validation_has_failed(in->validation))
-        validation_fail(in->validation, &location, "too_short", "The email has no recipient");
+        validate_fail(in, "to_addresses", "too_long", "The email has too many recipients");
+    if (count == 0 && !in->validation->has_failed)
+        validate_fail(in, "to_addresses", "too_short", "The email has no recipient");
 }
 
 static int digest_request(const json_t *body, char ret_digest[65])
@@ -319,15 +313,6 @@ static int find_existing(sqlite3 *db, const struct submission *submission, struc
     return header != NULL ? refer(db, submission, statement, header, composition, reply) : -EUCLEAN;
 }
 
-static int refuse_attachment(struct reply *reply, size_t index)
-{
-    struct location body = {.name = "body"};
-    struct location list = {.parent = &body, .name = "attachment_ids"};
-    struct location location = {.parent = &list, .index = index};
-    reply_invalid_at(reply, &location, "value_error", "There is no attachment with this id in the pool");
-    return 0;
-}
-
 static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
                   struct message *message, struct reply *reply)
 {
@@ -343,7 +328,8 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
         struct message_attachment *attachment = &message->attachments[i];
         int error = pool_load(context, db, json_string_value(json_array_get(ids, i)), left, attachment);
         if (error == -ENOENT)
-            return refuse_attachment(reply, i);
+            return reply_invalid_at(reply, json_pack("[s, s, i]", "body", "attachment_ids", (int)i),
+                                    "value_error", "There is no attachment with this id in the pool");
         if (error == -EMSGSIZE)
             return refuse(reply, MHD_HTTP_CONTENT_TOO_LARGE,
                           "The attachments together are over 10,000,000 bytes.");
@@ -645,16 +631,13 @@ static bool is_large(const struct request *request, const json_t *body)
 
 static int send_object(const struct request *request, json_t *body, struct reply *reply)
 {
-    struct validation validation = {0};
+    _cleanup_validation_ struct validation validation = {0};
     _cleanup_submission_ struct submission submission = {0};
-    int error = validation_init(&validation);
-    if (error == 0)
-        error = submission_read(body, &validation, &submission);
-    if (error == 0 && validation_has_failed(&validation))
+    int error = submission_read(body, &validation, &submission);
+    if (error == 0 && validation.has_failed)
         reply_invalid(reply, &validation);
     else if (error == 0)
         error = send_once(request->context, &submission, reply);
-    validation_release(&validation);
     return error;
 }
 

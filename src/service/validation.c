@@ -4,7 +4,6 @@
  */
 #include "service/validation.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,21 +11,10 @@
 #include "base/cleanup.h"
 #include "mail/address.h"
 
-int validation_init(struct validation *validation)
-{
-    validation->problems = json_array();
-    return validation->problems != NULL ? 0 : -ENOMEM;
-}
-
 void validation_release(struct validation *validation)
 {
     json_decref(validation->problems);
-    validation->problems = NULL;
-}
-
-bool validation_has_failed(const struct validation *validation)
-{
-    return json_array_size(validation->problems) > 0;
+    *validation = (struct validation){0};
 }
 
 static json_t *location_path(const struct location *location)
@@ -46,11 +34,14 @@ void validation_fail(struct validation *validation, const struct location *locat
     /* A request with a thousand bad recipients is answered with the first problems alone. */
     if (json_array_size(validation->problems) >= 20)
         return;
+    validation->has_failed = true;
+    if (validation->problems == NULL)
+        validation->problems = json_array();
     json_array_append_new(validation->problems, json_pack("{s:o, s:s, s:s}", "loc", location_path(location),
                                                           "msg", message, "type", type));
 }
 
-static void fail_member(const struct json_input *in, const char *name, const char *type, const char *message)
+void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message)
 {
     struct location location = {.parent = in->location, .name = name};
     validation_fail(in->validation, &location, type, message);
@@ -62,7 +53,7 @@ static json_t *member(const struct json_input *in, const char *name, bool is_req
     if (value != NULL && !json_is_null(value))
         return value;
     if (is_required)
-        fail_member(in, name, "missing", "Field required");
+        validate_fail(in, name, "missing", "Field required");
     return NULL;
 }
 
@@ -81,7 +72,7 @@ const char *validate_text(const struct json_input *in, const char *name, bool is
 {
     const json_t *value = member(in, name, is_required);
     if (value != NULL && !json_is_string(value))
-        fail_member(in, name, "string_type", "Input should be a valid string");
+        validate_fail(in, name, "string_type", "Input should be a valid string");
     return json_string_value(value);
 }
 
@@ -90,7 +81,8 @@ const char *validate_line(const struct json_input *in, const char *name, bool is
     const char *text = validate_text(in, name, is_required);
     if (text == NULL || is_line(text))
         return text;
-    fail_member(in, name, "value_error", "Value should be one line without control characters, not too long");
+    validate_fail(in, name, "value_error",
+                  "Value should be one line without control characters, not too long");
     return NULL;
 }
 
@@ -100,7 +92,7 @@ bool validate_boolean(const struct json_input *in, const char *name, bool fallba
     if (value == NULL)
         return fallback;
     if (!json_is_boolean(value))
-        fail_member(in, name, "bool_type", "Input should be a valid boolean");
+        validate_fail(in, name, "bool_type", "Input should be a valid boolean");
     return json_is_true(value);
 }
 
@@ -110,11 +102,11 @@ json_t *validate_array(const struct json_input *in, const char *name, bool is_re
     if (value == NULL)
         return NULL;
     if (!json_is_array(value)) {
-        fail_member(in, name, "list_type", "Input should be a valid list");
+        validate_fail(in, name, "list_type", "Input should be a valid list");
         return NULL;
     }
     if (json_array_size(value) > max_len) {
-        fail_member(in, name, "too_long", "List has too many items");
+        validate_fail(in, name, "too_long", "List has too many items");
         return NULL;
     }
     return value;
@@ -125,7 +117,7 @@ json_t *validate_object(const struct json_input *in, const char *name, bool is_r
     json_t *value = member(in, name, is_required);
     if (value == NULL || json_is_object(value))
         return value;
-    fail_member(in, name, "dict_type", "Input should be a valid dictionary");
+    validate_fail(in, name, "dict_type", "Input should be a valid dictionary");
     return NULL;
 }
 

@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/cleanup.h"
+
 enum {
     VALIDATE_LINE_MAX_BYTES = 8192, /* names, subjects, keys, ids */
 };
 
 struct validation {
-    json_t *problems; /* array; owned */
+    json_t *problems; /* array, NULL before the first; owned */
+    bool has_failed;
 };
 
 /* Where a value stands, from the request's body inwards; lives on the stack. */
@@ -25,11 +28,10 @@ struct location {
     size_t index;
 };
 
-/* 0 or -ENOMEM. */
-int validation_init(struct validation *validation);
+/* Accepts a validation of zeros, as it begins. */
 void validation_release(struct validation *validation);
 
-bool validation_has_failed(const struct validation *validation);
+#define _cleanup_validation_ _cleanup_(validation_release)
 
 /* Adds a problem at `location`. */
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
@@ -42,6 +44,9 @@ struct json_input {
     const struct location *location;
     const json_t *object;
 };
+
+/* Adds a problem of a member. */
+void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message);
 
 /* One line: at most VALIDATE_LINE_MAX_BYTES, without control characters. */
 const char *validate_line(const struct json_input *in, const char *name, bool is_required);

@@ -13,11 +13,10 @@
 
 static void check_submission(json_t *body)
 {
-    struct validation validation;
+    struct validation validation = {0};
     struct submission submission;
-    FUZZ_CHECK(validation_init(&validation) == 0);
     FUZZ_CHECK(submission_read(body, &validation, &submission) == 0);
-    if (!validation_has_failed(&validation)) {
+    if (!validation.has_failed) {
         FUZZ_CHECK(submission.plain_text != NULL || submission.html != NULL);
         FUZZ_CHECK(submission.from_address == NULL || address_is_valid(submission.from_address));
         FUZZ_CHECK(strlen(submission.digest) == 64);
@@ -28,11 +27,10 @@ static void check_submission(json_t *body)
 
 static void check_upsert(json_t *body)
 {
-    struct validation validation;
+    struct validation validation = {0};
     struct inbox_request request;
-    FUZZ_CHECK(validation_init(&validation) == 0);
     FUZZ_CHECK(inbox_request_read(body, &validation, &request) == 0);
-    FUZZ_CHECK(validation_has_failed(&validation) || json_is_object(request.settings));
+    FUZZ_CHECK(validation.has_failed || json_is_object(request.settings));
     inbox_request_release(&request);
     validation_release(&validation);
 }
