@@ -31,11 +31,6 @@ enum {
     RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is thrown away */
 };
 
-static const struct connections_limits limits = {
-    .max_open = CONNECTIONS_MAX,
-    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000}, /* of a connection, until its answer is taken */
-};
-
 struct webhook_server {
     struct store *store;
     char *secret;
@@ -257,8 +252,9 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     }
     _cleanup_close_ int listen_fd = -1;
     error = listener_open(listen, &listen_fd, &server->address);
-    if (error == 0)
-        error = connections_new(clock_system(), &limits, &server->connections);
+    server->connections = connections_new(clock_system(), CONNECTIONS_MAX, 0);
+    if (error == 0 && server->connections == NULL)
+        error = -ENOMEM;
     if (error == 0)
         error = start_daemon(server, listen_fd);
     if (error != 0) {

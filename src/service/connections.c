@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of connections, and the thread that waits for the next deadline. Sockets are only shut down here;
- * the connections' own threads then see the end and close them.
+ * The list of connections. Sockets are only shut down here; the connections' own threads then see the end and
+ * close them.
  */
 #include "service/connections.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
-
-#include "base/thread.h"
 
 enum {
     GRACE_MS = 2000,  /* before a least pace holds */
@@ -20,35 +18,39 @@ enum {
     BEHIND_MS = 1000, /* the most that slow ones have to make up for */
 };
 
+/* In place of a peer's address. */
+enum {
+    SHARED_PEER = 0, /* many programs connect from there */
+    ALL_PEERS = 1,
+};
+
 struct connection {
-    struct connection *previous, *next;
+    LIST_ENTRY(connection) entry;
     int socket_fd;
-    uint64_t peer; /* 0: shared by many programs */
+    uint64_t peer;
     enum connection_phase phase;
     bool was_accepted; /* some request of it was */
-    int64_t deadline_ms;
-    int64_t late_ms; /* when it falls below the least pace */
+    bool is_cut_off;   /* it is on its way out */
+    int64_t since_ms;  /* when it entered its phase */
+    int64_t late_ms;   /* when it falls below the least pace */
 };
 
 struct connections {
     struct clock *clock;
+    size_t max_open;
+    int64_t pace;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    struct connections_limits limits;
-    struct connection *first; /* this and all below protected by lock, the connections too */
-    size_t open;
+    pthread_cond_t changed;           /* some connection did, while all are to end */
+    LIST_HEAD(list, connection) list; /* protected by lock, as below, the connections too */
     size_t busy;
-    int64_t next_ms; /* when the thread wakes by itself */
     bool is_draining;
     bool is_closed; /* see connections_close() */
-    bool is_ending;
 };
 
 static void cut_off(struct connection *connection)
 {
     shutdown(connection->socket_fd, SHUT_RDWR);
-    connection->deadline_ms = CLOCK_FOREVER;
+    connection->is_cut_off = true;
 }
 
 /* A socket that was shut down still gives what had arrived before. */
@@ -59,63 +61,23 @@ static void discard_received(int socket_fd)
         ;
 }
 
-/* Shuts down what is late; the next deadline, or CLOCK_FOREVER. */
-static int64_t cut_off_late_locked(struct connections *connections, int64_t now_ms)
-{
-    int64_t next_ms = CLOCK_FOREVER;
-    for (struct connection *connection = connections->first; connection != NULL;
-         connection = connection->next) {
-        if (connection->deadline_ms <= now_ms)
-            cut_off(connection);
-        if (connection->deadline_ms < next_ms)
-            next_ms = connection->deadline_ms;
-    }
-    return next_ms;
-}
-
-static void *watch(void *argument)
-{
-    struct connections *connections = argument;
-    struct clock *clock = connections->clock;
-    pthread_mutex_lock(&connections->lock);
-    while (!connections->is_ending) {
-        connections->next_ms = cut_off_late_locked(connections, clock_monotonic_ms(clock));
-        clock_wait(clock, &connections->changed, &connections->lock, connections->next_ms);
-    }
-    pthread_mutex_unlock(&connections->lock);
-    return NULL;
-}
-
-int connections_new(struct clock *clock, const struct connections_limits *limits,
-                    struct connections **ret_connections)
+struct connections *connections_new(struct clock *clock, size_t max_open, int64_t pace)
 {
     struct connections *connections = calloc(1, sizeof(*connections));
     if (connections == NULL)
-        return -ENOMEM;
+        return NULL;
     connections->clock = clock;
-    connections->limits = *limits;
+    connections->max_open = max_open;
+    connections->pace = pace;
     pthread_mutex_init(&connections->lock, NULL);
     clock_condition_init(&connections->changed);
-    int error = thread_start(&connections->thread, "inboxd-watch", watch, connections);
-    if (error != 0) {
-        pthread_cond_destroy(&connections->changed);
-        pthread_mutex_destroy(&connections->lock);
-        free(connections);
-        return error;
-    }
-    *ret_connections = connections;
-    return 0;
+    return connections;
 }
 
 void connections_free(struct connections *connections)
 {
     if (connections == NULL)
         return;
-    pthread_mutex_lock(&connections->lock);
-    connections->is_ending = true;
-    pthread_cond_broadcast(&connections->changed);
-    pthread_mutex_unlock(&connections->lock);
-    pthread_join(connections->thread, NULL);
     pthread_cond_destroy(&connections->changed);
     pthread_mutex_destroy(&connections->lock);
     free(connections);
@@ -124,19 +86,16 @@ void connections_free(struct connections *connections)
 static void enter_locked(struct connections *connections, struct connection *connection,
                          enum connection_phase phase)
 {
-    if (connection->phase != CONNECTION_IDLE)
-        connections->busy--;
-    if (phase != CONNECTION_IDLE)
-        connections->busy++;
+    connections->busy -= connection->phase != CONNECTION_IDLE;
+    connections->busy += phase != CONNECTION_IDLE;
     if (phase == CONNECTION_RECEIVING)
         connection->was_accepted = true;
     int64_t now_ms = clock_monotonic_ms(connections->clock);
     if (connection->phase == CONNECTION_WORKING)
         connection->late_ms = now_ms + GRACE_MS;
     connection->phase = phase;
-    connection->deadline_ms = now_ms + connections->limits.phases_ms[phase];
-    /* Most deadlines move away: the thread finds out when it wakes for the one before. */
-    if (connection->deadline_ms < connections->next_ms || connections->is_draining || connections->is_closed)
+    connection->since_ms = now_ms;
+    if (connections->is_draining || connections->is_closed)
         pthread_cond_broadcast(&connections->changed);
 }
 
@@ -145,7 +104,7 @@ static void enter_locked(struct connections *connections, struct connection *con
 static uint64_t peer_of_ipv4(struct in_addr address)
 {
     uint32_t number = ntohl(address.s_addr);
-    return number == INADDR_LOOPBACK ? 0 : number;
+    return number == INADDR_LOOPBACK ? SHARED_PEER : number;
 }
 
 static uint64_t peer_of(int socket_fd)
@@ -153,11 +112,11 @@ static uint64_t peer_of(int socket_fd)
     struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
     if (getpeername(socket_fd, (struct sockaddr *)&address, &len) != 0)
-        return 0;
+        return SHARED_PEER;
     if (address.ss_family == AF_INET)
         return peer_of_ipv4(((const struct sockaddr_in *)&address)->sin_addr);
     if (address.ss_family != AF_INET6)
-        return 0;
+        return SHARED_PEER;
     const struct in6_addr *six = &((const struct sockaddr_in6 *)&address)->sin6_addr;
     struct in_addr four;
     memcpy(&four, six->s6_addr + 12, sizeof(four));
@@ -166,28 +125,14 @@ static uint64_t peer_of(int socket_fd)
     return IN6_IS_ADDR_V4MAPPED(six) ? peer_of_ipv4(four) : network;
 }
 
-/* Those that were cut off before are on their way out. */
-static bool is_open(const struct connection *connection)
-{
-    return connection->deadline_ms != CLOCK_FOREVER;
-}
-
-static size_t count_open_locked(const struct connections *connections)
+/* Those that were cut off do not count, and those of a shared peer as one. */
+static size_t count_locked(const struct connections *connections, uint64_t peer)
 {
     size_t count = 0;
-    for (const struct connection *connection = connections->first; connection != NULL;
-         connection = connection->next)
-        count += is_open(connection);
-    return count;
-}
-
-static size_t count_of_peer_locked(const struct connections *connections, uint64_t peer)
-{
-    size_t count = 0;
-    for (const struct connection *connection = connections->first; connection != NULL;
-         connection = connection->next)
-        count += is_open(connection) && connection->peer == peer;
-    return peer == 0 ? 1 : count;
+    const struct connection *connection;
+    LIST_FOREACH (connection, &connections->list, entry)
+        count += !connection->is_cut_off && (peer == ALL_PEERS || connection->peer == peer);
+    return peer == SHARED_PEER ? 1 : count;
 }
 
 /* In the order in which connections make room. */
@@ -210,7 +155,7 @@ struct candidate {
 static enum claim claim_of(const struct connections *connections, const struct connection *connection,
                            bool is_crowded)
 {
-    bool has_pace = connections->limits.pace != 0;
+    bool has_pace = connections->pace != 0;
     bool is_idle = connection->phase == CONNECTION_IDLE;
     if (connection->phase == CONNECTION_WORKING || (!has_pace && !is_idle))
         return CLAIM_ALL;
@@ -234,17 +179,17 @@ static bool make_room_locked(struct connections *connections, uint64_t peer, enu
                              enum claim last)
 {
     struct candidate chosen = {.claim = CLAIM_ALL};
-    size_t peers = peer == 0 ? 1 : count_of_peer_locked(connections, peer) + 1;
-    for (struct connection *connection = connections->first; connection != NULL;
-         connection = connection->next) {
-        size_t others = count_of_peer_locked(connections, connection->peer);
-        if (!is_open(connection) || (others < peers && connection->peer != peer))
+    size_t peers = count_locked(connections, peer) + (peer != SHARED_PEER);
+    struct connection *connection;
+    LIST_FOREACH (connection, &connections->list, entry) {
+        size_t others = count_locked(connections, connection->peer);
+        if (connection->is_cut_off || (others < peers && connection->peer != peer))
             continue;
         const struct candidate candidate = {
             .connection = connection,
             .claim = claim_of(connections, connection, others > peers),
             .peers = others,
-            .order_ms = connection->phase == CONNECTION_IDLE ? connection->deadline_ms : connection->late_ms,
+            .order_ms = connection->phase == CONNECTION_IDLE ? connection->since_ms : connection->late_ms,
         };
         if (candidate.claim >= first && candidate.claim <= last && goes_before(&candidate, &chosen))
             chosen = candidate;
@@ -257,10 +202,8 @@ static bool make_room_locked(struct connections *connections, uint64_t peer, enu
 /* Returns true if there is a place for a connection of this peer, which may have cost another one. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
-    if (count_open_locked(connections) < connections->limits.max_open)
-        return true;
-    return make_room_locked(connections, peer, CLAIM_STRANGER, CLAIM_CROWDED) ||
-           connections->limits.pace == 0;
+    return count_locked(connections, ALL_PEERS) < connections->max_open ||
+           make_room_locked(connections, peer, CLAIM_STRANGER, CLAIM_CROWDED) || connections->pace == 0;
 }
 
 struct connection *connections_add(struct connections *connections, int socket_fd)
@@ -276,12 +219,8 @@ struct connection *connections_add(struct connections *connections, int socket_f
         free(connection);
         return NULL;
     }
-    connections->open++;
     connection->late_ms = clock_monotonic_ms(connections->clock) + GRACE_MS;
-    connection->next = connections->first;
-    if (connection->next != NULL)
-        connection->next->previous = connection;
-    connections->first = connection;
+    LIST_INSERT_HEAD(&connections->list, connection, entry);
     enter_locked(connections, connection, CONNECTION_IDLE);
     if (connections->is_closed) {
         cut_off(connection);
@@ -295,7 +234,7 @@ bool connections_may_wait(struct connections *connections, int socket_fd)
 {
     uint64_t peer = peer_of(socket_fd);
     pthread_mutex_lock(&connections->lock);
-    bool may_wait = peer == 0 || count_of_peer_locked(connections, peer) == 0;
+    bool may_wait = peer == SHARED_PEER || count_locked(connections, peer) == 0;
     pthread_mutex_unlock(&connections->lock);
     return may_wait;
 }
@@ -310,13 +249,13 @@ void connections_cut_off_slowest(struct connections *connections)
 /* Neither a quick beginning nor a long silence is remembered for ever. */
 void connections_progress(struct connections *connections, struct connection *connection, size_t bytes)
 {
-    if (connections->limits.pace == 0 || connection->phase != CONNECTION_RECEIVING)
+    if (connections->pace == 0 || connection->phase != CONNECTION_RECEIVING)
         return;
     pthread_mutex_lock(&connections->lock);
     int64_t now_ms = clock_monotonic_ms(connections->clock);
     if (connection->late_ms < now_ms - BEHIND_MS)
         connection->late_ms = now_ms - BEHIND_MS;
-    connection->late_ms += (int64_t)bytes * 1000 / connections->limits.pace;
+    connection->late_ms += (int64_t)bytes * 1000 / connections->pace;
     if (connection->late_ms > now_ms + AHEAD_MS)
         connection->late_ms = now_ms + AHEAD_MS;
     pthread_mutex_unlock(&connections->lock);
@@ -327,14 +266,8 @@ void connections_progress(struct connections *connections, struct connection *co
 void connections_remove(struct connections *connections, struct connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
-    connections->open--;
     enter_locked(connections, connection, CONNECTION_IDLE);
-    if (connection->previous != NULL)
-        connection->previous->next = connection->next;
-    else
-        connections->first = connection->next;
-    if (connection->next != NULL)
-        connection->next->previous = connection->previous;
+    LIST_REMOVE(connection, entry);
     pthread_mutex_unlock(&connections->lock);
     free(connection);
 }
@@ -362,10 +295,10 @@ void connections_close(struct connections *connections)
 {
     pthread_mutex_lock(&connections->lock);
     connections->is_closed = true;
-    for (struct connection *connection = connections->first; connection != NULL;
-         connection = connection->next)
+    struct connection *connection;
+    LIST_FOREACH (connection, &connections->list, entry)
         cut_off(connection);
-    while (connections->open > 0)
+    while (!LIST_EMPTY(&connections->list))
         clock_wait(connections->clock, &connections->changed, &connections->lock, CLOCK_FOREVER);
     pthread_mutex_unlock(&connections->lock);
 }

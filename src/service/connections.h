@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections that are open, and how long each may still take.
+ * The connections that are open, and which of them makes room for another one.
  *
- * Each has a deadline for what it is waited for (its phase): a client that sends or reads a byte now and then
- * is cut off at it, so that nobody can keep a connection for ever. The time between two bytes is bounded by
- * those who read (libmicrohttpd, which knows no other limit; smtp_server.c). Above `max_open` connections,
- * each new one has another cut off. Which one:
+ * The time between two bytes is bounded by those who read (libmicrohttpd; smtp_server.c). A client that sends
+ * or takes a byte now and then keeps its connection until there are more than `max_open`: then each new one
+ * has another cut off. Which one:
  * - one that waits for a request: those of which no request was accepted yet, before the others; among these
  *   the one that waited longest. A request is accepted when its head was checked and its key is in force;
  * - where there is a least pace: one that is busy, the slowest first;
@@ -33,24 +32,16 @@
 struct connections;
 struct connection;
 
-/* What a connection is waited for. */
+/* What a connection waits for. */
 enum connection_phase {
     CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
     CONNECTION_RECEIVING, /* the rest of a request that was accepted */
     CONNECTION_SENDING,   /* that the answer to a request that was accepted is taken */
     CONNECTION_WORKING,   /* nothing: its request is carried out */
-    CONNECTION_PHASES,
 };
 
-struct connections_limits {
-    size_t max_open;
-    int64_t phases_ms[CONNECTION_PHASES]; /* how long each phase may take */
-    int64_t pace;                         /* the least, in bytes a second; 0: none is asked for */
-};
-
-/* Starts the thread that cuts off. `clock` is borrowed. 0 or -errno. */
-int connections_new(struct clock *clock, const struct connections_limits *limits,
-                    struct connections **ret_connections);
+/* `pace`: the least, in bytes a second; 0: none is asked for. `clock` is borrowed. NULL without memory. */
+struct connections *connections_new(struct clock *clock, size_t max_open, int64_t pace);
 
 /* All connections must be removed. NULL-safe. */
 void connections_free(struct connections *connections);
@@ -60,7 +51,7 @@ void connections_free(struct connections *connections);
 struct connection *connections_add(struct connections *connections, int socket_fd);
 void connections_remove(struct connections *connections, struct connection *connection);
 
-/* Sets the phase, and with it the time limit. A connection that is not idle is busy. */
+/* Sets the phase. A connection that is not idle is busy. */
 void connections_enter(struct connections *connections, struct connection *connection,
                        enum connection_phase phase);
 

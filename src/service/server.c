@@ -46,13 +46,6 @@ enum {
         256 * 1000 * 1000, /* of large replies that wait for their clients; then none is made */
 };
 
-static const struct connections_limits limits = {
-    .max_open = CONNECTIONS_MAX,
-    .phases_ms = {[CONNECTION_IDLE] = 60 * 1000,
-                  [CONNECTION_RECEIVING] = 300 * 1000,
-                  [CONNECTION_SENDING] = 600 * 1000},
-};
-
 /* ---------------------------------------------------------------- the routes */
 
 static const char json[] = "application/json";
@@ -506,10 +499,12 @@ int server_start(const char *listen_text, const struct service_context *context,
     sem_init(&server->makers, 0, MAKERS_MAX);
     _cleanup_close_ int listen_fd = -1;
     int error = listener_open(listen_text, &listen_fd, &server->address);
-    if (error == 0)
-        error = connections_new(clock_system(), &limits, &server->connections);
-    if (error == 0)
-        error = start_daemon(server, listen_fd);
+    if (error != 0)
+        return error;
+    server->connections = connections_new(clock_system(), CONNECTIONS_MAX, 0);
+    if (server->connections == NULL)
+        return -ENOMEM;
+    error = start_daemon(server, listen_fd);
     if (error != 0)
         return error;
     listen_fd = -1; /* the library's */

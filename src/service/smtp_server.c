@@ -23,12 +23,9 @@
 #include "service/listener.h"
 
 enum {
-    CONNECTIONS_SPARE = 32,       /* for those that make room, until they are gone */
-    PACE = 5000,                  /* bytes a second, of a client that others wait for */
-    PLACE_MS = 50,                /* between two looks for a place */
-    COMMAND_SPARE_MS = 30 * 1000, /* a command that drips in gets that much longer than silence */
-    MESSAGE_MS = 1800 * 1000,
-    ANSWER_MS = 600 * 1000,
+    CONNECTIONS_SPARE = 32, /* for those that make room, until they are gone */
+    PACE = 5000,            /* bytes a second, of a client that others wait for */
+    PLACE_MS = 50,          /* between two looks for a place */
     DRAIN_MS = 10 * 1000,
     NO_RESOURCES_MS = 100, /* before another attempt to accept */
     LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
@@ -182,7 +179,7 @@ static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
     return len > 0 ? (size_t)len : 0;
 }
 
-/* The connection is idle meanwhile: its deadline is that of a command, and it makes room for others. */
+/* The connection is idle meanwhile, so that it makes room for others. */
 static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
 {
     SSL *tls = SSL_new(client->server->config.tls);
@@ -210,7 +207,6 @@ static void say_good_bye(const struct smtp_client *client)
     }
 }
 
-/* A phase lasts until there is something to answer, so that bytes that drip in do not lengthen it. */
 static void converse(struct smtp_client *client, struct smtp_session *session)
 {
     char bytes[READ_BYTES];
@@ -355,17 +351,10 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
         return -ENOMEM;
     server->config = *config;
     server->listen_fd = -1;
-    const struct connections_limits limits = {
-        .max_open = config->connections_max,
-        .phases_ms = {[CONNECTION_IDLE] = config->idle_ms + COMMAND_SPARE_MS,
-                      [CONNECTION_RECEIVING] = MESSAGE_MS,
-                      [CONNECTION_SENDING] = ANSWER_MS,
-                      [CONNECTION_WORKING] = ANSWER_MS},
-        .pace = PACE,
-    };
     int error = listener_open(config->listen, &server->listen_fd, &server->address);
-    if (error == 0)
-        error = connections_new(clock_system(), &limits, &server->connections);
+    server->connections = connections_new(clock_system(), config->connections_max, PACE);
+    if (error == 0 && server->connections == NULL)
+        error = -ENOMEM;
     if (error == 0)
         error = worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE,
                                 &server->pool);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The SMTP or LMTP server of the service: a listening socket, and a thread for each connection, which hands
- * bytes to its session (mail/smtp_session.h) and sends what that answers. Both are bounded in number and in
- * time (connections.h). A message is acknowledged when it is on the disk.
+ * bytes to its session (mail/smtp_session.h) and sends what that answers. Connections are bounded in
+ * number (connections.h). A message is acknowledged when it is on the disk.
  */
 #ifndef INBOXFS_SERVICE_SMTP_SERVER_H
 #define INBOXFS_SERVICE_SMTP_SERVER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who takes too long is cut off; who is in time is not.
+ * With too many connections, the one that deserves its place least makes room.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -24,50 +24,14 @@ static bool is_cut_off(int fd, int timeout_ms)
     return poll(&waiting, 1, timeout_ms) == 1;
 }
 
-static const struct connections_limits limits = {
-    .max_open = 4,
-    .phases_ms = {[CONNECTION_IDLE] = 60, [CONNECTION_RECEIVING] = 300, [CONNECTION_SENDING] = 600},
+enum {
+    MAX_OPEN = 4,
 };
-
-static const enum connection_phase cases[] = {CONNECTION_IDLE, CONNECTION_RECEIVING, CONNECTION_SENDING};
-
-static void who_is_late_is_cut_off(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct fake_clock fake;
-        fake_clock_init(&fake, 0);
-        struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
-        int late[2];
-        int timely[2];
-        assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, late));
-        assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, timely));
-        struct connection *first = connections_add(connections, late[0]);
-        connections_enter(connections, first, cases[i]);
-        fake_clock_await_waiters(&fake, 1);
-        fake_clock_advance(&fake, limits.phases_ms[cases[i]] - 1);
-        struct connection *second = connections_add(connections, timely[0]);
-        assert_false(is_cut_off(late[1], 0));
-        fake_clock_advance(&fake, 1);
-        assert_true(is_cut_off(late[1], 10000));
-        assert_false(is_cut_off(timely[1], 0));
-        connections_remove(connections, first);
-        connections_remove(connections, second);
-        connections_free(connections);
-        fake_clock_release(&fake);
-        for (size_t end = 0; end < 2; end++) {
-            close(late[end]);
-            close(timely[end]);
-        }
-    }
-}
 
 static void draining_waits_for_the_busy_alone(void **state)
 {
     (void)state;
-    struct connections *connections = NULL;
-    assert_int_equal(0, connections_new(clock_system(), &limits, &connections));
+    struct connections *connections = connections_new(clock_system(), MAX_OPEN, 0);
     struct connection *connection = connections_add(connections, -1);
     assert_false(connections_is_draining(connections));
     connections_drain(connections, INT32_MAX);
@@ -113,8 +77,7 @@ static void strangers_make_room_first(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
-        struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
+        struct connections *connections = connections_new(&fake.clock, MAX_OPEN, 0);
         struct pair pairs[6];
         for (size_t at = 0; at < 4; at++) {
             pair_add(&pairs[at], connections);
@@ -124,7 +87,6 @@ static void strangers_make_room_first(void **state)
                 connections_enter(connections, pairs[at].connection, CONNECTION_SENDING);
             if (strchr("KR", rooms[i].before[at]) != NULL)
                 connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
-            fake_clock_await_waiters(&fake, 1);
             fake_clock_advance(&fake, 1);
         }
         for (size_t at = 0; at < 4; at++)
@@ -147,10 +109,9 @@ static void strangers_make_room_first(void **state)
 
 /* ---------------------------------------------------------------- with a least pace */
 
-static const struct connections_limits paced = {
-    .max_open = 3,
-    .phases_ms = {60000, 60000, 60000, 60000},
-    .pace = 1000,
+enum {
+    PACED_MAX_OPEN = 3,
+    PACE = 1000,
 };
 
 static void receive(struct pair *pair, struct connections *connections)
@@ -165,8 +126,7 @@ static void the_slowest_makes_room_first(void **state)
     (void)state;
     struct fake_clock fake;
     fake_clock_init(&fake, 0);
-    struct connections *connections = NULL;
-    assert_int_equal(0, connections_new(&fake.clock, &paced, &connections));
+    struct connections *connections = connections_new(&fake.clock, PACED_MAX_OPEN, PACE);
     struct pair dripping, steady, working, refused, first, second;
     receive(&steady, connections);
     receive(&dripping, connections);
@@ -175,7 +135,6 @@ static void the_slowest_makes_room_first(void **state)
     pair_add(&refused, connections); /* nobody was slow yet */
     assert_null(refused.connection);
     for (size_t i = 0; i < 30; i++) {
-        fake_clock_await_waiters(&fake, 1);
         fake_clock_advance(&fake, 1000);
         connections_progress(connections, dripping.connection, 900);
         connections_progress(connections, steady.connection, 1000);
@@ -185,7 +144,6 @@ static void the_slowest_makes_room_first(void **state)
     connections_cut_off_slowest(connections); /* nobody else is slow */
     assert_false(is_cut_off(steady.ends[1], 0));
     connections_enter(connections, first.connection, CONNECTION_WORKING);
-    fake_clock_await_waiters(&fake, 1);
     fake_clock_advance(&fake, 2000);
     pair_add(&second, connections);
     assert_true(is_cut_off(steady.ends[1], 0));
@@ -237,14 +195,12 @@ static void a_peer_with_many_connections_makes_room(void **state)
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
-        struct connections *connections = NULL;
-        assert_int_equal(0, connections_new(&fake.clock, &paced, &connections));
+        struct connections *connections = connections_new(&fake.clock, PACED_MAX_OPEN, PACE);
         struct pair pairs[4];
         for (size_t at = 0; at < 4; at++) {
             char from[] = "127.0.0.x";
             from[8] = at < 3 ? shares[i].before[at] : shares[i].next;
             pair_add_from(&pairs[at], connections, from);
-            fake_clock_await_waiters(&fake, 1);
             fake_clock_advance(&fake, 1);
         }
         for (size_t at = 0; at < 3; at++)
@@ -268,14 +224,12 @@ static void a_peer_makes_room_for_itself(void **state)
     (void)state;
     struct fake_clock fake;
     fake_clock_init(&fake, 0);
-    struct connections *connections = NULL;
-    assert_int_equal(0, connections_new(&fake.clock, &limits, &connections));
+    struct connections *connections = connections_new(&fake.clock, MAX_OPEN, 0);
     static const char *const peers[] = {"127.0.0.3", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2"};
     struct pair pairs[ARRAY_LEN(peers)];
     for (size_t at = 0; at < ARRAY_LEN(peers); at++) {
         pair_add_from(&pairs[at], connections, peers[at]);
         connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
-        fake_clock_await_waiters(&fake, 1);
         fake_clock_advance(&fake, 1);
     }
     for (size_t at = 0; at < ARRAY_LEN(peers); at++)
@@ -289,7 +243,6 @@ static void a_peer_makes_room_for_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_late_is_cut_off),
         cmocka_unit_test(strangers_make_room_first),
         cmocka_unit_test(draining_waits_for_the_busy_alone),
         cmocka_unit_test(the_slowest_makes_room_first),
