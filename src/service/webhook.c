@@ -128,23 +128,11 @@ static CURLcode set_callbacks(CURL *easy, struct webhook_transfer *transfer,
     return rc;
 }
 
-/* What names no scheme is no URL: libcurl would guess one. */
-static CURLcode check_url(const char *url)
-{
-    CURLU *parts = curl_url();
-    if (parts == NULL)
-        return CURLE_OUT_OF_MEMORY;
-    CURLUcode result = curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
-    curl_url_cleanup(parts);
-    return result == CURLUE_OK              ? CURLE_OK
-           : result == CURLUE_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY
-                                            : CURLE_URL_MALFORMAT;
-}
-
 static CURLcode set_request(CURL *easy, const char *url, const char *body, struct curl_slist *headers)
 {
-    CURLcode rc = check_url(url);
+    CURLcode rc = CURLE_OK;
     SET(CURLOPT_URL, url);
+    SET(CURLOPT_DEFAULT_PROTOCOL, "none"); /* libcurl would guess one where the URL names none */
     SET(CURLOPT_POSTFIELDS, body);
     SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     SET(CURLOPT_HTTPHEADER, headers);
