@@ -23,12 +23,6 @@ enum {
     API_KEY_SIZE = API_KEY_LENGTH + 1,
 };
 
-/* Makes up a new key, which no database knows yet. 0 or -errno. */
-static int generate_key(char ret_key[API_KEY_SIZE])
-{
-    return random_hex(ret_key, API_KEY_LENGTH / 2);
-}
-
 static bool is_well_formed(const char *key)
 {
     return strlen(key) == API_KEY_LENGTH && strspn(key, "0123456789abcdef") == API_KEY_LENGTH;
@@ -76,14 +70,6 @@ int keys_is_known(struct database *database, const char *key)
     return error != 0 ? error : count > 0;
 }
 
-/* Whether there never was a key: 1, 0 or -errno. */
-static int is_empty(sqlite3 *db)
-{
-    int64_t count = 0;
-    int error = query_integer(db, &count, "SELECT count(*) FROM api_keys", "");
-    return error != 0 ? error : count == 0;
-}
-
 /* ---------------------------------------------------------------- the first key */
 
 static const char file_name[] = "api-key";
@@ -107,7 +93,7 @@ static int read_key(int dir_fd, char ret_key[API_KEY_SIZE])
 static int make_key(int dir_fd, char ret_key[API_KEY_SIZE])
 {
     char line[API_KEY_SIZE + 1];
-    int error = generate_key(ret_key);
+    int error = random_hex(ret_key, API_KEY_LENGTH / 2);
     if (error != 0)
         return error;
     snprintf(line, sizeof(line), "%s\n", ret_key);
@@ -122,9 +108,10 @@ int keys_establish_first(struct database *database, int dir_fd)
     int error = database_begin_write(database, &db);
     if (error != 0)
         return error;
-    int is_first = is_empty(db);
-    if (is_first <= 0)
-        return database_end_write(database, is_first);
+    int64_t keys = 0;
+    error = query_integer(db, &keys, "SELECT count(*) FROM api_keys", "");
+    if (error != 0 || keys > 0)
+        return database_end_write(database, error);
     char key[API_KEY_SIZE];
     error = read_key(dir_fd, key);
     if (error == -ENOENT || error == -EBADMSG)
@@ -161,7 +148,7 @@ int keys_command_add(const char *data_dir, FILE *out)
     char key[API_KEY_SIZE];
     int error = database_open_existing(data_dir, &database);
     if (error == 0)
-        error = generate_key(key);
+        error = random_hex(key, API_KEY_LENGTH / 2);
     if (error == 0)
         error = database_begin_write(database, &db);
     if (error != 0)
