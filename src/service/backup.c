@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SQLite copies the database page by page, as one transaction sees it. The pool comes behind it: its files
- * never change, and are never removed, so all that the copy of the database names are there. A file more is
- * removed when a service starts on the copy (pool_sweep()).
+ * never change, and are never removed, so all that the copy of the database names are there.
  */
 #include "service/backup.h"
 

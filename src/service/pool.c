@@ -5,7 +5,6 @@
  */
 #include "service/pool.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,32 +16,6 @@
 #include "mail/draft.h"
 #include "service/endpoints.h"
 #include "sql/query.h"
-
-static int sweep_entry(const struct service_context *context, sqlite3 *db, const char *name)
-{
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return 0;
-    int64_t found = 0;
-    int error = query_integer(db, &found, "SELECT 1 FROM pool WHERE id = ?", "s", name);
-    if (error == -ENOENT && unlinkat(context->pool_fd, name, 0) != 0)
-        return -errno;
-    return error == -ENOENT ? 0 : error;
-}
-
-int pool_sweep(const struct service_context *context)
-{
-    _cleanup_closedir_ DIR *directory = file_opendirat(context->pool_fd, ".");
-    if (directory == NULL)
-        return -errno;
-    sqlite3 *db = NULL;
-    int error = database_begin_read(context->database, &db);
-    const struct dirent *entry;
-    while (error == 0 && (entry = readdir(directory)) != NULL)
-        error = sweep_entry(context, db, entry->d_name);
-    if (db != NULL)
-        database_end_read(context->database, db);
-    return error;
-}
 
 int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
               struct message_attachment *attachment)

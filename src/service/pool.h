@@ -14,9 +14,6 @@
 #include "service/message.h"
 #include "service/request.h"
 
-/* Removes files without a row: what an interrupted upload left. Before anything is added. 0 or -errno. */
-int pool_sweep(const struct service_context *context);
-
 /* Fills an attachment of zeros from a file of the pool; what is in it is the caller's, on failure too. `db`
  * reads. 0, -ENOENT (there is no such file), -EMSGSIZE (it is larger) or -errno. */
 int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,

@@ -129,9 +129,8 @@ static int open_data(struct service *service, const struct service_config *confi
     if (error != 0)
         return explain(ret_reason, error, "cannot open the database in", data_dir);
     context->pool_fd = file_open_dir(service->dir_fd, "pool");
-    error = context->pool_fd < 0 ? context->pool_fd : pool_sweep(context);
-    if (error != 0)
-        return explain(ret_reason, error, "cannot open the attachment pool in", data_dir);
+    if (context->pool_fd < 0)
+        return explain(ret_reason, context->pool_fd, "cannot open the attachment pool in", data_dir);
     error = keys_establish_first(context->database, service->dir_fd);
     return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
