@@ -30,12 +30,13 @@ struct record_array {
     const char *piece; /* what is to be copied next */
     size_t piece_len;
     bool has_records; /* at least one was begun */
-    bool owes_record; /* the row was found, its comma is being copied */
+    bool owes_record; /* the row was found, and what stands before its record is the piece */
     bool is_at_end;   /* the closing bracket is, or was, copied */
 };
 
-static void record_array_free(struct record_array *stream)
+static void record_array_free(void *context)
 {
+    struct record_array *stream = context;
     if (stream == NULL)
         return;
     sqlite3_finalize(stream->statement);
@@ -45,36 +46,32 @@ static void record_array_free(struct record_array *stream)
 
 static int find_piece(struct record_array *stream)
 {
-    if (!stream->owes_record) {
-        int step = query_step(stream->statement);
-        if (step < 0)
-            return step;
-        stream->owes_record = step > 0;
-        stream->is_at_end = step == 0;
-        if (step == 0 || stream->has_records) {
-            stream->piece = step == 0 ? "]" : ",";
-            stream->piece_len = 1;
-            return 0;
-        }
+    if (stream->owes_record) {
+        stream->owes_record = false;
+        stream->piece = (const char *)sqlite3_column_text(stream->statement, 0);
+        stream->piece_len = (size_t)sqlite3_column_bytes(stream->statement, 0);
+        return stream->piece != NULL ? 0 : -ENOMEM;
     }
-    stream->owes_record = false;
-    stream->has_records = true;
-    stream->piece = (const char *)sqlite3_column_text(stream->statement, 0);
-    stream->piece_len = (size_t)sqlite3_column_bytes(stream->statement, 0);
-    return stream->piece != NULL ? 0 : -ENOMEM;
+    int step = query_step(stream->statement);
+    if (step < 0)
+        return step;
+    stream->piece = step > 0 ? (stream->has_records ? "," : "[") : stream->has_records ? "]" : "[]";
+    stream->piece_len = strlen(stream->piece);
+    stream->is_at_end = step == 0;
+    stream->owes_record = stream->has_records = step > 0;
+    return 0;
 }
 
-static ssize_t record_array_read(struct record_array *stream, char *ret_bytes, size_t len)
+static ssize_t record_array_read(void *context, uint64_t position, char *ret_bytes, size_t len)
 {
+    (void)position;
+    struct record_array *stream = context;
     size_t done = 0;
     while (done < len) {
-        if (stream->piece_len == 0) {
-            if (stream->is_at_end)
-                break;
-            int error = find_piece(stream);
-            if (error != 0)
-                return error;
-        }
+        if (stream->piece_len == 0 && stream->is_at_end)
+            return done > 0 ? (ssize_t)done : MHD_CONTENT_READER_END_OF_STREAM;
+        if (stream->piece_len == 0 && find_piece(stream) != 0)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
         size_t part = stream->piece_len < len - done ? stream->piece_len : len - done;
         memcpy(ret_bytes + done, stream->piece, part);
         stream->piece += part;
@@ -155,8 +152,7 @@ int reply_records(struct reply *reply, struct database *database, sqlite3 *db, s
         database_end_read(database, db);
         return -ENOMEM;
     }
-    *array = (struct record_array){
-        .database = database, .db = db, .statement = statement, .piece = "[", .piece_len = 1};
+    *array = (struct record_array){.database = database, .db = db, .statement = statement};
     reply_bytes(reply, "application/json", NULL, 0);
     reply->records = array;
     snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
@@ -176,20 +172,6 @@ void reply_failure(struct reply *reply, int error)
 }
 
 /* ---------------------------------------------------------------- sending */
-
-static ssize_t read_records(void *context, uint64_t position, char *buffer, size_t max)
-{
-    (void)position;
-    ssize_t got = record_array_read(context, buffer, max);
-    if (got < 0)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    return got == 0 ? MHD_CONTENT_READER_END_OF_STREAM : got;
-}
-
-static void free_records(void *context)
-{
-    record_array_free(context);
-}
 
 /* A reply whose body the library has. */
 static void free_sent(void *context)
@@ -249,7 +231,7 @@ static void add_headers(const struct reply *reply, struct MHD_Response *response
         MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, reply->etag);
     if (reply->status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (reply->allow[0] != '\0')
+    if (reply->allow != NULL)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
     if (reply->file_name != NULL)
         add_disposition(response, reply->file_name);
@@ -264,8 +246,8 @@ enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connectio
 {
     struct MHD_Response *response = NULL;
     if (reply->records != NULL) {
-        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_records,
-                                                     reply->records, free_records);
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, record_array_read,
+                                                     reply->records, record_array_free);
         if (response != NULL)
             reply->records = NULL;
     } else {

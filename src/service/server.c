@@ -60,7 +60,7 @@ struct route {
     bool is_large;         /* what it answers with is in memory as a whole, and may have many MB */
 };
 
-/* A fixed segment stands before a parameter in the same place. */
+/* A fixed segment stands before a parameter in the same place. A path has one method. */
 static const struct route routes[] = {
     {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, false},
     {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, false},
@@ -171,35 +171,23 @@ static bool matches(const char *pattern, const char *path, struct request *reque
     return *path == '\0' || strcmp(path, "/") == 0;
 }
 
-/* A path is one resource: the first pattern that fits, with all methods that the table has for it. */
-static const struct route *find_method(const struct route *first, const char *method, struct reply *reply)
-{
-    char allow[sizeof(reply->allow)] = "";
-    for (const struct route *route = first; route < routes + ARRAY_LEN(routes); route++) {
-        if (strcmp(route->pattern, first->pattern) != 0)
-            continue;
-        bool is_get = strcmp(route->method, "GET") == 0;
-        if (strcmp(route->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
-            return route;
-        size_t len = strlen(allow);
-        snprintf(allow + len, sizeof(allow) - len, "%s%s%s", len > 0 ? ", " : "", route->method,
-                 is_get ? ", HEAD" : "");
-    }
-    reply_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
-    memcpy(reply->allow, allow, sizeof(allow));
-    return NULL;
-}
-
 /* The route of a request by its path; fills in the request's parameters. NULL: the reply says why (404, 405).
  */
 static const struct route *find_route(struct request *request, const char *path, const char *method,
                                       struct reply *reply)
 {
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        if (matches(routes[i].pattern, path, request))
-            return find_method(&routes[i], method, reply);
+    const struct route *route = routes;
+    while (route < routes + ARRAY_LEN(routes) && !matches(route->pattern, path, request))
+        route++;
+    if (route == routes + ARRAY_LEN(routes)) {
+        reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
+        return NULL;
     }
-    reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
+    bool is_get = strcmp(route->method, "GET") == 0;
+    if (strcmp(route->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
+        return route;
+    reply_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
+    reply->allow = is_get ? "GET, HEAD" : route->method;
     return NULL;
 }
 
