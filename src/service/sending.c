@@ -43,11 +43,6 @@ enum {
 
 static const char *const type_names[] = {"new", "reply", "forward"};
 
-static const char *message_type_name(enum message_type type)
-{
-    return type_names[type];
-}
-
 static const char *read_address(struct validation *validation, const struct location *location,
                                 const json_t *object, const char **ret_name)
 {
@@ -393,18 +388,13 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 /* ---------------------------------------------------------------- storing and delivering, inside a write
  * transaction */
 
-/* Recipients without an inbox here. Accepts zeros. */
+/* What became of recipients without an inbox here. */
 struct remainder {
-    json_t *elsewhere;     /* addresses that the relay takes */
-    bool has_failed;       /* there are others */
-    struct strbuf reasons; /* a bounce's, for these */
+    int64_t outbound;       /* seq of the email */
+    bool is_pending;        /* the relay takes some */
+    bool has_failed;        /* there are others */
+    struct strbuf *reasons; /* a bounce's, for these */
 };
-
-static void remainder_release(struct remainder *remainder)
-{
-    json_decref(remainder->elsewhere);
-    strbuf_release(&remainder->reasons);
-}
 
 /* NULL without memory. */
 static char *support_address(const char *domain)
@@ -423,19 +413,21 @@ static int fail_recipient(const struct service_context *context, const char *add
     remainder->has_failed = true;
     if (address_equals(address, support))
         return 0;
-    return is_here ? sending_give_reason(&remainder->reasons, address, "5.1.1",
+    return is_here ? sending_give_reason(remainder->reasons, address, "5.1.1",
                                          "no inbox of this service has this address")
-                   : sending_give_reason(&remainder->reasons, address, "5.4.4",
+                   : sending_give_reason(remainder->reasons, address, "5.4.4",
                                          "the service has no relay (--relay), which mail to other domains "
                                          "needs");
 }
 
-static int set_aside(const struct service_context *context, const char *address, struct remainder *remainder)
+static int set_aside(const struct service_context *context, sqlite3 *db, const char *address,
+                     struct remainder *remainder)
 {
     bool is_here = delivery_is_in_domain(address, context->domain);
     if (is_here || !context->has_relay)
         return fail_recipient(context, address, is_here, remainder);
-    return json_array_append_new(remainder->elsewhere, json_string(address)) == 0 ? 0 : -ENOMEM;
+    remainder->is_pending = true;
+    return outgoing_add(db, OUTGOING_RELAY, remainder->outbound, address);
 }
 
 /* Delivers a stored message into each inbox that it names, once. */
@@ -451,8 +443,8 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
         json_array_foreach (lists[way], i, recipient) {
             int error = delivery_put(db, message, seq, (enum delivery_way)way, recipient);
             if (error == -ENOENT)
-                error =
-                    set_aside(context, json_string_value(json_object_get(recipient, "address")), remainder);
+                error = set_aside(context, db, json_string_value(json_object_get(recipient, "address")),
+                                  remainder);
             if (error != 0)
                 return error;
         }
@@ -462,46 +454,24 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
 
 /* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
 static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
-                       const struct service_inbox *sender, enum message_type type, const char *status,
-                       char ret_id[37])
+                       const struct service_inbox *sender, enum message_type type, char ret_id[37])
 {
-    char id[37];
-    int error = random_uuid(id);
+    int error = random_uuid(ret_id);
     if (error != 0)
         return error;
     bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
-    json_t *record = json_pack(
-        "{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", id, "status", status,
+    _cleanup_json_ json_t *record = json_pack(
+        "{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", ret_id, "status", "sent",
         "inbox_id", service_inbox_id(sender), "subject", message->subject, "from_address", message->from,
         "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", message->bcc,
         "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms), "message_type",
-        message_type_name(type), "open_and_click_tracking", is_tracked, "latest_event");
+        type_names[type], "open_and_click_tracking", is_tracked, "latest_event");
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    json_decref(record);
     if (text == NULL)
         return -ENOMEM;
-    error =
-        query_execute(db, "INSERT INTO outbound (id, inbox, message, date_ms, record) VALUES (?, ?, ?, ?, ?)",
-                      "siiis", id, sender->seq, seq, message->date_ms, text);
-    if (error == 0)
-        memcpy(ret_id, id, sizeof(id));
-    return error;
-}
-
-/* Gives the relay its part, and returns the rest to the sender. */
-static int hand_on(const struct service_context *context, sqlite3 *db, int64_t outbound,
-                   const struct remainder *remainder)
-{
-    size_t i;
-    const json_t *address;
-    json_array_foreach (remainder->elsewhere, i, address) {
-        int error = outgoing_add(db, OUTGOING_RELAY, outbound, json_string_value(address));
-        if (error != 0)
-            return error;
-    }
-    return remainder->reasons.len > 0
-               ? sending_bounce(db, outbound, context->domain, strbuf_str(&remainder->reasons))
-               : 0;
+    return query_execute(db,
+                         "INSERT INTO outbound (id, inbox, message, date_ms, record) VALUES (?, ?, ?, ?, ?)",
+                         "siiis", ret_id, sender->seq, seq, message->date_ms, text);
 }
 
 /* ---------------------------------------------------------------- sending, once */
@@ -556,31 +526,32 @@ static int check_limit(sqlite3 *db, const struct service_context *context, struc
     return 0;
 }
 
-static int store_and_record(const struct service_context *context, sqlite3 *db,
-                            const struct submission *submission, const struct composition *composition,
-                            struct remainder *remainder, char ret_id[37])
+/* Hands the recorded email to each that it is for. */
+static int hand_on(const struct service_context *context, sqlite3 *db, const struct message *message,
+                   int64_t seq, int64_t outbound)
 {
-    const struct message *message = &composition->message;
-    int64_t seq = 0;
-    int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
-    if (error == 0)
-        error = distribute(context, db, message, seq, remainder);
-    const char *status = remainder->has_failed                       ? "failed"
-                         : json_array_size(remainder->elsewhere) > 0 ? "pending"
-                                                                     : "sent";
-    if (error == 0)
-        error = record_sent(db, message, seq, &composition->sender, submission->type, status, ret_id);
-    return error == 0 ? hand_on(context, db, sqlite3_last_insert_rowid(db), remainder) : error;
+    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
+    struct remainder remainder = {.outbound = outbound, .reasons = &reasons};
+    int error = distribute(context, db, message, seq, &remainder);
+    if (error == 0 && (remainder.has_failed || remainder.is_pending))
+        error =
+            query_execute(db, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
+                          "si", remainder.has_failed ? "failed" : "pending", outbound);
+    return error == 0 && reasons.len > 0 ? sending_bounce(db, outbound, context->domain, strbuf_str(&reasons))
+                                         : error;
 }
 
 static int store(const struct service_context *context, sqlite3 *db, const struct submission *submission,
                  const struct composition *composition, struct reply *reply)
 {
     char id[37];
-    struct remainder remainder = {.elsewhere = json_array(),
-                                  .reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES)};
-    int error = store_and_record(context, db, submission, composition, &remainder, id);
-    remainder_release(&remainder);
+    const struct message *message = &composition->message;
+    int64_t seq = 0;
+    int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
+    if (error == 0)
+        error = record_sent(db, message, seq, &composition->sender, submission->type, id);
+    if (error == 0)
+        error = hand_on(context, db, message, seq, sqlite3_last_insert_rowid(db));
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, id);
