@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/date.h"
+#include "mail/json_writer.h"
 #include "mail/mime.h"
 #include "service/outgoing.h"
 #include "sql/query.h"
@@ -259,12 +260,10 @@ static int make_inbox(sqlite3 *db, const char *address)
         error = -EUSERS;
     if (error != 0)
         return error;
-    struct inbox_request request = {0};
-    error = inbox_request_default(address, &request);
-    struct service_inbox inbox = {.record = request.settings};
+    _cleanup_json_ json_t *settings = NULL;
+    error = inbox_settings_default(address, &settings);
     if (error == 0)
-        error = service_inbox_insert(db, &inbox);
-    inbox_request_release(&request);
+        error = service_inbox_store(db, 0, settings);
     return error == -EBADMSG ? -ENOENT : error;
 }
 

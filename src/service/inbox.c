@@ -81,59 +81,25 @@ int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service
     return service_inbox_find_by_address(db, without_tag, ret_inbox);
 }
 
-/* `settings` is completed to the published record. */
-static int stamp(json_t *settings, const char *id)
+int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings)
 {
-    char date[32];
-    date_format(clock_realtime_ms(clock_system()), date);
-    json_t *record = json_pack("{s:s}", "id", id);
-    if (record == NULL || json_object_update(record, settings) != 0 ||
-        json_object_set_new(record, "updated_at", json_string(date)) != 0) {
-        json_decref(record);
-        return -ENOMEM;
-    }
-    json_object_clear(settings);
-    int result = json_object_update(settings, record);
-    json_decref(record);
-    return result == 0 ? 0 : -ENOMEM;
-}
-
-int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox)
-{
-    char id[37];
+    char id[37], date[32];
     int error = random_uuid(id);
-    if (error == 0)
-        error = stamp(inbox->record, id);
     if (error != 0)
         return error;
-    _cleanup_free_ char *record = json_dumps(inbox->record, JSON_COMPACT);
-    if (record == NULL)
+    date_format(clock_realtime_ms(clock_system()), date);
+    if ((seq == 0 && json_object_set_new(settings, "id", json_string(id)) != 0) ||
+        json_object_set_new(settings, "updated_at", json_string(date)) != 0)
         return -ENOMEM;
-    error = query_execute(db, "INSERT INTO inboxes (id, address, record) VALUES (?, ?, ?)", "sss", id,
-                          service_inbox_address(inbox), record);
-    if (error == 0)
-        inbox->seq = sqlite3_last_insert_rowid(db);
-    return error;
-}
-
-int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox, json_t *settings)
-{
-    int error = stamp(settings, service_inbox_id(inbox));
-    if (error != 0)
-        return error;
-    const char *address = json_string_value(json_object_get(settings, "email_address"));
+    const struct service_inbox inbox = {.record = settings};
     _cleanup_free_ char *record = json_dumps(settings, JSON_COMPACT);
     if (record == NULL)
         return -ENOMEM;
-    return query_execute(db, "UPDATE inboxes SET address = ?, record = ? WHERE seq = ?", "ssi", address,
-                         record, inbox->seq);
-}
-
-int service_inbox_is_none(sqlite3 *db)
-{
-    int64_t count = 0;
-    int error = query_integer(db, &count, "SELECT count(*) FROM (SELECT 1 FROM inboxes LIMIT 1)", "");
-    return error != 0 ? error : count == 0;
+    return query_execute(
+        db,
+        "INSERT INTO inboxes (seq, id, address, record) VALUES (nullif(?, 0), ?, ?, ?)"
+        " ON CONFLICT (seq) DO UPDATE SET address = excluded.address, record = excluded.record",
+        "isss", seq, service_inbox_id(&inbox), service_inbox_address(&inbox), record);
 }
 
 /* ---------------------------------------------------------------- rules */
@@ -223,7 +189,7 @@ static const char *read_address(const struct json_input *in)
     return NULL;
 }
 
-int inbox_request_read(json_t *body, struct validation *validation, struct inbox_request *ret_request)
+json_t *inbox_settings_read(json_t *body, struct validation *validation)
 {
     static const char *const switches[] = {"allow_cc", "allow_bcc", "spf_pass_required", "dkim_pass_required",
                                            "dmarc_pass_required"};
@@ -232,7 +198,7 @@ int inbox_request_read(json_t *body, struct validation *validation, struct inbox
     const char *id = validate_line(&in, "id", false);
     const char *name = validate_line(&in, "name", true);
     const char *address = read_address(&in);
-    json_t *settings = json_pack("{s:s?, s:s?}", "name", name, "email_address", address);
+    json_t *settings = json_pack("{s:s?, s:s?, s:s?}", "id", id, "name", name, "email_address", address);
     for (size_t i = 0; i < ARRAY_LEN(switches); i++)
         json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));
     json_object_set_new(settings, "allowed_from_addresses", read_rule(&in, "allowed_from_addresses"));
@@ -243,24 +209,20 @@ int inbox_request_read(json_t *body, struct validation *validation, struct inbox
     json_object_update(settings, webhook);
     json_decref(webhook);
     bool is_tracking = validate_boolean(&in, "open_and_click_tracking", false);
-    int result = json_object_set_new(settings, "open_and_click_tracking", json_boolean(is_tracking));
-    *ret_request = (struct inbox_request){.id = id, .settings = settings};
-    return result == 0 ? 0 : -ENOMEM;
+    json_object_set_new(settings, "open_and_click_tracking", json_boolean(is_tracking));
+    return settings;
 }
 
-void inbox_request_release(struct inbox_request *request)
-{
-    json_decref(request->settings);
-    request->settings = NULL;
-}
-
-int inbox_request_default(const char *address, struct inbox_request *ret_request)
+int inbox_settings_default(const char *address, json_t **ret_settings)
 {
     _cleanup_json_ json_t *body =
         json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
-    if (body == NULL)
-        return -ENOMEM;
     _cleanup_validation_ struct validation validation = {0};
-    int error = inbox_request_read(body, &validation, ret_request);
-    return error == 0 && validation.has_failed ? -EBADMSG : error;
+    _cleanup_json_ json_t *settings = inbox_settings_read(body, &validation);
+    if (body == NULL || settings == NULL)
+        return -ENOMEM;
+    if (validation.has_failed)
+        return -EBADMSG;
+    *ret_settings = TAKE_PTR(settings);
+    return 0;
 }

@@ -37,14 +37,10 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
  * 0, -ENOENT or -errno. */
 int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
-/* Both inside a write transaction. The settings (struct inbox_request) are completed to the published record,
- * in place, and stored. An insertion finds them in `inbox->record` and sets `seq`; an update replaces the
- * record of `inbox` by them. -EEXIST: the address is taken. */
-int service_inbox_insert(sqlite3 *db, struct service_inbox *inbox);
-int service_inbox_update(sqlite3 *db, const struct service_inbox *inbox, json_t *settings);
-
-/* Whether the account has no inbox yet: 1, 0 or -errno. */
-int service_inbox_is_none(sqlite3 *db);
+/* Inside a write transaction: completes the settings (inbox_settings_read()) to the published record, in
+ * place, and stores it for the inbox of this key; 0: for a new one. 0, -EEXIST (the address is taken) or
+ * -errno. */
+int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);
 
 /* How a message reached an inbox; of several ways the most open one counts. */
 enum delivery_way {
@@ -62,20 +58,14 @@ struct verdict {
  * allow list without entries allows all. */
 struct verdict inbox_judge(const json_t *record, const char *from_address, enum delivery_way way);
 
-/* A request to create or update an inbox (interface, POST /api/v1/inbox/upsert), read and checked. An update
- * is a full update: a field that is left out falls to its default. */
-struct inbox_request {
-    const char *id;   /* borrowed from the body; NULL: to be created */
-    json_t *settings; /* every settable field of the published record, defaults filled in; owned */
-};
+/* Reads a request to create or update an inbox (interface, POST /api/v1/inbox/upsert): every settable field
+ * of the published record, and its id, null where it is to be created. An update is a full update: a field
+ * that is left out falls to its default. What is wrong is added to `validation`, and then the settings are
+ * not to be used. The caller owns them. NULL without memory. */
+json_t *inbox_settings_read(json_t *body, struct validation *validation);
 
-/* `body` is borrowed for as long as the request lives. What is wrong is added to `validation`, and then the
- * request is not to be used but for its release. 0 or -ENOMEM. */
-int inbox_request_read(json_t *body, struct validation *validation, struct inbox_request *ret_request);
-void inbox_request_release(struct inbox_request *request);
-
-/* The request for a new inbox of this address that says nothing else; to be released, on failure too. 0,
+/* The settings of a new inbox of this address of which nothing else is said. The caller owns them. 0,
  * -EBADMSG (it is no address) or -ENOMEM. */
-int inbox_request_default(const char *address, struct inbox_request *ret_request);
+int inbox_settings_default(const char *address, json_t **ret_settings);
 
 #endif

@@ -21,19 +21,12 @@ const char *request_header(const struct request *request, const char *name)
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-static void reply_not_json(struct reply *reply, const json_error_t *error)
-{
-    json_t *problem = json_pack("{s:[s, i], s:s, s:s, s:{s:s}}", "loc", "body", error->position, "msg",
-                                "JSON decode error", "type", "json_invalid", "ctx", "error", error->text);
-    reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:[o]}", "detail", problem));
-}
-
 json_t *request_read_object(const struct request *request, struct reply *reply)
 {
     json_error_t error;
     json_t *value = json_loadb(strbuf_str(&request->body), request->body.len, JSON_DECODE_ANY, &error);
     if (value == NULL) {
-        reply_not_json(reply, &error);
+        reply_invalid_at(reply, json_pack("[s, i]", "body", error.position), "json_invalid", error.text);
         return NULL;
     }
     if (json_is_object(value))
