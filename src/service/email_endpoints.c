@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/html_text.h"
+#include "mail/json_writer.h"
 #include "service/endpoints.h"
 #include "service/message.h"
 #include "service/validation.h"
@@ -26,13 +27,13 @@
 /* An answer has to stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote:
  * a control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred
  * blanks. So texts are bounded by their length in JSON, and cut. What else is in a record, addresses above
- * all, is below 5 MB: then one with both prompts is below PREVIOUS_MAX_BYTES, and the answer, which is a
- * record, with those before it and with the prompts of all of them once more, below 95 MB. */
+ * all, is below 5 MB: then one with both prompts is below 34 MB, and the answer, which is a record, with one
+ * or more before it and with the prompts of all of them once more, below 95 MB. */
 enum {
     BODY_MAX_BYTES = 10 * 1000 * 1000,
     PROMPT_MAX_BYTES = 4 * 1000 * 1000, /* of one email */
     PREVIOUS_MAX_BYTES =
-        34 * 1000 * 1000, /* of the records of all emails before; the newest is always there */
+        12 * 1000 * 1000, /* of the records of all emails before; the newest is always there */
 };
 
 /* In a string, as jansson writes it. */
@@ -191,7 +192,6 @@ struct thread_email {
 
 enum {
     EMAILS_MAX = 100,
-    TEXT_MAX_BYTES = 4 * 1024 * 1024, /* of all bodies; the newest email before is always there */
 };
 
 static const char previous_sql[] =
@@ -269,9 +269,8 @@ static int add_prompt(json_t *record)
     int error = prompt_append_email(&text, record, 1);
     if (error != 0)
         return error;
-    json_t *prompt = json_string(strbuf_str(&text));
+    _cleanup_json_ json_t *prompt = json_string(strbuf_str(&text));
     int result = json_object_set(record, "prompt", prompt) | json_object_set(record, "thread_prompt", prompt);
-    json_decref(prompt);
     return result == 0 ? 0 : -ENOMEM;
 }
 
@@ -288,23 +287,17 @@ static bool is_sound(const json_t *record)
 /* From a statement's row whose first columns are those of a thread_email. 0, -EUCLEAN or -ENOMEM. */
 static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
-    json_t *record = column_json(statement, 3);
-    json_t *header = column_json(statement, 4);
-    json_t *result = NULL;
-    if (record != NULL && header != NULL)
-        result = build_record(statement, record, header);
-    json_decref(record);
-    json_decref(header);
+    _cleanup_json_ json_t *record = column_json(statement, 3);
+    _cleanup_json_ json_t *header = column_json(statement, 4);
+    _cleanup_json_ json_t *result = build_record(statement, record, header);
     int error = is_sound(result) ? add_prompt(result) : -EUCLEAN;
-    if (error != 0) {
-        json_decref(result);
+    if (error != 0)
         return error;
-    }
     *ret_email = (struct thread_email){
         .message = sqlite3_column_int64(statement, 0),
         .thread = sqlite3_column_int64(statement, 1),
         .inbox = sqlite3_column_int64(statement, 2),
-        .record = result,
+        .record = TAKE_PTR(result),
     };
     return 0;
 }
@@ -335,14 +328,10 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
     if (result != 0)
         return result;
     json_t *list = json_array();
-    size_t text_bytes = 0;
     size_t json_bytes = 0;
     int step = 0;
-    while (result == 0 && (step = query_step(statement)) > 0) {
-        text_bytes += (size_t)sqlite3_column_bytes(statement, 5) + (size_t)sqlite3_column_bytes(statement, 6);
-        bool has_room = text_bytes <= TEXT_MAX_BYTES || json_array_size(list) == 0;
-        result = has_room ? add_previous(statement, list, &json_bytes) : 1;
-    }
+    while (result == 0 && (step = query_step(statement)) > 0)
+        result = add_previous(statement, list, &json_bytes);
     int error = result < 0 ? result : step < 0 ? step : 0;
     if (error != 0) {
         json_decref(list);
@@ -468,13 +457,10 @@ static int load_attachment(sqlite3 *db, enum email_side side, const struct reque
     int error = query_first(db, &statement, raw_sql[side], "s", request->parameters[0]);
     if (error != 0)
         return error;
-    json_t *header = column_json(statement, 0);
-    if (header == NULL)
-        return -EUCLEAN;
-    const json_t *list = json_object_get(header, "attachments");
-    error = read_attachment(statement, list, request->parameters[1], reply);
-    json_decref(header);
-    return error;
+    _cleanup_json_ json_t *header = column_json(statement, 0);
+    return header != NULL ? read_attachment(statement, json_object_get(header, "attachments"),
+                                            request->parameters[1], reply)
+                          : -EUCLEAN;
 }
 
 static int answer(struct request *request, struct reply *reply, enum email_side side,
@@ -520,32 +506,24 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- marks */
 
-static int store_mark(sqlite3 *db, const char *id, bool mark, json_t *record)
-{
-    if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
-        return -ENOMEM;
-    bool is_valid = mark || strcmp(text_of(record, "status"), "valid") == 0;
-    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
-    if (text == NULL)
-        return -ENOMEM;
-    return query_execute(db, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
-                         (int64_t)is_valid, id);
-}
-
-/* Sets the record's user_mark_status, inside a write transaction. An email counts as valid when its status is
- * `valid` or it is so marked. The caller owns *ret_record. 0, -ENOENT or -errno. */
-static int mark_email(sqlite3 *db, const char *id, bool mark, json_t **ret_record)
+/* Sets the record's user_mark_status, inside a write transaction, and answers with the record. An email
+ * counts as valid when its status is `valid` or it is so marked. 0, -ENOENT or -errno. */
+static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_first(db, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
     if (error != 0)
         return error;
-    json_t *record = column_json(statement, 0);
-    error = record != NULL ? store_mark(db, id, mark, record) : -EUCLEAN;
-    if (error == 0)
-        *ret_record = json_incref(record);
-    json_decref(record);
-    return error;
+    _cleanup_json_ json_t *record = column_json(statement, 0);
+    if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
+        return record == NULL ? -EUCLEAN : -ENOMEM;
+    bool is_valid = mark || strcmp(text_of(record, "status"), "valid") == 0;
+    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
+    if (text == NULL)
+        return -ENOMEM;
+    reply_json(reply, MHD_HTTP_OK, json_incref(record));
+    return query_execute(db, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
+                         (int64_t)is_valid, id);
 }
 
 int endpoint_email_mark(struct request *request, struct reply *reply)
@@ -558,13 +536,9 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
     int error = database_begin_write(request->context->database, &db);
     if (error != 0)
         return error;
-    json_t *record = NULL;
-    error = mark_email(db, request->parameters[0], is_valid, &record);
-    error = database_end_write(request->context->database, error);
-    if (error == 0)
-        reply_json(reply, MHD_HTTP_OK, TAKE_PTR(record));
-    else if (error == -ENOENT)
+    error = database_end_write(request->context->database,
+                               mark_email(db, request->parameters[0], is_valid, reply));
+    if (error == -ENOENT)
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
-    json_decref(record);
     return error == -ENOENT ? 0 : error;
 }

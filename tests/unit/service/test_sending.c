@@ -579,7 +579,7 @@ static void a_long_thread_keeps_its_first_and_newest(void **state)
     free(ann);
 }
 
-/* 4 MB of both bodies together. */
+/* 12 MB of records, in which each text stands three times. */
 static void a_thread_of_long_pages_keeps_the_newest(void **state)
 {
     enum {
