@@ -270,12 +270,9 @@ int endpoint_inbox_list(struct request *request, struct reply *reply)
 
 static int count_changes(const struct list_query *query, enum list_side side, struct list *list)
 {
-    if (side == LIST_SENT)
-        return query_integer(list->db, &list->changes,
-                             "SELECT value FROM settings WHERE name = 'outbound_changes'", "");
-    if (json_array_size(query->inbox_ids) != 1)
-        return query_integer(list->db, &list->changes,
-                             "SELECT value FROM settings WHERE name = 'email_changes'", "");
+    if (side == LIST_SENT || json_array_size(query->inbox_ids) != 1)
+        return query_integer(list->db, &list->changes, "SELECT value FROM settings WHERE name = ?", "s",
+                             side == LIST_SENT ? "outbound_changes" : "email_changes");
     const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
     int error =
         query_integer(list->db, &list->changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);

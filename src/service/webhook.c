@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/secret_file.h"
 #include "mail/date.h"
+#include "mail/json_writer.h"
 #include "mail/webhook.h"
 #include "service/endpoints.h"
 #include "service/outgoing.h"
@@ -243,14 +244,13 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
     int error = database_begin_read(database, &db);
     if (error != 0)
         return error;
-    json_t *content = NULL;
+    _cleanup_json_ json_t *content = NULL;
     error = find(db, email, ret_url, &content);
     database_end_read(database, db);
     char date[32];
     date_format(clock_realtime_ms(clock_system()), date);
     if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)
         *ret_body = write_body(content);
-    json_decref(content);
     return error == 0 && *ret_body == NULL ? -ENOMEM : error;
 }
 
@@ -278,13 +278,11 @@ static char *write_log(const struct outgoing_result *result)
     if (random_uuid(id) != 0)
         return NULL;
     date_format(clock_realtime_ms(clock_system()), date);
-    json_t *log =
+    _cleanup_json_ json_t *log =
         json_pack("{s:s, s:n, s:n, s:s}", "id", id, "status_code", "response_body", "created_at", date);
     if (log != NULL && result->status != 0)
         json_object_set_new(log, "status_code", json_integer(result->status));
-    char *text = log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
-    json_decref(log);
-    return text;
+    return log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
 }
 
 static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
