@@ -476,18 +476,9 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
 
 /* ---------------------------------------------------------------- sending, once */
 
-static int64_t daily_limit(enum service_tier tier)
-{
-    switch (tier) {
-    case SERVICE_TIER_FREE:
-        return 10;
-    case SERVICE_TIER_PAID:
-        return 1000;
-    case SERVICE_TIER_NONE:
-        break;
-    }
-    return INT64_MAX;
-}
+/* 0: there is none. */
+static const int64_t daily_limits[] = {
+    [SERVICE_TIER_NONE] = 0, [SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
 
 static void reply_id(struct reply *reply, const char *id)
 {
@@ -512,8 +503,8 @@ static int check_key(sqlite3 *db, const struct submission *submission, struct re
 
 static int check_limit(sqlite3 *db, const struct service_context *context, struct reply *reply)
 {
-    int64_t limit = daily_limit(context->tier);
-    if (limit == INT64_MAX)
+    int64_t limit = daily_limits[context->tier];
+    if (limit == 0)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
     int64_t count = 0;
