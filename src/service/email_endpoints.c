@@ -343,11 +343,6 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
 
 /* ---------------------------------------------------------------- what is shown of an email */
 
-enum email_side {
-    SIDE_RECEIVED,
-    SIDE_SENT,
-};
-
 static const char *const email_sql[] = {
     [SIDE_RECEIVED] = "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
                       " FROM emails e JOIN messages m ON m.seq = e.message"
@@ -402,19 +397,19 @@ int email_load_content(sqlite3 *db, const char *id, json_t **ret_record)
 /* The loaders fill the reply with what is asked of an email. 0, -ENOENT (it is not there, or not to be seen
  * from that side) or -errno. */
 
-static int load_content(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
+static int load_content(sqlite3 *db, const struct request *request, struct reply *reply)
 {
     json_t *record = NULL;
-    int error = load_record(db, side, request->parameters[0], &record);
+    int error = load_record(db, request->side, request->parameters[0], &record);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, record);
     return error;
 }
 
-static int load_raw(sqlite3 *db, enum email_side side, const struct request *request, struct reply *reply)
+static int load_raw(sqlite3 *db, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, raw_sql[side], "s", request->parameters[0]);
+    int error = query_first(db, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
@@ -450,11 +445,10 @@ static int read_attachment(sqlite3_stmt *statement, const json_t *list, const ch
     return reply->file_name != NULL ? 0 : -ENOMEM;
 }
 
-static int load_attachment(sqlite3 *db, enum email_side side, const struct request *request,
-                           struct reply *reply)
+static int load_attachment(sqlite3 *db, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, raw_sql[side], "s", request->parameters[0]);
+    int error = query_first(db, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     _cleanup_json_ json_t *header = column_json(statement, 0);
@@ -463,14 +457,14 @@ static int load_attachment(sqlite3 *db, enum email_side side, const struct reque
                           : -EUCLEAN;
 }
 
-static int answer(struct request *request, struct reply *reply, enum email_side side,
-                  int (*load)(sqlite3 *, enum email_side, const struct request *, struct reply *))
+static int answer(const struct request *request, struct reply *reply,
+                  int (*load)(sqlite3 *, const struct request *, struct reply *))
 {
     sqlite3 *db = NULL;
     int error = database_begin_read(request->context->database, &db);
     if (error != 0)
         return error;
-    error = load(db, side, request, reply);
+    error = load(db, request, reply);
     database_end_read(request->context->database, db);
     if (error != -ENOENT)
         return error;
@@ -481,27 +475,17 @@ static int answer(struct request *request, struct reply *reply, enum email_side 
 
 int endpoint_email_content(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, SIDE_RECEIVED, load_content);
-}
-
-int endpoint_outbound_content(struct request *request, struct reply *reply)
-{
-    return answer(request, reply, SIDE_SENT, load_content);
+    return answer(request, reply, load_content);
 }
 
 int endpoint_email_attachment(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, SIDE_RECEIVED, load_attachment);
-}
-
-int endpoint_outbound_attachment(struct request *request, struct reply *reply)
-{
-    return answer(request, reply, SIDE_SENT, load_attachment);
+    return answer(request, reply, load_attachment);
 }
 
 int endpoint_email_raw(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, SIDE_RECEIVED, load_raw);
+    return answer(request, reply, load_raw);
 }
 
 /* ---------------------------------------------------------------- marks */

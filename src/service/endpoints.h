@@ -16,7 +16,6 @@
 
 int endpoint_inbox_list(struct request *request, struct reply *reply);
 int endpoint_email_list(struct request *request, struct reply *reply);
-int endpoint_outbound_list(struct request *request, struct reply *reply);
 
 int endpoint_inbox_upsert(struct request *request, struct reply *reply);
 
@@ -28,8 +27,6 @@ int endpoint_email_content(struct request *request, struct reply *reply);
 int endpoint_email_attachment(struct request *request, struct reply *reply);
 int endpoint_email_raw(struct request *request, struct reply *reply);
 int endpoint_email_mark(struct request *request, struct reply *reply);
-int endpoint_outbound_content(struct request *request, struct reply *reply);
-int endpoint_outbound_attachment(struct request *request, struct reply *reply);
 
 int endpoint_pool_add(struct request *request, struct reply *reply);
 int endpoint_send(struct request *request, struct reply *reply);

@@ -19,11 +19,6 @@
 #include "service/validation.h"
 #include "sql/query.h"
 
-enum list_side {
-    LIST_RECEIVED,
-    LIST_SENT,
-};
-
 /* ---------------------------------------------------------------- the query */
 
 struct list_query {
@@ -152,54 +147,34 @@ static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes W
 static const char inbox_filter[] = " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)";
 static const char from_filter[] = " AND r.from_address IN (SELECT value FROM json_each(?3))";
 static const char search_filter[] =
-    " AND instr((SELECT search_text FROM messages WHERE seq = r.message), ?4)";
+    " AND (?4 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?4))";
 
-static int build_sql(const struct list_query *query, enum list_side side, struct strbuf *sql)
+static int build_sql(const struct list_query *query, enum email_side side, struct strbuf *sql)
 {
     strbuf_appendf(sql, "SELECT r.record FROM %s r WHERE true",
-                   side == LIST_RECEIVED ? "emails" : "outbound");
-    if (side == LIST_RECEIVED && query->valid_only)
+                   side == SIDE_RECEIVED ? "emails" : "outbound");
+    if (side == SIDE_RECEIVED && query->valid_only)
         strbuf_append_str(sql, " AND r.is_valid");
     if (query->inbox_ids != NULL)
         strbuf_append_str(sql, json_array_size(query->inbox_ids) == 1 ? inbox_filter : inboxes_filter);
-    if (side == LIST_RECEIVED && query->from_addresses != NULL)
+    if (side == SIDE_RECEIVED && query->from_addresses != NULL)
         strbuf_append_str(sql, from_filter);
-    if (query->search_term != NULL)
-        strbuf_append_str(sql, search_filter);
+    strbuf_append_str(sql, search_filter);
     return strbuf_append_str(sql, " ORDER BY r.seq DESC LIMIT ?1");
 }
 
-static int bind_list(sqlite3_stmt *statement, int parameter, const json_t *list)
-{
-    if (list == NULL)
-        return 0;
-    char *text = json_dumps(list, JSON_COMPACT);
-    return text != NULL ? query_error(sqlite3_bind_text(statement, parameter, text, -1, free)) : -ENOMEM;
-}
-
-static int prepare(sqlite3 *db, const struct list_query *query, enum list_side side,
+static int prepare(sqlite3 *db, const struct list_query *query, enum email_side side,
                    sqlite3_stmt **ret_statement)
 {
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
-    int error = build_sql(query, side, &sql);
-    if (error != 0)
-        return error;
-    sqlite3_stmt *statement = NULL;
-    error = query_prepare(db, &statement, strbuf_str(&sql), "i", query->limit);
-    if (error != 0)
-        return error;
-    if (query->inbox_ids != NULL)
-        error = bind_list(statement, 2, query->inbox_ids);
-    if (error == 0 && side == LIST_RECEIVED)
-        error = bind_list(statement, 3, query->from_addresses);
-    if (error == 0 && query->search_term != NULL)
-        error = query_error(sqlite3_bind_text(statement, 4, query->search_term, -1, SQLITE_TRANSIENT));
-    if (error != 0) {
-        sqlite3_finalize(statement);
-        return error;
-    }
-    *ret_statement = statement;
-    return 0;
+    _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
+    _cleanup_free_ char *from_addresses = json_dumps(query->from_addresses, JSON_COMPACT);
+    bool is_whole = (query->inbox_ids == NULL || inbox_ids != NULL) &&
+                    (query->from_addresses == NULL || from_addresses != NULL);
+    int error = is_whole ? build_sql(query, side, &sql) : -ENOMEM;
+    return error == 0 ? query_prepare(db, ret_statement, strbuf_str(&sql), "isss", query->limit, inbox_ids,
+                                      from_addresses, query->search_term)
+                      : error;
 }
 
 /* Answers 304 and true when the client has the state that `etag` names. */
@@ -268,31 +243,30 @@ int endpoint_inbox_list(struct request *request, struct reply *reply)
     return answer(request, &list, error, reply);
 }
 
-static int count_changes(const struct list_query *query, enum list_side side, struct list *list)
+static int count_changes(const struct list_query *query, enum email_side side, struct list *list)
 {
-    if (side == LIST_SENT || json_array_size(query->inbox_ids) != 1)
+    if (side == SIDE_SENT || json_array_size(query->inbox_ids) != 1)
         return query_integer(list->db, &list->changes, "SELECT value FROM settings WHERE name = ?", "s",
-                             side == LIST_SENT ? "outbound_changes" : "email_changes");
+                             side == SIDE_SENT ? "outbound_changes" : "email_changes");
     const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
     int error =
         query_integer(list->db, &list->changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
     return error == -ENOENT ? 0 : error;
 }
 
-static int answer_emails(const struct request *request, const struct list_query *query, enum list_side side,
-                         struct reply *reply)
+static int answer_emails(const struct request *request, const struct list_query *query, struct reply *reply)
 {
     struct list list = {0};
     int error = database_begin_read(request->context->database, &list.db);
     if (error != 0)
         return error;
-    error = count_changes(query, side, &list);
+    error = count_changes(query, request->side, &list);
     if (error == 0)
-        error = prepare(list.db, query, side, &list.statement);
+        error = prepare(list.db, query, request->side, &list.statement);
     return answer(request, &list, error, reply);
 }
 
-static int answer_list(struct request *request, enum list_side side, struct reply *reply)
+int endpoint_email_list(struct request *request, struct reply *reply)
 {
     _cleanup_validation_ struct validation validation = {0};
     struct list_query query;
@@ -300,17 +274,7 @@ static int answer_list(struct request *request, enum list_side side, struct repl
     if (error == 0 && validation.has_failed)
         reply_invalid(reply, &validation);
     else if (error == 0)
-        error = answer_emails(request, &query, side, reply);
+        error = answer_emails(request, &query, reply);
     list_query_release(&query);
     return error;
-}
-
-int endpoint_email_list(struct request *request, struct reply *reply)
-{
-    return answer_list(request, LIST_RECEIVED, reply);
-}
-
-int endpoint_outbound_list(struct request *request, struct reply *reply)
-{
-    return answer_list(request, LIST_SENT, reply);
 }

@@ -31,9 +31,16 @@ struct service_context {
     bool has_relay;         /* for mail to other domains */
 };
 
+/* Which emails a request is about. */
+enum email_side {
+    SIDE_RECEIVED,
+    SIDE_SENT,
+};
+
 struct request {
     struct MHD_Connection *connection;
     const struct service_context *context;
+    enum email_side side;
     char parameters[REQUEST_PARAMETERS_MAX][REQUEST_PARAMETER_SIZE]; /* what stands in the path for ids */
     struct strbuf body;
 };

@@ -57,23 +57,25 @@ struct route {
     int (*answer)(struct request *request, struct reply *reply);
     const char *body_type; /* NULL: a body that comes is thrown away */
     size_t body_max_bytes; /* it is collected in memory */
-    bool is_large;         /* what it answers with is in memory as a whole, and may have many MB */
+    enum email_side side;
+    bool is_large; /* what it answers with is in memory as a whole, and may have many MB */
 };
 
 /* A fixed segment stands before a parameter in the same place. A path has one method. */
 static const struct route routes[] = {
-    {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, false},
-    {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, false},
-    {"GET", "/api/v1/email", endpoint_email_list, NULL, 0, false},
-    {"POST", "/api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES, false},
-    {"POST", "/api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, false},
-    {"GET", "/api/v1/email/outbound", endpoint_outbound_list, NULL, 0, false},
-    {"GET", "/api/v1/email/outbound/*", endpoint_outbound_content, NULL, 0, true},
-    {"GET", "/api/v1/email/outbound/*/attachment/*", endpoint_outbound_attachment, NULL, 0, true},
-    {"GET", "/api/v1/email/*", endpoint_email_content, NULL, 0, true},
-    {"GET", "/api/v1/email/*/raw", endpoint_email_raw, NULL, 0, true},
-    {"GET", "/api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, true},
-    {"POST", "/api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, false},
+    {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
+    {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},
+    {"GET", "/api/v1/email", endpoint_email_list, NULL, 0, SIDE_RECEIVED, false},
+    {"POST", "/api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES,
+     SIDE_RECEIVED, false},
+    {"POST", "/api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, SIDE_RECEIVED, false},
+    {"GET", "/api/v1/email/outbound", endpoint_email_list, NULL, 0, SIDE_SENT, false},
+    {"GET", "/api/v1/email/outbound/*", endpoint_email_content, NULL, 0, SIDE_SENT, true},
+    {"GET", "/api/v1/email/outbound/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_SENT, true},
+    {"GET", "/api/v1/email/*", endpoint_email_content, NULL, 0, SIDE_RECEIVED, true},
+    {"GET", "/api/v1/email/*/raw", endpoint_email_raw, NULL, 0, SIDE_RECEIVED, true},
+    {"GET", "/api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_RECEIVED, true},
+    {"POST", "/api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, SIDE_RECEIVED, false},
 };
 
 /* ---------------------------------------------------------------- the head */
@@ -183,6 +185,7 @@ static const struct route *find_route(struct request *request, const char *path,
         reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
         return NULL;
     }
+    request->side = route->side;
     bool is_get = strcmp(route->method, "GET") == 0;
     if (strcmp(route->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
         return route;
@@ -232,20 +235,16 @@ static void exchange_free(struct exchange *exchange)
     free(exchange);
 }
 
-/* Whether the request's key is in force: 1, 0 or -errno. */
-static int check_key(const struct request *request)
-{
-    static const char scheme[] = "Bearer ";
-    const char *value = request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (value == NULL || strncasecmp(value, scheme, strlen(scheme)) != 0)
-        return 0;
-    const char *key = value + strlen(scheme);
-    return keys_is_known(request->context->database, key + strspn(key, " "));
-}
-
 static void authenticate(struct exchange *exchange)
 {
-    int known = check_key(&exchange->request);
+    static const char scheme[] = "Bearer ";
+    const struct request *request = &exchange->request;
+    const char *value = request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    int known = 0;
+    if (value != NULL && strncasecmp(value, scheme, strlen(scheme)) == 0) {
+        const char *key = value + strlen(scheme);
+        known = keys_is_known(request->context->database, key + strspn(key, " "));
+    }
     if (known < 0)
         reply_failure(&exchange->reply, known);
     else if (known == 0)
