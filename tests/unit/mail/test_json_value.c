@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON that jansson reads, and JSON that it refuses.
+ */
+#include "mail/json_value.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "mail/json_writer.h"
+
+static void what_jansson_refuses_is_replaced(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *meaning; /* as jansson writes it */
+    } cases[] = {
+        {"[\"\\ud800\",\"\\udc00x\",\"\\ud83d\\ude00\"]", "[\"\uFFFD\",\"\uFFFDx\",\"\U0001F600\"]"},
+        {"[\"\\ud83d\\ud83d\\uf8ff\"]", "[\"\uFFFD\uFFFD\uF8FF\"]"},
+        {"[\"\\\\ud800\",\"\\\"1e999\",\"\\udbff\"]", "[\"\\\\ud800\",\"\\\"1e999\",\"\uFFFD\"]"},
+        {"{\"k\\u0000\":[\"\\ud800\"]}", "{\"k\uFFFD\":[\"\uFFFD\"]}"},
+        {"[\"a\\u0000b\",\"\\ud800\"]", "[\"a\\u0000b\",\"\uFFFD\"]"},
+        {"[12345678901234567890,-1E400,7,1.5]", "[\"12345678901234567890\",\"-1E400\",7,1.5]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_json_ json_t *value = NULL;
+        assert_int_equal(json_value_read(cases[i].text, strlen(cases[i].text), 0, &value), 0);
+        _cleanup_free_ char *meaning = json_dumps(value, JSON_COMPACT);
+        assert_string_equal(meaning, cases[i].meaning);
+    }
+}
+
+static void what_is_no_json_is_told_apart(void **state)
+{
+    static const struct {
+        const char *text;
+        int error;
+    } cases[] = {
+        {"", -EBADMSG},
+        {"[\"\\ud800\"", -EBADMSG},
+        {"[\"\\ud800\",]", -EBADMSG},
+        {"[\"\\ud80", -EBADMSG},
+        {"[\"\\", -EBADMSG},
+        {"[1e999", -EBADMSG},
+        {"[\"\\ud800\xff\"]", -EILSEQ},
+        {"{\"a\":1,\"a\":2}", -EEXIST},
+        {"{\"a\":\"\\ud800\",\"b\":{\"c\":1,\"c\":2}}", -EEXIST},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        /* On the heap and without a byte to spare, so that a sanitizer sees reads beyond the end. */
+        size_t len = strlen(cases[i].text);
+        _cleanup_free_ char *text = malloc(len > 0 ? len : 1);
+        memcpy(text, cases[i].text, len);
+        json_t *value = NULL;
+        assert_int_equal(json_value_read(text, len, JSON_REJECT_DUPLICATES, &value), cases[i].error);
+        assert_null(value);
+    }
+}
+
+static void a_nul_is_no_end(void **state)
+{
+    static const char text[] = "[]\0[";
+    json_t *value = NULL;
+    (void)state;
+    assert_int_equal(json_value_read(text, sizeof(text) - 1, 0, &value), -EBADMSG);
+}
+
+static void nesting_is_bounded(void **state)
+{
+    char text[2 * (JSON_PARSER_MAX_DEPTH + 1)];
+    json_t *value = NULL;
+    (void)state;
+    memset(text, '[', sizeof(text) / 2);
+    memset(text + sizeof(text) / 2, ']', sizeof(text) / 2);
+    assert_int_equal(json_value_read(text, sizeof(text), 0, &value), -EMSGSIZE);
+    assert_int_equal(json_value_read(text + 1, sizeof(text) - 2, 0, &value), 0);
+    json_decref(value);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_jansson_refuses_is_replaced),
+        cmocka_unit_test(what_is_no_json_is_told_apart),
+        cmocka_unit_test(a_nul_is_no_end),
+        cmocka_unit_test(nesting_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
