@@ -212,7 +212,7 @@ void webhook_server_free(struct webhook_server *server)
         /* Who connects from now on is refused at once. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
-        connections_close(server->connections);
+        connections_end(server->connections, 0);
         MHD_stop_daemon(server->daemon);
         if (listen_fd >= 0)
             close(listen_fd);

@@ -44,7 +44,7 @@ struct connections {
     LIST_HEAD(list, connection) list; /* protected by lock, as below, the connections too */
     size_t busy;
     bool is_draining;
-    bool is_closed; /* see connections_close() */
+    bool is_closed; /* see connections_end() */
 };
 
 static void cut_off(struct connection *connection)
@@ -95,7 +95,7 @@ static void enter_locked(struct connections *connections, struct connection *con
         connection->late_ms = now_ms + GRACE_MS;
     connection->phase = phase;
     connection->since_ms = now_ms;
-    if (connections->is_draining || connections->is_closed)
+    if (connections->is_draining)
         pthread_cond_broadcast(&connections->changed);
 }
 
@@ -280,7 +280,7 @@ void connections_enter(struct connections *connections, struct connection *conne
     pthread_mutex_unlock(&connections->lock);
 }
 
-void connections_drain(struct connections *connections, int64_t timeout_ms)
+void connections_end(struct connections *connections, int64_t timeout_ms)
 {
     struct clock *clock = connections->clock;
     int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
@@ -288,18 +288,12 @@ void connections_drain(struct connections *connections, int64_t timeout_ms)
     connections->is_draining = true;
     while (connections->busy > 0 && clock_monotonic_ms(clock) < until_ms)
         clock_wait(clock, &connections->changed, &connections->lock, until_ms);
-    pthread_mutex_unlock(&connections->lock);
-}
-
-void connections_close(struct connections *connections)
-{
-    pthread_mutex_lock(&connections->lock);
     connections->is_closed = true;
     struct connection *connection;
     LIST_FOREACH (connection, &connections->list, entry)
         cut_off(connection);
     while (!LIST_EMPTY(&connections->list))
-        clock_wait(connections->clock, &connections->changed, &connections->lock, CLOCK_FOREVER);
+        clock_wait(clock, &connections->changed, &connections->lock, CLOCK_FOREVER);
     pthread_mutex_unlock(&connections->lock);
 }
 

@@ -65,13 +65,11 @@ void connections_progress(struct connections *connections, struct connection *co
  * something else than places. */
 void connections_cut_off_slowest(struct connections *connections);
 
-/* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`. */
-void connections_drain(struct connections *connections, int64_t timeout_ms);
+/* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`; then
+ * cuts off all, and waits until each is removed. One that is added later reads nothing but the end. To be
+ * called before the HTTP library is stopped: while that happens, version 0.9.75 of it reads a NULL pointer
+ * where a thread answers a request that cannot be parsed. */
+void connections_end(struct connections *connections, int64_t timeout_ms);
 bool connections_is_draining(struct connections *connections);
-
-/* Cuts off all connections, and waits until each is removed. One that is added later reads nothing but the
- * end. To be called before the HTTP library is stopped: while that happens, version 0.9.75 of it reads a NULL
- * pointer where a thread answers a request that cannot be parsed. */
-void connections_close(struct connections *connections);
 
 #endif

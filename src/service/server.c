@@ -447,8 +447,7 @@ void server_free(struct server *server)
         /* A client that connects from now on is refused at once: nobody would read its request. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
-        connections_drain(server->connections, DRAIN_MS);
-        connections_close(server->connections);
+        connections_end(server->connections, DRAIN_MS);
         MHD_stop_daemon(server->daemon);
         if (listen_fd >= 0)
             close(listen_fd);

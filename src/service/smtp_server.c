@@ -329,8 +329,7 @@ void smtp_server_free(struct smtp_server *server)
         shutdown(server->listen_fd, SHUT_RDWR); /* wakes the thread that accepts */
     if (server->has_thread) {
         pthread_join(server->thread, NULL);
-        connections_drain(server->connections, DRAIN_MS);
-        connections_close(server->connections);
+        connections_end(server->connections, DRAIN_MS);
     }
     worker_pool_free(server->pool);
     connections_free(server->connections);

@@ -4,6 +4,8 @@
  */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -28,20 +30,6 @@ enum {
     MAX_OPEN = 4,
 };
 
-static void draining_waits_for_the_busy_alone(void **state)
-{
-    (void)state;
-    struct connections *connections = connections_new(clock_system(), MAX_OPEN, 0);
-    struct connection *connection = connections_add(connections, -1);
-    assert_false(connections_is_draining(connections));
-    connections_drain(connections, INT32_MAX);
-    assert_true(connections_is_draining(connections));
-    connections_enter(connections, connection, CONNECTION_SENDING);
-    connections_drain(connections, 1);
-    connections_remove(connections, connection);
-    connections_free(connections);
-}
-
 /* A connection of which the other end is held. */
 struct pair {
     int ends[2];
@@ -59,6 +47,35 @@ static void pair_release(struct pair *pair, struct connections *connections)
     connections_remove(connections, pair->connection);
     close(pair->ends[0]);
     close(pair->ends[1]);
+}
+
+static void *end(void *connections)
+{
+    connections_end(connections, INT32_MAX);
+    return NULL;
+}
+
+static void the_end_waits_for_the_busy_alone(void **state)
+{
+    (void)state;
+    struct connections *connections = connections_new(clock_system(), MAX_OPEN, 0);
+    struct pair idle, busy;
+    pthread_t thread;
+    pair_add(&idle, connections);
+    pair_add(&busy, connections);
+    connections_enter(connections, busy.connection, CONNECTION_SENDING);
+    assert_false(connections_is_draining(connections));
+    assert_int_equal(0, pthread_create(&thread, NULL, end, connections));
+    while (!connections_is_draining(connections))
+        sched_yield();
+    assert_false(is_cut_off(busy.ends[1], 0));
+    connections_enter(connections, busy.connection, CONNECTION_IDLE);
+    assert_true(is_cut_off(busy.ends[1], 10000));
+    assert_true(is_cut_off(idle.ends[1], 10000));
+    pair_release(&idle, connections);
+    pair_release(&busy, connections);
+    pthread_join(thread, NULL);
+    connections_free(connections);
 }
 
 /* Four connections, in the order they came: B is busy, K was served before, S is a stranger, R one who
@@ -244,7 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_make_room_first),
-        cmocka_unit_test(draining_waits_for_the_busy_alone),
+        cmocka_unit_test(the_end_waits_for_the_busy_alone),
         cmocka_unit_test(the_slowest_makes_room_first),
         cmocka_unit_test(a_peer_with_many_connections_makes_room),
         cmocka_unit_test(a_peer_makes_room_for_itself),
