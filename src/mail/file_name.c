@@ -55,89 +55,17 @@ static char *make_slug(const char *subject, size_t len)
     return g_utf8_normalize(slug->str, (gssize)slug->len, G_NORMALIZE_NFC);
 }
 
-static bool is_ascii(const char *text, size_t len)
+static void append_slug(struct strbuf *name, const char *subject)
 {
-    const uint64_t tops = UINT64_C(0x8080808080808080);
-    uint64_t word;
-    uint64_t bits = 0;
-    for (; len >= sizeof(word); len -= sizeof(word), text += sizeof(word)) {
-        memcpy(&word, text, sizeof(word));
-        bits |= word & tops;
-    }
-    for (size_t i = 0; i < len; i++)
-        bits |= (unsigned char)text[i] & 0x80;
-    return bits == 0;
-}
-
-typedef unsigned char ascii_step __attribute__((vector_size(16)));
-
-/* What becomes of so many characters, behind the one that stands before `slug`. Nearly all gaps are of one
- * character, and then what comes out is as long as what goes in. False: not so here; nothing was made. */
-static bool make_slug_step(const char *subject, size_t len, char *slug)
-{
-    ascii_step text = (ascii_step){0} + 'x'; /* no gap behind them */
-    ascii_step before;
-    uint64_t halves[2];
-    memcpy(&text, subject, len);
-    ascii_step small = text | 0x20;
-    ascii_step kept = (ascii_step)((small - 'a' < 26) | (text - '0' < 10));
-    ascii_step made = (small & kept) | ('-' & ~kept);
-    memcpy(slug, &made, sizeof(made));
-    memcpy(&before, slug - 1, sizeof(before));
-    ascii_step double_gaps = (ascii_step)((made == '-') & (before == '-'));
-    memcpy(halves, &double_gaps, sizeof(halves));
-    return (halves[0] | halves[1]) == 0;
-}
-
-/* Character by character. The end of what was made. */
-static char *make_slug_chars(const char *subject, size_t len, char *slug)
-{
-    for (size_t i = 0; i < len; i++) {
-        bool is_kept = g_ascii_isalnum(subject[i]);
-        *slug = is_kept ? g_ascii_tolower(subject[i]) : '-';
-        slug += is_kept || slug[-1] != '-';
-    }
-    return slug;
-}
-
-/* The same for ASCII, which is all of most subjects: as much as counts. */
-static void make_ascii_slug(const char *subject, size_t len, struct file_name_slug *slug)
-{
-    char made[1 + FILE_NAME_SLUG_MAX_BYTES + sizeof(ascii_step)] =
-        "-"; /* a gap at the beginning is too much */
-    char *to = made + 1;
-    const char *limit = to + FILE_NAME_SLUG_MAX_BYTES;
-    while (len > 0 && to < limit) {
-        size_t step = len < sizeof(ascii_step) ? len : sizeof(ascii_step);
-        to = make_slug_step(subject, step, to) ? to + step : make_slug_chars(subject, step, to);
-        subject += step;
-        len -= step;
-    }
-    slug->len = (size_t)((to < limit ? to : limit) - (made + 1));
-    memcpy(slug->text, made + 1, slug->len);
-}
-
-void file_name_make_slug(const char *subject, size_t len, struct file_name_slug *ret_slug)
-{
-    len = strnlen(subject, len < SUBJECT_MAX_BYTES ? len : SUBJECT_MAX_BYTES);
-    if (is_ascii(subject, len)) {
-        make_ascii_slug(subject, len, ret_slug);
-    } else {
-        g_autofree char *slug = make_slug(subject, len);
-        const char *text = slug != NULL ? slug : "";
-        ret_slug->len = character_cut(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
-        memcpy(ret_slug->text, text, ret_slug->len);
-    }
-    while (ret_slug->len > 0 && ret_slug->text[ret_slug->len - 1] == '-')
-        ret_slug->len--;
-}
-
-static void append_slug(struct strbuf *name, const struct file_name_slug *slug)
-{
-    if (slug->len == 0)
+    g_autofree char *slug = make_slug(subject, strnlen(subject, SUBJECT_MAX_BYTES));
+    const char *text = slug != NULL ? slug : "";
+    size_t len = character_cut(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
+    while (len > 0 && text[len - 1] == '-')
+        len--;
+    if (len == 0)
         strbuf_append_str(name, "no-subject");
     else
-        strbuf_append(name, slug->text, slug->len);
+        strbuf_append(name, text, len);
 }
 
 /* "2026-11-20T10:14:36.123Z" without what stands between. */
@@ -169,36 +97,24 @@ static void append_key(struct strbuf *name, const char *key)
     strbuf_append(name, digest, KEY_CHARS);
 }
 
-int file_name_append_stem(struct strbuf *name, bool has_date, int64_t date_ms,
-                          const struct file_name_slug *slug, const char *key)
-{
-    if (has_date)
-        append_date(name, date_ms);
-    else
-        strbuf_append_str(name, "nodate");
-    strbuf_append_char(name, '_');
-    append_slug(name, slug);
-    strbuf_append_char(name, '_');
-    append_key(name, key);
-    return name->error;
-}
-
 char *file_name_slug(const char *subject)
 {
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    struct file_name_slug slug;
-    file_name_make_slug(subject, strlen(subject), &slug);
-    append_slug(&name, &slug);
+    append_slug(&name, subject);
     return strbuf_take(&name, NULL);
 }
 
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key)
 {
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    struct file_name_slug slug = {.len = 0};
-    if (subject != NULL)
-        file_name_make_slug(subject, strlen(subject), &slug);
-    file_name_append_stem(&name, has_date, date_ms, &slug, key);
+    if (has_date)
+        append_date(&name, date_ms);
+    else
+        strbuf_append_str(&name, "nodate");
+    strbuf_append_char(&name, '_');
+    append_slug(&name, subject != NULL ? subject : "");
+    strbuf_append_char(&name, '_');
+    append_key(&name, key);
     return strbuf_take(&name, NULL);
 }
 

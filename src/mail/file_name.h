@@ -10,28 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strbuf.h"
-
 enum {
     FILE_NAME_MAX_BYTES = 255,
     FILE_NAME_SLUG_MAX_BYTES = 60,
 };
 
-/* What a subject becomes in a file name. */
-struct file_name_slug {
-    size_t len;                          /* 0: nothing is left of it */
-    char text[FILE_NAME_SLUG_MAX_BYTES]; /* no NUL behind it */
-};
-
-/* "re-dinner" of "Re: Dinner!". `subject` may be invalid UTF-8, and ends at a NUL. */
-void file_name_make_slug(const char *subject, size_t len, struct file_name_slug *ret_slug);
-
-/* Appends "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject",
- * the first 8 usable characters of the key. 0 or the buffer's error. */
-int file_name_append_stem(struct strbuf *name, bool has_date, int64_t date_ms,
-                          const struct file_name_slug *slug, const char *key);
-
-/* The same by itself. The caller frees; NULL without memory. `subject` may be NULL or invalid UTF-8. */
+/* "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject", the first
+ * 8 usable characters of the key. The caller frees; NULL without memory. `subject` may be NULL or invalid
+ * UTF-8.
+ */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
 /* "re-dinner" of "Re: Dinner!"; "no-subject" where nothing is left. At most FILE_NAME_SLUG_MAX_BYTES. Caller
