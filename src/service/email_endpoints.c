@@ -327,17 +327,14 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
                                email->inbox, (int64_t)EMAILS_MAX);
     if (result != 0)
         return result;
-    json_t *list = json_array();
+    _cleanup_json_ json_t *list = json_array();
     size_t json_bytes = 0;
     int step = 0;
     while (result == 0 && (step = query_step(statement)) > 0)
         result = add_previous(statement, list, &json_bytes);
-    int error = result < 0 ? result : step < 0 ? step : 0;
-    if (error != 0) {
-        json_decref(list);
-        return error;
-    }
-    *ret_list = list;
+    if (result < 0 || step < 0)
+        return result < 0 ? result : step;
+    *ret_list = TAKE_PTR(list);
     return 0;
 }
 
@@ -361,7 +358,7 @@ static const char *const raw_sql[] = {
 
 static int add_thread(sqlite3 *db, const struct thread_email *email)
 {
-    json_t *previous = NULL;
+    _cleanup_json_ json_t *previous = NULL;
     int error = thread_load_previous(db, email, &previous);
     if (error != 0)
         return error;
@@ -370,7 +367,6 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
     bool is_alone = json_array_size(previous) == 0;
     json_object_set(email->record, "previous_emails", is_alone ? json_null() : previous);
-    json_decref(previous);
     return prompt.error;
 }
 

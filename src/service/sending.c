@@ -157,7 +157,7 @@ static void check_recipients(const struct json_input *in, const struct submissio
 
 static int digest_request(const json_t *body, char ret_digest[65])
 {
-    json_t *copy = json_object();
+    _cleanup_json_ json_t *copy = json_object();
     const char *name;
     json_t *value;
     json_object_foreach ((json_t *)body, name, value) {
@@ -165,7 +165,6 @@ static int digest_request(const json_t *body, char ret_digest[65])
             json_object_set(copy, name, value);
     }
     _cleanup_free_ char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(copy);
     if (text == NULL)
         return -ENOMEM;
     hash_sha256(text, strlen(text), ret_digest);
@@ -690,7 +689,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
 /* `row` has the thread and the header of the email that bounces. */
 static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
 {
-    json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
+    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
     const char *subject = json_string_value(json_object_get(header, "subject"));
     const char *date = json_string_value(json_object_get(header, "date"));
     const char *id = json_string_value(json_object_get(header, "message_id"));
@@ -702,7 +701,6 @@ static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *
     message->thread = sqlite3_column_int64(row, 0);
     message->in_reply_to = copy_text(id);
     message->references = is_whole ? extend_references(header) : NULL;
-    json_decref(header);
     return is_whole ? 0 : -EUCLEAN;
 }
 

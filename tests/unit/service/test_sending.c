@@ -593,7 +593,7 @@ static void a_thread_of_long_pages_keeps_the_newest(void **state)
     memset(page, 'x', PAGE_BYTES);
     page[PAGE_BYTES] = '\0';
     for (int i = 0; i < EMAILS; i++) {
-        char subject[16];
+        char subject[24];
         snprintf(subject, sizeof(subject), "page %d", i);
         json_t *request = message_to(ANN, ANN, subject);
         json_t *before = newest_email(fixture, ann, "");
