@@ -18,6 +18,7 @@
 #include "mail/date.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
+#include "mail/header_date.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
 #include "mail/message_id.h"
@@ -378,7 +379,7 @@ static int read_sender(struct span header, struct message *message)
 static int64_t read_date(struct span value)
 {
     int64_t ms = 0;
-    return date_parse_header(value.bytes, value.len, &ms) == 0 ? ms : 0;
+    return header_date_parse(value.bytes, value.len, &ms) == 0 ? ms : 0;
 }
 
 static int read_headers(struct span header, struct message *message)

@@ -723,3 +723,9 @@ EOF
     equal "$subject $(content "$BOB" "$subject" | jq -r .plain_text)" "$subject out"
   done
 }
+
+@test "inboxfs-sendmail loads no library that takes longer to load than the call takes" {
+  run -0 ldd "$BUILD/inboxfs-sendmail"
+  contains "$output" libjansson
+  equal "$(grep -cE 'gmime|xml2|curl|ssl|sqlite|microhttpd|fuse' <<<"$output")" 0
+}
