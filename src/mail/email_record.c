@@ -448,13 +448,38 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* All but the blanks and line breaks between strings. */
-static void append_compact(struct line_writer *line, const char *json, size_t len)
+/* The bytes of the string that the text begins with; as a rule nothing in it is escaped. */
+static size_t key_len(const char *text, size_t len)
 {
-    for (size_t i = 0, taken; i < len; i += taken) {
-        taken = json[i] == '"' ? string_len(json + i, len - i) : 1;
-        if (json[i] != ' ' && json[i] != '\n')
-            append_bytes(line, json + i, taken);
+    const char *quote = memchr(text + 1, '"', len - 1);
+    bool is_plain = quote != NULL && quote[-1] != '\\';
+    return is_plain ? (size_t)(quote - text) + 1 : string_len(text, len);
+}
+
+/* A line of the layout without its indentation and the blank behind its key. */
+static void append_compact(struct line_writer *line, const char *text, size_t len)
+{
+    while (len > 0 && *text == ' ') {
+        text++;
+        len--;
+    }
+    size_t key = len > 0 && *text == '"' ? key_len(text, len) : 0;
+    if (key > 0 && key + 1 < len && text[key] == ':') {
+        append_bytes(line, text, key + 1);
+        text += key + 2;
+        len -= key + 2;
+    }
+    append_bytes(line, text, len);
+}
+
+static void append_lines(struct line_writer *line, const char *json, size_t len)
+{
+    const char *end = json + len;
+    while (json < end) {
+        const char *line_break = memchr(json, '\n', (size_t)(end - json));
+        const char *line_end = line_break != NULL ? line_break : end;
+        append_compact(line, json, (size_t)(line_end - json));
+        json = line_end + (line_break != NULL);
     }
 }
 
@@ -462,7 +487,7 @@ void email_record_write_line(const char *json, size_t json_len, const char *name
                              size_t line_len, char *ret_line)
 {
     struct line_writer line = {.to = ret_line, .limit = ret_line + line_len + name_len};
-    append_compact(&line, json, json_len);
+    append_lines(&line, json, json_len);
     if (line.to > ret_line)
         line.to--; /* the closing bracket */
     if (line.to > ret_line + 1)
