@@ -576,8 +576,19 @@ static int complain_of_part(const struct local_names *names, struct recipients_s
     return complain(EX_DATAERR, "not an email address: %s", part);
 }
 
+static bool has_address(const struct address_list *list, const char *address)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (address_equals(list->items[i].address, address))
+            return true;
+    return false;
+}
+
+/* Once, however often it is named, by aliases too. */
 static int append_recipient(const struct address *address, struct address_list *list)
 {
+    if (has_address(list, address->address))
+        return EX_OK;
     return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
 }
 
@@ -652,14 +663,6 @@ static int add_recipients(const struct local_names *names, struct recipients_sou
         status = add_recipient(names, &named.items[i], source, list);
     address_list_release(&named);
     return status;
-}
-
-static bool has_address(const struct address_list *list, const char *address)
-{
-    for (size_t i = 0; i < list->len; i++)
-        if (address_equals(list->items[i].address, address))
-            return true;
-    return false;
 }
 
 /* ---------------------------------------------------------------- the message for the outbox */

@@ -269,6 +269,16 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$CAROL" cc
 }
 
+@test "whoever is named twice, or by several aliases, gets the message once" {
+  message given | sendmail "$BOB" root "${BOB^^}"
+  message headers 'To: Team <team>, root' "Cc: $CAROL, $CAROL" | sendmail -t root
+  settle
+  holds <(api GET /email/outbound) '[.[] | select(.subject == "given")][0] |
+    [.to_addresses, .bcc_addresses | map(.address)] == [[$b], []]' --arg b "$BOB"
+  holds <(api GET /email/outbound) '[.[] | select(.subject == "headers")][0] |
+    [.to_addresses, .cc_addresses, .bcc_addresses | map(.address)] == [[$b, $c], [$c], []]' --arg b "$BOB" --arg c "$CAROL"
+}
+
 # ---------------------------------------------------------------- the text
 
 @test "a line of one dot ends the message, unless -i or -oi, and a line that begins with a dot does not" {
