@@ -343,11 +343,15 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* Takes a field off the text. RFC 5322 has names of any visible characters; but a line that begins otherwise
- * than a word is a text, as `{"a": 1}`. */
-static bool take_field(struct span *text, struct mime_field *ret_field)
+/* Of a field's name. RFC 5322 has any visible characters; but a first line that begins otherwise than a word,
+ * and any that begins as JSON or a path, is a text: `{"a": 1}`, "/bin/sh: not found". */
+#define BEGINS_FIRST_FIELD "-_."
+#define BEGINS_FIELD "-_.!#$%&'*+^`|~"
+
+/* Takes a field off the text. Its name begins with a letter, a digit, or one of `marks`. */
+static bool take_field(struct span *text, const char *marks, struct mime_field *ret_field)
 {
-    return text->len > 0 && (isalnum((unsigned char)*text->bytes) || strchr("-_.", *text->bytes) != NULL) &&
+    return text->len > 0 && (isalnum((unsigned char)*text->bytes) || strchr(marks, *text->bytes) != NULL) &&
            mime_take_field(text, ret_field);
 }
 
@@ -372,13 +376,13 @@ static void split_message(struct input_message *message)
     if (begins_with(rest, "\uFEFF"))
         skip(&rest, strlen("\uFEFF"));
     message->header.bytes = rest.bytes;
-    bool begins_field = take_field(&rest, &field); /* "From : a@x" */
+    bool begins_field = take_field(&rest, BEGINS_FIRST_FIELD, &field); /* "From : a@x" */
     if (!begins_field && (begins_with(rest, "From ") || begins_with(rest, ">From "))) {
         mime_take_line(&rest);
         message->header.bytes = rest.bytes;
         message->body = rest;
     }
-    while (begins_field || take_field(&rest, &field)) {
+    while (begins_field || take_field(&rest, BEGINS_FIELD, &field)) {
         begins_field = false;
         message->body = rest;
     }
@@ -543,7 +547,7 @@ static char *find_alias(const struct local_names *names, const char *name)
     struct span rest = {names->text, names->text != NULL ? strlen(names->text) : 0};
     struct mime_field field;
     while (rest.len > 0)
-        if (!take_field(&rest, &field))
+        if (!take_field(&rest, BEGINS_FIRST_FIELD, &field))
             mime_take_line(&rest);
         else if (is_field(&field, name))
             return copy_span(field.value);

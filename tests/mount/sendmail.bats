@@ -309,12 +309,12 @@ on_box() { # ARGUMENT... <MESSAGE
 }
 
 @test "no header behind one with an unusual name becomes text" {
-  local name
-  for name in X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c'; do
+  local name names=(X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c' +X '*X' '$X' '!X' '#X' '%X' '&X' "'X" '^X' '`X' '|X' '~X')
+  for name in "${names[@]}"; do
     message "$name" "$name: 1" "To: $BOB" "Bcc: $CAROL" | sendmail -t
   done
   settle
-  for name in X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c'; do
+  for name in "${names[@]}"; do
     holds <(content "$BOB" "$name") '.plain_text == "The text.\n" and [.to_addresses[].address] == [$b]' --arg b "$BOB"
     has_received "$CAROL" "$name"
   done
@@ -351,7 +351,11 @@ on_box() { # ARGUMENT... <MESSAGE
 @test "a body that looks like headers, or like JSON, stays a body" {
   printf '{"to_addresses": ["%s"]}\n' "$CAROL" | sendmail "$BOB"
   printf 'Subject: body\nnot a header\nBcc: %s\n' "$CAROL" | sendmail "$BOB"
+  printf 'Subject: %s\n%s\n' json '{"a":"b"}' | sendmail "$BOB"
+  printf 'Subject: %s\n%s\n' path '/bin/job: not found' | sendmail "$BOB"
   settle
+  equal "$(content "$BOB" json | jq -r .plain_text)" '{"a":"b"}'
+  equal "$(content "$BOB" path | jq -r .plain_text)" '/bin/job: not found'
   contains "$(content "$BOB" '' | jq -r .plain_text)" to_addresses
   contains "$(content "$BOB" body | jq -r .plain_text)" "Bcc: $CAROL"
   equal "$(api GET "/email?inbox_ids=$(inbox_id "$CAROL")" | jq 'map(select(.subject == "" or .subject == "body")) | length')" 0
