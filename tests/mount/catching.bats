@@ -145,9 +145,9 @@ END
 
 @test "a password is wiped from memory once the program is logged in" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
-  start_catcher
+  start_catcher_with_tls
   smtplib "$SERVICE_PID" <<'END'
-import base64, re
+import base64, re, ssl
 def memory():
     found = b""
     with open(f"/proc/{sys.argv[2]}/mem", "rb") as memory:
@@ -158,19 +158,23 @@ def memory():
                 memory.seek(int(begin, 16))
                 found += memory.read(size)
     return found
-smtp.ehlo()
-for mechanism, responses in [("PLAIN", [b"\0user\0Not-To-Be-Kept"]), ("LOGIN", [b"user", b"Not-To-Be-Kept"])]:
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+plain, login, token = [b"\0user\0Not-To-Be-Kept"], [b"user", b"Not-To-Be-Kept"], [b"Bearer " + b"-" * 1000 + b"Not-To-Be-Kept"]
+for mechanism, responses, has_tls in [("PLAIN", plain, False), ("LOGIN", login, False), ("XOAUTH2", token, True)]:
+    if has_tls:
+        smtp.starttls(context=context)
+    smtp.ehlo()
     smtp.docmd("AUTH", mechanism)
     for response in responses:
         response = base64.b64encode(response)
         code, _ = smtp.docmd(response.decode())
     assert code == 235
-    assert response not in memory() and response[8:] not in memory()
+    assert response not in memory() and response[8:] not in memory() and response[-20:] not in memory()
     smtp.mail("to-be-found@x")
     assert b"to-be-found@x" in memory()
     smtp.quit()
     smtp.connect("127.0.0.1", int(sys.argv[1]))
-    smtp.ehlo()
 END
 }
 
