@@ -65,25 +65,27 @@ static bool has_room(int folder)
            (disk.f_files == 0 || disk.f_favail >= FREE_MIN_FILES);
 }
 
-/* Returns true if this user's files, with the one that was just made, are few enough. One that is being
- * written counts as large as it may become, so that no number of writers beside each other has more. */
-static bool is_within_quota(int folder)
+/* What a user has in the folders, with the file that was just made. */
+struct use {
+    uint64_t bytes;
+    unsigned int files;
+};
+
+/* Adds this user's files in the folder. One that is being written counts as large as it may become, so that
+ * no number of writers beside each other has more. False: the folder cannot be read. */
+static bool add_files(const char *folder, struct use *use)
 {
-    uint64_t bytes = 0;
-    unsigned int files = 0;
-    DIR *entries = file_opendirat(folder, ".");
+    _cleanup_closedir_ DIR *entries = file_opendirat(AT_FDCWD, folder);
     const struct dirent *entry;
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
         struct stat status;
-        if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
-            status.st_uid != getuid())
+        if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(status.st_mode) || status.st_uid != getuid())
             continue;
-        files++;
-        bytes += entry->d_name[0] == '.' ? MAILDROP_FILE_MAX_BYTES : (uint64_t)status.st_size;
+        use->files++;
+        use->bytes += entry->d_name[0] == '.' ? MAILDROP_FILE_MAX_BYTES : (uint64_t)status.st_size;
     }
-    if (entries != NULL)
-        closedir(entries);
-    return getuid() == 0 || (entries != NULL && files <= USER_MAX_FILES && bytes <= USER_MAX_BYTES);
+    return entries != NULL;
 }
 
 /* EX_OK, or the exit status. */
@@ -110,14 +112,21 @@ static int copy_input(int file)
 
 static int fill(int folder, int file, const char *name)
 {
-    if (!is_within_quota(folder))
-        return refuse(EX_TEMPFAIL, "too much mail of this user waits already", 0);
+    /* Those that failed count, for nobody removes them soon. */
+    struct use use = {0};
+    if (!add_files(MAILDROP_FOLDER, &use) || !add_files(MAILDROP_FAILED, &use))
+        return refuse(EX_TEMPFAIL, "cannot look into " MAILDROP_FOLDER " and " MAILDROP_FAILED, errno);
+    if (getuid() != 0 && (use.files > USER_MAX_FILES || use.bytes > USER_MAX_BYTES))
+        return refuse(EX_TEMPFAIL,
+                      "too much mail of this user waits in " MAILDROP_FOLDER " or " MAILDROP_FAILED, 0);
     int status = copy_input(file);
     if (status != EX_OK)
         return status;
     if (renameat(folder, name, folder, name + 1) != 0)
         return refuse(EX_TEMPFAIL, "cannot name the message", errno);
     int error = file_sync(folder);
+    if (error != 0)
+        unlinkat(folder, name + 1, 0);
     return error == 0 ? EX_OK : refuse(EX_TEMPFAIL, "cannot make the message durable", -error);
 }
 

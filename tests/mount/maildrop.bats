@@ -33,7 +33,7 @@ mount -t tmpfs -o mode=0755 tmpfs /usr/libexec
 mount -t tmpfs -o "mode=0755,size=$SPOOL_SIZE" tmpfs /var/spool
 install -d -m 0710 -g 12345 /var/spool/inboxfs
 install -d -m 3777 -g root "$MAILDROP"
-install -d -m 0700 "$FAILED"
+install -d -m 0750 -g 12345 "$FAILED"
 install -m 2755 -g 12345 "$BUILD/inboxfs-maildrop" /usr/libexec
 install -m 0755 "$BUILD/inboxfs-sendmail" /usr/libexec
 PATH=$PATH:/usr/libexec
@@ -136,8 +136,16 @@ for id in 1234 1235; do
   fails 1 user "$id" mkfifo "$MAILDROP/fifo"
   fails 1 user "$id" cp /etc/hostname "$MAILDROP/file"
 done
+mv "$file" "$FAILED"
+for id in 1234 1235; do
+  fails 1 user "$id" cat "$FAILED/${file##*/}"
+done
 # Whoever tricks the program has its group: that adds files, and opens none of another user.
 tricked() { setpriv --reuid=1235 --regid=12345 --clear-groups "$@"; }
+fails 1 tricked cat "$FAILED/${file##*/}"
+fails 1 tricked rm -f "$FAILED/${file##*/}"
+fails 1 tricked touch "$FAILED/file"
+mv "$FAILED/${file##*/}" "$file"
 fails 1 tricked cat "$file"
 fails 1 tricked rm -f "$file"
 fails 1 tricked mv "$file" "$file.away"
@@ -218,14 +226,27 @@ rm "$MAILDROP"/file-*
 truncate -s 470M "$MAILDROP/large"
 chown 1235 "$MAILDROP/large"
 fails 75 user 1235 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
+mv "$MAILDROP/large" "$FAILED"
+fails 75 user 1235 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
 printf 'Subject: fits\n\nx\n' | user 1234 inboxfs-sendmail root
 [ "$(find "$MAILDROP" -name '.2*' | wc -l)" = 0 ]
 END
-  contains "$(cat "$DIR/said")" 'too much mail of this user waits already'
+  contains "$(cat "$DIR/said")" "too much mail of this user waits in $MAILDROP or $FAILED"
   SPOOL_SIZE=100m on_a_machine <<'END'
 fails 75 user 1234 inboxfs-sendmail root < <(printf 'Subject: full\n\nx\n')
 END
   contains "$(cat "$DIR/said")" 'is full'
+}
+
+@test "a message whose name the disk does not keep is not sent: the caller gets a status to try again" {
+  echo 'fsync 2 1 5' >"$DIR/plan" # see tests/torture/fault_preload.c; a program with another group loads nothing
+  on_a_machine <<'END'
+install "$BUILD/inboxfs-maildrop" /var/spool/maildrop
+export FAULT_PLAN=$DIR/plan ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+fails 75 env LD_PRELOAD="$BUILD/tests/fault_preload.so" /var/spool/maildrop < <(printf '\0\0\0\0%s\0\0Subject: x\n\nx\n' "$BOB")
+[ "$(find "$MAILDROP" -mindepth 1 | wc -l)" = 0 ]
+END
+  contains "$(cat "$DIR/said")" 'cannot make the message durable: Input/output error'
 }
 
 @test "-bs leaves its messages in the maildrop" {

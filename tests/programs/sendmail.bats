@@ -159,7 +159,7 @@ groupadd --system inboxfs-mta
 mkdir -p /usr/local/libexec
 install -d -m 0710 -g inboxfs-mta /var/spool/inboxfs
 install -d -m 3777 /var/spool/inboxfs/maildrop
-install -d -m 0700 /var/spool/inboxfs/failed
+install -d -m 0750 -g inboxfs-mta /var/spool/inboxfs/failed
 install -m 2755 -g inboxfs-mta "$BUILD/inboxfs-maildrop" /usr/local/libexec
 echo "nobody: $BOB" >>/etc/aliases
 echo '@reboot nobody id -un' >/etc/cron.d/job
