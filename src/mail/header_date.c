@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <gmime/gmime.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -38,6 +39,19 @@ static void append_simplified(struct strbuf *date, const char *text)
         bool is_behind_colon = date->len > 0 && date->data[date->len - 1] == ':';
         if (depth == 0 && *text != ')' && !(*text == ' ' && is_behind_colon))
             strbuf_append_char(date, *text);
+    }
+}
+
+/* Makes colons of the dots in "2026 10.14.36", as some programs write the time in some countries. */
+static void mend_dots(char *date)
+{
+    for (char *blank = date; (blank = strchr(blank, ' ')) != NULL; blank++) {
+        bool is_behind_year = blank - date >= 4 && strspn(blank - 4, "0123456789") == 4;
+        int len = 0;
+        sscanf(blank, " %*2u.%*2u.%*2u%n", &len);
+        for (int i = 0; is_behind_year && i < len; i++)
+            if (blank[i] == '.')
+                blank[i] = ':';
     }
 }
 
@@ -95,6 +109,7 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
     if (date.error != 0 || date.len == 0)
         return date.error == -ENOMEM ? -ENOMEM : -EBADMSG;
 
+    mend_dots(date.data);
     _cleanup_strbuf_ struct strbuf day = STRBUF_INIT(2 * HEADER_DATE_MAX_BYTES);
     char *time = find_time(date.data);
     const char *behind = time;

@@ -135,6 +135,8 @@ static void headers_are_read_as_mail_programs_write_them(void **state)
         "Friday, 20-Nov-26 10:14:36 GMT",
         "11/20/2026 10:14:36 AM",
         "20 Nov 2026 11:14:36 PM +1300",
+        "Fri, 20 Nov 2026 11.14.36 +0100",
+        "Fri, 20 Nov 2026 11.14.36 +01:00",
         "=?utf-8?Q?Fri,_20_Nov_2026_11:14:36_+0100?=",
     };
     (void)state;
