@@ -11,9 +11,9 @@ teardown() {
   stop_all
 }
 
-# The long options that a text is about, a line each, `=` behind those that take a value.
+# The long options that a text is about, a line each, `=` behind those that take a value: in --help, those of the left column.
 in_help() { # PROGRAM
-  "$BUILD/$1" --help | sed -n 's/^  //p' | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
+  "$BUILD/$1" --help | sed -nE 's/^ +-/-/; T; s/  .*//; p' | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
 }
 
 in_manual() { # PROGRAM
@@ -21,7 +21,7 @@ in_manual() { # PROGRAM
     grep -oE -- '\*--[a-z][a-z-]*\*=?' | tr -d '*' | sort -u
 }
 
-# inboxfs has a row for each option; what getopt_long(3) is given has one, too.
+# inboxfs has a row for each option; what getopt_long(3) is given has one, too, some by the macro ONCE.
 in_source() { # FILE
   {
     awk 'match($0, /\.name = "[a-z-]+"/) {
@@ -31,6 +31,7 @@ in_source() { # FILE
       /}/ && name != "" { if (command_line) print "--" name value; name = "" }' "$REPOSITORY/src/$1"
     grep -oE '\{"[a-z-]+", (required|no)_argument' "$REPOSITORY/src/$1" |
       sed -E 's/\{"([a-z-]+)", required_argument/--\1=/; s/\{"([a-z-]+)", no_argument/--\1/'
+    sed -nE 's/^ +ONCE\("([a-z-]+)", .*/--\1=/p' "$REPOSITORY/src/$1"
     grep -oE '\{"--(help|version)"' "$REPOSITORY/src/$1" | tr -d '{"'
   } | sort -u
 }
