@@ -139,7 +139,7 @@ int backup_make(const char *data_dir, const char *target, char **ret_reason)
     g_autofree char *name = g_strndup(target, len);
     g_autofree char *part = g_strconcat(name, ".part", NULL);
     if (access(name, F_OK) == 0)
-        return reason_give(ret_reason, -EEXIST, "%s is there already; a backup is made anew", name);
+        return reason_give(ret_reason, -EEXIST, "%s is there already: name a new directory", name);
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     int error = database_open_existing(data_dir, &database);
     if (error == -ENOENT)
