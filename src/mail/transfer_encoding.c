@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GMime decodes anything to something, and does not tell what it passed over. So the content is held against
- * its encoding here first; uuencode, where that cannot be told before, is decoded here, too.
+ * GMime decodes anything to something, and reports nothing that it skips. So the content is checked against
+ * its encoding here first.
  */
 #include "mail/transfer_encoding.h"
 
@@ -68,82 +68,48 @@ static int copy_bytes(struct span content, char **ret_bytes, size_t *ret_len)
 
 /* ---- uuencode (POSIX, uuencode(1)) */
 
-static struct span without_line_end(struct span line)
+static struct span take_line(struct span *content)
 {
+    struct span line = mime_take_line(content);
     while (line.len > 0 && (line.bytes[line.len - 1] == '\n' || line.bytes[line.len - 1] == '\r'))
         line.len--;
     return line;
 }
 
-static bool is_begin(struct span line)
+/* Takes the lines up to "begin MODE NAME", which GMime does not decode. */
+static bool skip_to_uuencoded(struct span *content)
 {
-    return line.len > 6 && memcmp(line.bytes, "begin ", 6) == 0;
-}
-
-static unsigned int uu_digit(char c)
-{
-    return ((unsigned char)c - 32U) & 63U;
+    while (content->len > 0) {
+        struct span line = take_line(content);
+        if (line.len > 6 && memcmp(line.bytes, "begin ", 6) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* A line's first character says how many bytes it holds; behind them may be a checksum of one character. */
-static bool uu_decode_line(struct span line, char *decoded, size_t *ret_len)
+static bool is_whole_line(struct span line)
 {
-    size_t count = line.len > 0 ? uu_digit(line.bytes[0]) : 0;
-    size_t digits = (count + 2) / 3 * 4;
-    if (line.len > 0 && (line.len < 1 + digits || line.len > 2 + digits))
-        return false;
+    size_t count = line.len > 0 ? ((unsigned char)line.bytes[0] - 32U) & 63U : 0;
+    size_t len = 1 + (count + 2) / 3 * 4;
     for (size_t i = 0; i < line.len; i++)
         if (line.bytes[i] < ' ' || line.bytes[i] > '`')
             return false;
-    for (size_t i = 0; i < count; i += 3) {
-        const char *c = line.bytes + 1 + i / 3 * 4;
-        unsigned int group =
-            uu_digit(c[0]) << 18 | uu_digit(c[1]) << 12 | uu_digit(c[2]) << 6 | uu_digit(c[3]);
-        for (size_t k = 0; k < 3 && i + k < count; k++)
-            decoded[(*ret_len)++] = (char)(group >> (16 - 8 * k) & 0xff);
-    }
-    return true;
+    return line.len == 0 || line.len == len || line.len == len + 1;
 }
 
-/* Everything from "begin" to "end"; besides, only blank lines. `decoded` has room for as many bytes. */
-static bool uu_decode(struct span content, char *decoded, size_t *ret_len)
+/* Whole lines up to "end", and blank lines behind it. */
+static bool is_whole_uuencode(struct span content)
 {
-    enum {
-        BEFORE,
-        WITHIN,
-        BEHIND
-    } at = BEFORE;
+    bool is_ended = false;
     while (content.len > 0) {
-        struct span line = without_line_end(mime_take_line(&content));
-        if (at == BEFORE && is_begin(line))
-            at = WITHIN;
-        else if (at == WITHIN && line.len == 3 && memcmp(line.bytes, "end", 3) == 0)
-            at = BEHIND;
-        else if (at == WITHIN ? !uu_decode_line(line, decoded, ret_len) : line.len > 0)
+        struct span line = take_line(&content);
+        bool is_end = line.len == 3 && memcmp(line.bytes, "end", 3) == 0;
+        if (is_ended ? line.len > 0 : !is_end && !is_whole_line(line))
             return false;
+        is_ended = is_ended || is_end;
     }
-    return at == BEHIND;
-}
-
-static int uu_decode_strictly(struct span content, char **ret_bytes, size_t *ret_len)
-{
-    _cleanup_free_ char *decoded = malloc(content.len + 1);
-    if (decoded == NULL)
-        return -ENOMEM;
-    *ret_len = 0;
-    if (!uu_decode(content, decoded, ret_len))
-        return -EBADMSG;
-    decoded[*ret_len] = '\0';
-    *ret_bytes = TAKE_PTR(decoded);
-    return 0;
-}
-
-/* GMime decodes the lines behind "begin". */
-static int uu_decode_by_gmime(struct span content, char **ret_bytes, size_t *ret_len)
-{
-    while (content.len > 0 && !is_begin(mime_take_line(&content)))
-        ;
-    return decode_by_gmime(GMIME_CONTENT_ENCODING_UUENCODE, content, ret_bytes, ret_len);
+    return is_ended;
 }
 
 /* ---- the encodings by name */
@@ -212,8 +178,9 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
                    : -EBADMSG;
     case GMIME_CONTENT_ENCODING_UUENCODE:
         *ret_words = "the uuencoded content is cut off or damaged";
-        return is_strict ? uu_decode_strictly(content, ret_bytes, ret_len)
-                         : uu_decode_by_gmime(content, ret_bytes, ret_len);
+        return (skip_to_uuencoded(&content) && is_whole_uuencode(content)) || !is_strict
+                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
+                   : -EBADMSG;
     default:
         return copy_bytes(content, ret_bytes, ret_len);
     }
