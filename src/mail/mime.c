@@ -202,12 +202,29 @@ void mime_parts_init(struct mime_parts *parts, struct span body, const char *bou
         .rest = body, .boundary = boundary, .boundary_len = strlen(boundary), .before = body};
 }
 
+/* Takes the next line that has the boundary anywhere in it. False: there is none. Only these are looked at:
+ * in hostile text, each of many short lines would be, for each multipart around it. */
+static bool take_line_of_boundary(struct mime_parts *parts, struct span *ret_line)
+{
+    struct span *rest = &parts->rest;
+    const char *found = memmem(rest->bytes, rest->len, parts->boundary, parts->boundary_len);
+    if (found == NULL) {
+        skip(rest, rest->len);
+        return false;
+    }
+    const char *newline = memrchr(rest->bytes, '\n', (size_t)(found - rest->bytes));
+    if (newline != NULL)
+        skip(rest, (size_t)(newline - rest->bytes) + 1);
+    *ret_line = mime_take_line(rest);
+    return true;
+}
+
 bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
 {
+    struct span line;
     if (parts->boundary_len == 0)
         return false;
-    while (parts->rest.len > 0 && !parts->is_closed) {
-        struct span line = mime_take_line(&parts->rest);
+    while (parts->rest.len > 0 && !parts->is_closed && take_line_of_boundary(parts, &line)) {
         enum boundary_line found = find_boundary(parts, line);
         if (found == LINE_IS_TEXT)
             continue;

@@ -66,6 +66,33 @@ static void fields_are_found_by_name_whatever_its_case(void **state)
     assert_false(mime_next_field(&header, "To", &value));
 }
 
+static void parts_end_where_a_line_is_the_boundary_and_nowhere_else(void **state)
+{
+    static const struct {
+        const char *boundary;
+        const char *body;
+        const char *parts;
+    } cases[] = {
+        {"b", "b\n--b\nb --b\n b\n--bb\n--b-\n-b\n--b \n1\n--b\n--b--\nb\n--b\n",
+         "b --b\n b\n--bb\n--b-\n-b|1|"},
+        {"--", "--\n----\n-----\n--\n----\n2\n------\n", "-----\n--|2|"},
+        {"-", "---\n--- x\n---\n--", "--- x|--|"},
+        {"b b", "--b b\nx", "x|"},
+        {"b", "nothing", ""},
+        {"", "--\nx\n----\n", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(100);
+        struct mime_parts parts;
+        struct span part;
+        mime_parts_init(&parts, span_of(cases[i].body), cases[i].boundary);
+        while (mime_next_part(&parts, &part))
+            strbuf_appendf(&found, "%.*s|", (int)part.len, part.bytes);
+        assert_string_equal(cases[i].parts, strbuf_str(&found));
+    }
+}
+
 /* Each entity by its type, each leaf with its role, each defect by its number. */
 static int note_entity(void *context, const struct mime_entity *entity)
 {
@@ -163,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_that_is_no_field_begins_the_body),
         cmocka_unit_test(fields_are_found_by_name_whatever_its_case),
+        cmocka_unit_test(parts_end_where_a_line_is_the_boundary_and_nowhere_else),
         cmocka_unit_test(broken_grammar_is_read_and_reported),
         cmocka_unit_test(many_texts_are_joined_in_time_in_proportion_to_them),
     };
