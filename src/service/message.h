@@ -67,7 +67,8 @@ int message_name(struct message *message, const char *domain);
  * stays as it is. NULL without memory. */
 char *message_ascii_address(const char *address);
 
-/* RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII. The caller frees. 0 or -errno. */
+/* RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII; the message that it encloses has
+ * its own bytes, behind a blank line where it is a body alone. The caller frees. 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 
 /* Appends the text as every mail server takes it: 7 bits, no NUL, lines of at most 998 bytes that end with CR

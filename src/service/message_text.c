@@ -85,37 +85,21 @@ static GMimeObject *new_attachment(const struct message_attachment *attachment)
                     attachment->name, content);
 }
 
-static GMimeMessage *parse(const char *raw, size_t len)
+/* Its content is put there by insert_forwarded(). */
+static GMimeObject *new_forwarded(void)
 {
-    _cleanup_object_ GMimeStream *stream = g_mime_stream_mem_new_with_buffer(raw, len);
-    _cleanup_object_ GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    return g_mime_parser_construct_message(parser, NULL);
+    GMimeObject *part = GMIME_OBJECT(g_mime_part_new_with_type("message", "rfc822"));
+    g_mime_object_set_disposition(part, GMIME_DISPOSITION_ATTACHMENT);
+    g_mime_object_set_content_disposition_parameter(part, "filename", "forwarded.eml");
+    return part;
 }
 
-static GMimeObject *new_forwarded(const char *raw, size_t len)
-{
-    _cleanup_object_ GMimeMessage *original = parse(raw, len);
-    if (original == NULL) {
-        /* To GMime, text that does not begin with a header is no message. */
-        _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
-        strbuf_append_char(&text, '\n');
-        strbuf_append(&text, raw, len);
-        original = text.error == 0 ? parse(text.data, text.len) : NULL;
-    }
-    if (original == NULL)
-        return NULL;
-    GMimeMessagePart *part = g_mime_message_part_new_with_message("rfc822", original);
-    g_mime_object_set_disposition(GMIME_OBJECT(part), GMIME_DISPOSITION_ATTACHMENT);
-    g_mime_object_set_content_disposition_parameter(GMIME_OBJECT(part), "filename", "forwarded.eml");
-    return GMIME_OBJECT(part);
-}
-
-static int set_content(GMimeMessage *mime, const struct message *message)
+static void set_content(GMimeMessage *mime, const struct message *message)
 {
     _cleanup_object_ GMimeObject *body = new_body(message);
     if (message->attachments_len == 0 && message->forwarded == NULL) {
         g_mime_message_set_mime_part(mime, body);
-        return 0;
+        return;
     }
     _cleanup_object_ GMimeMultipart *mixed = g_mime_multipart_new_with_subtype("mixed");
     g_mime_multipart_add(mixed, body);
@@ -124,13 +108,10 @@ static int set_content(GMimeMessage *mime, const struct message *message)
         g_mime_multipart_add(mixed, part);
     }
     if (message->forwarded != NULL) {
-        _cleanup_object_ GMimeObject *part = new_forwarded(message->forwarded, message->forwarded_len);
-        if (part == NULL)
-            return -EBADMSG;
+        _cleanup_object_ GMimeObject *part = new_forwarded();
         g_mime_multipart_add(mixed, part);
     }
     g_mime_message_set_mime_part(mime, GMIME_OBJECT(mixed));
-    return 0;
 }
 
 static void add_address(InternetAddressList *addresses, const json_t *address)
@@ -198,16 +179,40 @@ static GMimeStream *write_object(GMimeObject *object,
     return memory;
 }
 
+/* Returns true if the text is a body alone, with no blank line before it. */
+static bool lacks_blank_line(struct span text)
+{
+    struct span header, body;
+    mime_split(text, &header, &body);
+    return header.len == 0 && body.bytes == text.bytes && (text.len == 0 || text.bytes[0] != '>');
+}
+
+/* Into the last part, which is empty. GMime would read the message, make it anew, and leave out lines that it
+ * does not expect. */
+static void insert_forwarded(GByteArray *written, struct span forwarded)
+{
+    static const char before_boundary[] = "\r\n--";
+    const char *end = g_strrstr_len((const char *)written->data, written->len, before_boundary);
+    size_t at = (size_t)(end - (const char *)written->data);
+    size_t rest_len = written->len - at;
+    g_autofree char *rest = g_memdup2(end, rest_len);
+    g_byte_array_set_size(written, (guint)at);
+    if (lacks_blank_line(forwarded))
+        g_byte_array_append(written, (const guint8 *)"\r\n", 2);
+    g_byte_array_append(written, (const guint8 *)forwarded.bytes, (guint)forwarded.len);
+    g_byte_array_append(written, (const guint8 *)rest, (guint)rest_len);
+}
+
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len)
 {
     _cleanup_object_ GMimeMessage *mime = g_mime_message_new(TRUE);
     set_headers(mime, message);
-    int error = set_content(mime, message);
-    if (error != 0)
-        return error;
+    set_content(mime, message);
     _cleanup_object_ GMimeStream *memory = write_object(GMIME_OBJECT(mime), g_mime_object_write_to_stream);
     g_mime_stream_mem_set_owner(GMIME_STREAM_MEM(memory), FALSE);
     GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
+    if (message->forwarded != NULL)
+        insert_forwarded(bytes, (struct span){message->forwarded, message->forwarded_len});
     *ret_len = bytes->len;
     *ret_raw = (char *)g_byte_array_free(bytes, FALSE);
     return 0;
@@ -398,6 +403,13 @@ static int append_lines(struct strbuf *text, const char *raw, size_t len)
         start = is_end ? i + 1 : end;
     }
     return strbuf_append(text, raw + start, len - start);
+}
+
+static GMimeMessage *parse(const char *raw, size_t len)
+{
+    _cleanup_object_ GMimeStream *stream = g_mime_stream_mem_new_with_buffer(raw, len);
+    _cleanup_object_ GMimeParser *parser = g_mime_parser_new_with_stream(stream);
+    return g_mime_parser_construct_message(parser, NULL);
 }
 
 static GMimeStream *encode(const char *raw, size_t len, bool has_utf8)

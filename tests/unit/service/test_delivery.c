@@ -490,7 +490,7 @@ static void an_answer_joins_what_it_answers_however_ids_are_written(void **state
 static void mail_without_a_header_can_be_forwarded(void **state)
 {
     static const char *const raws[] = {"", "no header\n"};
-    static const char *const enclosed[] = {"\r\n", "\r\nno header\r\n"};
+    static const char *const enclosed[] = {"\r\n", "\r\nno header\n"};
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
     for (size_t i = 0; i < 2; i++) {

@@ -180,6 +180,37 @@ static void enclosed_mail_becomes_fit_and_its_content_stays(void **state)
     }
 }
 
+static void an_enclosed_message_has_the_bytes_that_it_had(void **state)
+{
+    (void)state;
+    static const char *const originals[] = {
+        "Subject: x\r\nno header\r\n\r\nx\r\n",
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\nbefore\r\n--b\r\nX: 1\r\nno header\r\nmore\r\n"
+        "--b \t\r\nno header\r\n\r\n--b--\r\nbehind",
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n--b\r\n\r\n--b--",
+        ">From x\r\nSubject: x\r\n\r\n",
+        "\r\nx",
+        "Content-Transfer-Encoding: binary\n\n\n\xff\r\r\n",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(originals); i++) {
+        _cleanup_free_ char *file = NULL;
+        size_t len = 0;
+        _cleanup_free_ char *raw = enclose(originals[i], strlen(originals[i]), &len);
+        assert_int_equal(0, message_read_attachment(raw, len, 0, &file, &len));
+        assert_string_equal(file, originals[i]);
+    }
+}
+
+static void a_message_without_a_header_is_enclosed_behind_a_blank_line(void **state)
+{
+    (void)state;
+    _cleanup_free_ char *file = NULL;
+    size_t len = 0;
+    _cleanup_free_ char *raw = enclose("no header", strlen("no header"), &len);
+    assert_int_equal(0, message_read_attachment(raw, len, 0, &file, &len));
+    assert_string_equal(file, "\r\nno header");
+}
+
 static void mail_with_a_signature_of_8_bits_is_enclosed_as_the_file_that_it_was(void **state)
 {
     (void)state;
@@ -268,6 +299,8 @@ int main(void)
     mime_library_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(enclosed_mail_becomes_fit_and_its_content_stays),
+        cmocka_unit_test(an_enclosed_message_has_the_bytes_that_it_had),
+        cmocka_unit_test(a_message_without_a_header_is_enclosed_behind_a_blank_line),
         cmocka_unit_test(mail_with_a_signature_of_8_bits_is_enclosed_as_the_file_that_it_was),
         cmocka_unit_test(an_address_beyond_ascii_becomes_a_name_but_where_the_server_takes_it),
         cmocka_unit_test(a_domain_beyond_ascii_is_written_in_ascii),
