@@ -116,6 +116,7 @@ static const char usage[] =
     "  -bp              list what waits to be sent (also as mailq)\n"
     "  -q               hand in what waits in the maildrop, as its owner\n"
     "  -bs              speak SMTP on standard input and output\n"
+    "  -bi, -I          do nothing, as newaliases\n"
     "  --mount=DIR      the mount (default $INBOXFS_MOUNT, else the only trusted one)\n"
     "  --aliases=FILE   addresses for local names (default /etc/aliases)\n"
     "  --root=ADDRESS   who gets the mail of local names without an alias\n"
@@ -123,9 +124,8 @@ static const char usage[] =
     "  --wait           wait until the service has it, and print its id\n"
     "  --help, --version\n"
     "\n"
-    "-A -B -bi -C -c -D -d -E -e -G -h -I -L -M -m -N -n -O -o -p -Q -R -S -s -T -U\n"
-    "-V -v -X -x, which other sendmails have, are taken with their arguments and passed\n"
-    "over.\n";
+    "-A -B -bm -C -c -D -d -E -e -G -h -L -M -m -N -n -O -o -p -Q -R -S -s -T -U -V -v\n"
+    "-X -x, which other sendmails have, are taken with their arguments and passed over.\n";
 
 /* ---------------------------------------------------------------- arguments */
 

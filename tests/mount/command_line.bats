@@ -49,6 +49,15 @@ inboxfs-sendmail sendmail_main.c
 TABLE
 }
 
+@test "each option of one letter, and each mode, that inboxfs-sendmail takes is in --help and in its manual" {
+  local in_help in_manual
+  in_help=$("$BUILD/inboxfs-sendmail" --help | sed -nE 's/^ *-/-/; T; s/  .*//; p' | grep -owE -- '-[A-Za-z]{1,2}' | sort -u)
+  in_manual=$(sed -nE '/^# OPTIONS/,/^# EXIT/s/^(\*-.*)/\1/p' "$REPOSITORY/man/inboxfs-sendmail.8.scd" |
+    grep -oE '\*-[A-Za-z]{1,2}\*' | tr -d '*' | sort -u)
+  [ "$(wc -l <<<"$in_help")" -ge 30 ]
+  equal "$in_manual" "$in_help"
+}
+
 @test "each command of --help is completed in each shell" {
   local program word shell
   for program in inboxfs inboxd; do
