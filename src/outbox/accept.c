@@ -85,7 +85,7 @@ static int find_sender(struct acceptance *acceptance, const struct draft *draft,
     if (named != NULL)
         return reason_give(ret_reason, error, "%.254s is not one of your inboxes", named);
     return reason_give(ret_reason, error,
-                       "the message names no sender (From), and there is not exactly one inbox to send from");
+                       "neither the message (From) nor the mount (--from) names one of your inboxes");
 }
 
 static int pin_attachments(struct acceptance *acceptance, const struct draft *draft, char **ret_reason)

@@ -144,7 +144,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 
 @test "no From with two inboxes: EADDRNOTAVAIL; with --from it is that one" {
   printf 'To: %s\nSubject: who\n\nx\n' "$BOB" >"$MOUNT/drafts/who"
-  refused EADDRNOTAVAIL who 'from|inbox'
+  refused EADDRNOTAVAIL who 'the mount \(--from\) names one of your inboxes'
   stop_mount
   start_mount --from="$ALICE"
   mv "$MOUNT/drafts/who" "$MOUNT/outbox/"
