@@ -87,27 +87,35 @@ static bool skip_to_uuencoded(struct span *content)
     return false;
 }
 
-/* A line's first character says how many bytes it holds; behind them may be a checksum of one character. */
+static unsigned int uu_digit(char c)
+{
+    return ((unsigned char)c - 32U) & 63U;
+}
+
+/* A line's first character says how many bytes it holds; behind them may be a checksum of one character, but
+ * no zero, which GMime takes for the end. */
 static bool is_whole_line(struct span line)
 {
-    size_t count = line.len > 0 ? ((unsigned char)line.bytes[0] - 32U) & 63U : 0;
+    size_t count = line.len > 0 ? uu_digit(line.bytes[0]) : 0;
     size_t len = 1 + (count + 2) / 3 * 4;
     for (size_t i = 0; i < line.len; i++)
         if (line.bytes[i] < ' ' || line.bytes[i] > '`')
             return false;
-    return line.len == 0 || line.len == len || line.len == len + 1;
+    return line.len == 0 || line.len == len || (line.len == len + 1 && uu_digit(line.bytes[len]) != 0);
 }
 
-/* Whole lines up to "end", and blank lines behind it. */
+/* Whole lines up to "end", and blank lines behind it. GMime decodes none behind a line of no bytes. */
 static bool is_whole_uuencode(struct span content)
 {
+    bool is_decoded = true;
     bool is_ended = false;
     while (content.len > 0) {
         struct span line = take_line(&content);
-        bool is_end = line.len == 3 && memcmp(line.bytes, "end", 3) == 0;
-        if (is_ended ? line.len > 0 : !is_end && !is_whole_line(line))
+        bool is_end = !is_ended && line.len == 3 && memcmp(line.bytes, "end", 3) == 0;
+        if (!is_end && (is_decoded ? !is_whole_line(line) : line.len > 0))
             return false;
         is_ended = is_ended || is_end;
+        is_decoded = is_decoded && !is_end && (line.len == 0 || uu_digit(line.bytes[0]) != 0);
     }
     return is_ended;
 }
