@@ -138,6 +138,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return refuse(EX_USAGE, "it takes no arguments: inboxfs-sendmail calls it", 0);
     signal(SIGXFSZ, SIG_IGN); /* too large a file for the caller's limits is an error */
+    signal(SIGPIPE, SIG_IGN); /* the file is removed, whether or not anybody reads why */
     umask(0);
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)

@@ -226,6 +226,10 @@ rm "$MAILDROP"/file-*
 truncate -s 470M "$MAILDROP/large"
 chown 1235 "$MAILDROP/large"
 fails 75 user 1235 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
+mkfifo /var/spool/unread
+exec 8<>/var/spool/unread 9>/var/spool/unread 8<&-
+fails 75 user 1235 inboxfs-maildrop 2>&9 < <(printf 'not read')
+exec 9>&-
 mv "$MAILDROP/large" "$FAILED"
 fails 75 user 1235 inboxfs-sendmail root < <(printf 'Subject: more\n\nx\n')
 printf 'Subject: fits\n\nx\n' | user 1234 inboxfs-sendmail root
