@@ -624,6 +624,19 @@ static void note_descriptors(CURLcode code, struct transfer *transfer)
              strerror(errno));
 }
 
+/* libcurl writes "after 3 ms", another number each time. Without it one outage has one reason, which status
+ * and log show once. */
+static void drop_duration(char *words)
+{
+    char *begin = strstr(words, " after ");
+    if (begin == NULL)
+        return;
+    const char *number = begin + strlen(" after ");
+    const char *unit = number + strspn(number, "0123456789");
+    if (unit > number && strncmp(unit, " ms", 3) == 0)
+        memmove(begin, unit + 3, strlen(unit + 3) + 1);
+}
+
 static const char *words_of(CURLcode code, const struct transfer *transfer)
 {
     if (transfer->error != 0)
@@ -691,6 +704,7 @@ static bool run_transfer(struct http_slot *slot, const struct http_target *targe
     ret->error = rc;
     if (rc != 0)
         snprintf(ret->words, sizeof(ret->words), "%s", words_of(code, &transfer));
+    drop_duration(ret->words);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* closing the connection later tells nobody */

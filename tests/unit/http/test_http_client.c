@@ -589,7 +589,8 @@ static void nobody_listening_is_not_written(void **state)
     http_client_perform(client, &request, &response);
     assert_int_equal(response.error, -EHOSTUNREACH);
     assert_false(response.is_written);
-    assert_string_not_equal(response.words, "");
+    assert_non_null(strstr(response.words, "onnect"));
+    assert_null(strstr(response.words, " ms")); /* of the same failure the words are the same */
     http_client_free(client);
 }
 
