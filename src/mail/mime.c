@@ -301,7 +301,7 @@ static bool take_place(struct mime_entity *leaf, enum mime_role role)
             unsigned int *place = role == MIME_HTML ? &around->html_part : &around->plain_part;
             if (!is_alternative && !is_related)
                 continue;
-            if (is_alternative && role == MIME_PLAIN && !mime_is_type(leaf, "text/plain"))
+            if (around->has_usual_text && role == MIME_PLAIN && !mime_is_type(leaf, "text/plain"))
                 return false;
             if (*place != 0 && *place != child->number)
                 return false;
@@ -381,6 +381,21 @@ static int read_without_parts(const struct reading *reading, struct mime_entity 
     return read_leaf(reading, entity);
 }
 
+/* Returns true if one of the parts is plain text, HTML or a multipart. */
+static bool find_usual_text(struct mime_parts parts)
+{
+    struct mime_entity child = {0};
+    struct span part;
+    while (mime_next_part(&parts, &part)) {
+        mime_split(part, &child.header, &child.body);
+        mime_read_type(child.header, "text/plain", child.type);
+        if (mime_is_type(&child, "text/plain") || mime_is_type(&child, "text/html") ||
+            mime_is_type(&child, "multipart/"))
+            return true;
+    }
+    return false;
+}
+
 static int read_multipart(struct reading *reading, struct mime_entity *entity)
 {
     struct mime_parts parts;
@@ -390,6 +405,7 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
     if (result != 0)
         return result;
     mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
+    entity->has_usual_text = mime_is_type(entity, "multipart/alternative") && find_usual_text(parts);
     while (result == 0 && mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
         if (is_cut_off)

@@ -115,6 +115,7 @@ struct mime_entity {
     unsigned int number;        /* among the parts around it, from 1 */
     struct mime_entity *around; /* NULL: this is the whole message */
     char *boundary;             /* of a multipart */
+    bool has_usual_text; /* of a multipart/alternative: so that Markdown and its like give no plain text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its text; 0: none yet */
     unsigned int html_part;  /* likewise its HTML, or that of a multipart/related */
 };
