@@ -185,8 +185,8 @@ static void an_enclosed_message_has_the_bytes_that_it_had(void **state)
     (void)state;
     static const char *const originals[] = {
         "Subject: x\r\nno header\r\n\r\nx\r\n",
-        "Content-Type: multipart/mixed; boundary=b\r\n\r\nbefore\r\n--b\r\nX: 1\r\nno header\r\nmore\r\n"
-        "--b \t\r\nno header\r\n\r\n--b--\r\nbehind",
+        ("Content-Type: multipart/mixed; boundary=b\r\n\r\nbefore\r\n--b\r\nX: 1\r\nno header\r\nmore\r\n"
+         "--b \t\r\nno header\r\n\r\n--b--\r\nbehind"),
         "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n--b\r\n\r\n--b--",
         ">From x\r\nSubject: x\r\n\r\n",
         "\r\nx",
