@@ -30,29 +30,30 @@ static bool is_invisible(gunichar c)
            (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-static void append_slug_char(GString *slug, gunichar c)
+static void append_slug_char(struct strbuf *slug, gunichar c)
 {
-    bool at_gap = slug->len == 0 || slug->str[slug->len - 1] == '-';
+    char utf8[6];
+    bool at_gap = slug->len == 0 || slug->data[slug->len - 1] == '-';
     if (is_invisible(c))
         return;
     if (g_unichar_isalnum(c) || (g_unichar_ismark(c) && !at_gap))
-        g_string_append_unichar(slug, g_unichar_tolower(c));
+        strbuf_append(slug, utf8, (size_t)g_unichar_to_utf8(g_unichar_tolower(c), utf8));
     else if (!at_gap)
-        g_string_append_c(slug, '-');
+        strbuf_append_char(slug, '-');
 }
 
-/* The slug of any subject, in the composed form of its characters. */
+/* The slug of any subject, in the composed form of its characters. NULL without memory. */
 static char *make_slug(const char *subject, size_t len)
 {
-    g_autoptr(GString) slug = g_string_new(NULL);
+    _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
     const char *end = subject + len;
     for (const char *at = subject; at < end;) {
         gunichar c = g_utf8_get_char_validated(at, end - at);
         bool is_valid = c != (gunichar)-1 && c != (gunichar)-2;
-        append_slug_char(slug, is_valid ? c : '-');
+        append_slug_char(&slug, is_valid ? c : '-');
         at = is_valid ? g_utf8_next_char(at) : at + 1;
     }
-    return g_utf8_normalize(slug->str, (gssize)slug->len, G_NORMALIZE_NFC);
+    return g_utf8_normalize(strbuf_str(&slug), (gssize)slug.len, G_NORMALIZE_NFC);
 }
 
 static void append_slug(struct strbuf *name, const char *subject)
