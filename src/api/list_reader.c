@@ -163,8 +163,8 @@ static int feed_frame(struct list_reader *reader, const char *bytes, size_t len,
         return begin_list(reader);
     }
     reader->has_list |= is_in_array && *bytes == ']';
+    reader->previous = reader->in_string ? '"' : *bytes; /* a string may come in any pieces */
     *ret_used = pass_over(reader, bytes, len);
-    reader->previous = *bytes;
     int error = strbuf_append(&reader->frame, bytes, *ret_used);
     if (error != 0)
         return judge_frame(reader, error);
