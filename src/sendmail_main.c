@@ -355,17 +355,6 @@ static bool take_field(struct span *text, const char *marks, struct mime_field *
            mime_take_field(text, ret_field);
 }
 
-static void skip(struct span *text, size_t len)
-{
-    text->bytes += len;
-    text->len -= len;
-}
-
-static bool begins_with(struct span text, const char *prefix)
-{
-    return text.len >= strlen(prefix) && memcmp(text.bytes, prefix, strlen(prefix)) == 0;
-}
-
 /* The headers are the lines at the beginning that are fields, behind a byte order mark and a line of a
  * mailbox. A text without any is a body. */
 static void split_message(struct input_message *message)
@@ -373,11 +362,11 @@ static void split_message(struct input_message *message)
     struct mime_field field;
     struct span rest = {strbuf_str(&message->text), message->text.len};
     message->body = rest;
-    if (begins_with(rest, "\uFEFF"))
-        skip(&rest, strlen("\uFEFF"));
+    if (span_begins_with(rest, "\uFEFF"))
+        span_skip(&rest, strlen("\uFEFF"));
     message->header.bytes = rest.bytes;
     bool begins_field = take_field(&rest, BEGINS_FIRST_FIELD, &field); /* "From : a@x" */
-    if (!begins_field && (begins_with(rest, "From ") || begins_with(rest, ">From "))) {
+    if (!begins_field && (span_begins_with(rest, "From ") || span_begins_with(rest, ">From "))) {
         mime_take_line(&rest);
         message->header.bytes = rest.bytes;
         message->body = rest;
@@ -387,8 +376,8 @@ static void split_message(struct input_message *message)
         message->body = rest;
     }
     message->header.len = (size_t)(rest.bytes - message->header.bytes);
-    if (begins_with(message->body, "\n"))
-        skip(&message->body, 1);
+    if (span_begins_with(message->body, "\n"))
+        span_skip(&message->body, 1);
 }
 
 /* Takes the message out of message->text. */

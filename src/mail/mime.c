@@ -18,12 +18,6 @@ enum {
     VALUE_MAX_BYTES = 64 * 1024, /* of a field whose parameters are read */
 };
 
-static void skip(struct span *span, size_t len)
-{
-    span->bytes += len;
-    span->len -= len;
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -32,7 +26,7 @@ static bool is_blank(char c)
 static bool is_white_space(struct span text)
 {
     while (text.len > 0 && g_ascii_isspace(text.bytes[0]))
-        skip(&text, 1);
+        span_skip(&text, 1);
     return text.len == 0;
 }
 
@@ -42,14 +36,13 @@ struct span mime_take_line(struct span *text)
 {
     const char *newline = text->len > 0 ? memchr(text->bytes, '\n', text->len) : NULL;
     struct span line = {text->bytes, newline == NULL ? text->len : (size_t)(newline - text->bytes) + 1};
-    skip(text, line.len);
+    span_skip(text, line.len);
     return line;
 }
 
 size_t mime_mbox_line_len(struct span text)
 {
-    bool has_line = text.len >= 5 && memcmp(text.bytes, "From ", 5) == 0;
-    return has_line ? mime_take_line(&text).len : 0;
+    return span_begins_with(text, "From ") ? mime_take_line(&text).len : 0;
 }
 
 bool mime_take_field(struct span *text, struct mime_field *ret_field)
@@ -68,7 +61,7 @@ bool mime_take_field(struct span *text, struct mime_field *ret_field)
     while (text->len > 0 && is_blank(text->bytes[0]));
     field.len = (size_t)(text->bytes - field.bytes);
     *ret_field = (struct mime_field){field, {field.bytes, name_len}, field};
-    skip(&ret_field->value, colon + 1);
+    span_skip(&ret_field->value, colon + 1);
     return true;
 }
 
@@ -80,9 +73,9 @@ void mime_split(struct span entity, struct span *ret_header, struct span *ret_bo
         ;
     *ret_header = (struct span){entity.bytes, entity.len - rest.len};
     if (rest.len > 0 && rest.bytes[0] == '\n')
-        skip(&rest, 1);
+        span_skip(&rest, 1);
     else if (rest.len > 1 && rest.bytes[0] == '\r' && rest.bytes[1] == '\n')
-        skip(&rest, 2);
+        span_skip(&rest, 2);
     *ret_body = rest;
 }
 
@@ -117,7 +110,7 @@ int mime_read_parameter(struct span header, const char *field, const char *param
 static struct span first_token(struct span value)
 {
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
-        skip(&value, 1);
+        span_skip(&value, 1);
     size_t len = 0;
     while (len < value.len && g_ascii_isgraph(value.bytes[len]) &&
            strchr("()<>@,;:\\\"[]?=", value.bytes[len]) == NULL)
@@ -155,7 +148,7 @@ void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
     struct span value = mime_find_field(header, "Content-ID");
     size_t len = 0;
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '<'))
-        skip(&value, 1);
+        span_skip(&value, 1);
     while (len < value.len && g_ascii_isgraph(value.bytes[len]) && value.bytes[len] != '>')
         len++;
     bool is_whole =
@@ -181,9 +174,9 @@ static enum boundary_line find_boundary(const struct mime_parts *parts, struct s
     if (line.len < len || line.bytes[0] != '-' || line.bytes[1] != '-' ||
         memcmp(line.bytes + 2, parts->boundary, parts->boundary_len) != 0)
         return LINE_IS_TEXT;
-    skip(&line, len);
+    span_skip(&line, len);
     bool is_last = line.len >= 2 && line.bytes[0] == '-' && line.bytes[1] == '-';
-    skip(&line, is_last ? 2 : 0);
+    span_skip(&line, is_last ? 2 : 0);
     return !is_white_space(line) ? LINE_IS_TEXT : is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
 }
 
@@ -209,12 +202,12 @@ static bool take_line_of_boundary(struct mime_parts *parts, struct span *ret_lin
     struct span *rest = &parts->rest;
     const char *found = memmem(rest->bytes, rest->len, parts->boundary, parts->boundary_len);
     if (found == NULL) {
-        skip(rest, rest->len);
+        span_skip(rest, rest->len);
         return false;
     }
     const char *newline = memrchr(rest->bytes, '\n', (size_t)(found - rest->bytes));
     if (newline != NULL)
-        skip(rest, (size_t)(newline - rest->bytes) + 1);
+        span_skip(rest, (size_t)(newline - rest->bytes) + 1);
     *ret_line = mime_take_line(rest);
     return true;
 }
@@ -374,7 +367,7 @@ static int read_without_parts(const struct reading *reading, struct mime_entity 
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);
     while (entity->body.len > 0 && g_ascii_isspace(entity->body.bytes[0]))
-        skip(&entity->body, 1);
+        span_skip(&entity->body, 1);
     if (result != 0 || entity->body.len == 0)
         return result;
     strcpy(entity->type, "text/plain");

@@ -22,11 +22,23 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct span {
     const char *bytes;
     size_t len;
 };
+
+static inline void span_skip(struct span *span, size_t len)
+{
+    span->bytes += len;
+    span->len -= len;
+}
+
+static inline bool span_begins_with(struct span span, const char *prefix)
+{
+    return span.len >= strlen(prefix) && memcmp(span.bytes, prefix, strlen(prefix)) == 0;
+}
 
 /* ---------------------------------------------------------------- header sections */
 

@@ -80,8 +80,7 @@ static struct span take_line(struct span *content)
 static bool skip_to_uuencoded(struct span *content)
 {
     while (content->len > 0) {
-        struct span line = take_line(content);
-        if (line.len > 6 && memcmp(line.bytes, "begin ", 6) == 0)
+        if (span_begins_with(take_line(content), "begin "))
             return true;
     }
     return false;

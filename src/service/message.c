@@ -164,7 +164,7 @@ static void cut(char *text, size_t max_bytes)
 static struct span skip_mbox_line(const char *raw, size_t len)
 {
     struct span text = {raw, len};
-    if (len > 6 && memcmp(raw, ">From ", 6) == 0)
+    if (span_begins_with(text, ">From "))
         mime_take_line(&text);
     return text;
 }
