@@ -13,9 +13,10 @@ setup() {
   [ "$(id -u)" -eq 0 ] || skip "only root can mount, and start programs as other users"
   SERVER_PID=
   mkdir "$DIR/etc"
-  { cat /etc/passwd && printf '%s\n' "keeper:x:$KEEPER:$KEEPER::/:/bin/sh" \
-    postfix:x:65502:65502::/:/bin/false Debian-exim:x:65503:65503::/:/bin/false; } >"$DIR/etc/passwd"
-  { cat /etc/group && printf '%s\n' "keeper:x:$KEEPER:" postfix:x:65502: postdrop:x:65504: Debian-exim:x:65503:; } \
+  # These come first: the machine may have users that a mail server left behind.
+  { printf '%s\n' "keeper:x:$KEEPER:$KEEPER::/:/bin/sh" postfix:x:65502:65502::/:/bin/false \
+    Debian-exim:x:65503:65503::/:/bin/false && cat /etc/passwd; } >"$DIR/etc/passwd"
+  { printf '%s\n' "keeper:x:$KEEPER:" postfix:x:65502: postdrop:x:65504: Debian-exim:x:65503: && cat /etc/group; } \
     >"$DIR/etc/group"
   # Other users have to get here, and to the program.
   chmod a+x "$DIR" "${DIR%/*}" "$BATS_RUN_TMPDIR" ${INBOXFS_TEST_RUN:+"$INBOXFS_TEST_RUN"}
