@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guards: a lock is taken where the guard stands, and released at the end of that block, on every way out.
+ *
+ *     LOCK_GUARD(&queue->lock);
+ *     while (queue->first == NULL)
+ *         pthread_cond_wait(&queue->changed, &queue->lock);
+ *     return pop_locked(queue);
+ *
+ * What a `return` says is computed with the lock held. Variables with a cleanup attribute are released in the
+ * reverse order: those declared before the guard without the lock, those declared behind it with the lock
+ * held. A function that must release the lock in between, or that calls what may wait, takes no guard.
+ */
+#ifndef INBOXFS_BASE_LOCK_H
+#define INBOXFS_BASE_LOCK_H
+
+#include <pthread.h>
+
+#include "base/cleanup.h"
+
+/* Takes the mutex (a pthread_mutex_t pointer) until the end of the block. Waits for it. */
+#define LOCK_GUARD(mutex) \
+    _cleanup_(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
+
+/* The same of a pthread_rwlock_t: shared with other readers, or alone. */
+#define READ_GUARD(rwlock) \
+    _cleanup_(rwlock_guard_end) pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)
+#define WRITE_GUARD(rwlock) \
+    _cleanup_(rwlock_guard_end) pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = write_guard_begin(rwlock)
+
+/* ---------------------------------------------------------------- for the macros alone */
+
+#define LOCK_GUARD_NAME(line) LOCK_GUARD_JOIN(lock_guard_, line)
+#define LOCK_GUARD_JOIN(start, end) start##end
+
+static inline pthread_mutex_t *lock_guard_begin(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void lock_guard_end(pthread_mutex_t *const *mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}
+
+static inline pthread_rwlock_t *read_guard_begin(pthread_rwlock_t *rwlock)
+{
+    pthread_rwlock_rdlock(rwlock);
+    return rwlock;
+}
+
+static inline pthread_rwlock_t *write_guard_begin(pthread_rwlock_t *rwlock)
+{
+    pthread_rwlock_wrlock(rwlock);
+    return rwlock;
+}
+
+static inline void rwlock_guard_end(pthread_rwlock_t *const *rwlock)
+{
+    pthread_rwlock_unlock(*rwlock);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Guards: what is locked when.
+ */
+#include "base/lock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include <cmocka.h>
+
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t second = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+
+static bool is_locked(pthread_mutex_t *mutex)
+{
+    if (pthread_mutex_trylock(mutex) != 0)
+        return true;
+    pthread_mutex_unlock(mutex);
+    return false;
+}
+
+static bool is_locked_in_a_return(bool is_early)
+{
+    LOCK_GUARD(&first);
+    if (is_early)
+        return is_locked(&first);
+    return is_locked(&first);
+}
+
+static void a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_locked_in_a_return(i == 0));
+        assert_false(is_locked(&first));
+    }
+}
+
+static void a_guard_ends_with_its_block(void **state)
+{
+    (void)state;
+    {
+        LOCK_GUARD(&first);
+        assert_true(is_locked(&first));
+    }
+    assert_false(is_locked(&first));
+}
+
+static void two_guards_hold_two_locks(void **state)
+{
+    (void)state;
+    {
+        LOCK_GUARD(&first);
+        {
+            LOCK_GUARD(&second);
+            assert_true(is_locked(&first) && is_locked(&second));
+        }
+        assert_true(is_locked(&first) && !is_locked(&second));
+    }
+    assert_false(is_locked(&first));
+}
+
+static void readers_share_what_a_writer_has_alone(void **state)
+{
+    (void)state;
+    {
+        READ_GUARD(&shared);
+        assert_int_equal(pthread_rwlock_tryrdlock(&shared), 0);
+        pthread_rwlock_unlock(&shared);
+        assert_int_equal(pthread_rwlock_trywrlock(&shared), EBUSY);
+    }
+    {
+        WRITE_GUARD(&shared);
+        assert_int_equal(pthread_rwlock_tryrdlock(&shared), EBUSY);
+    }
+    assert_int_equal(pthread_rwlock_trywrlock(&shared), 0);
+    pthread_rwlock_unlock(&shared);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer),
+        cmocka_unit_test(a_guard_ends_with_its_block),
+        cmocka_unit_test(two_guards_hold_two_locks),
+        cmocka_unit_test(readers_share_what_a_writer_has_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
