@@ -216,7 +216,7 @@ check: test-deps ## build and run every test: layers, unit, mount
 	@$(MAKE) --no-print-directory all $(UNIT_HERE) $(FUZZ) $(TOOLS)
 	@BUILD=$(BUILD) scripts/check $(filter $(LONG_UNIT),$(UNIT_HERE)) $(MOUNT) $(filter-out $(LONG_UNIT),$(UNIT_HERE)) $(FUZZ)
 
-check-layers: ## includes follow the table in docs/ARCHITECTURE.md
+check-layers: ## includes and sizes follow the table in docs/ARCHITECTURE.md
 	@scripts/check-layers docs/ARCHITECTURE.md
 
 check-unit: $(UNIT) $(FUZZ) ## the unit tests alone, and what fuzzing found
