@@ -22,11 +22,11 @@
 #include "base/process.h"
 #include "base/strbuf.h"
 #include "service/backup.h"
-#include "service/database.h"
 #include "service/delivery.h"
 #include "service/keys.h"
 #include "service/listener.h"
 #include "service/service.h"
+#include "service/tables.h"
 
 enum {
     EXIT_USAGE = 2,
@@ -279,7 +279,7 @@ static int deliver(const struct arguments *arguments, const struct strbuf *messa
     };
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     size_t unknown = delivery.recipients_len;
-    int error = database_open_existing(arguments->config.data_dir, &database);
+    int error = tables_open_existing(arguments->config.data_dir, &database);
     if (error == -ENOENT)
         return give_up(EX_TEMPFAIL, "there is no service's data in this directory");
     if (error == 0)

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "mail/draft.h"
 #include "mail/reason.h"
-#include "service/database.h"
+#include "service/tables.h"
 #include "sql/query.h"
 
 static int copy_file(int from_fd, int to_fd, const char *name)
@@ -86,14 +86,14 @@ static int copy_data(struct database *database, const char *data_dir, const char
     _cleanup_close_ int copy_fd = open(copy_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data_fd < 0 || copy_fd < 0)
         return -errno;
-    sqlite3 *db = NULL;
-    int error = database_begin_read(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
-    error = copy_database(db, copy_fd, path);
+    error = copy_database(connection->db, copy_fd, path);
     if (error == 0)
-        error = copy_pool(db, data_fd, copy_fd);
-    database_end_read(database, db);
+        error = copy_pool(connection->db, data_fd, copy_fd);
+    database_end_read(database, connection);
     int key_error = error == 0 ? copy_file(data_fd, copy_fd, "api-key") : error;
     if (key_error != 0 && key_error != -ENOENT) /* its owner may keep it elsewhere */
         return key_error;
@@ -141,7 +141,7 @@ int backup_make(const char *data_dir, const char *target, char **ret_reason)
     if (access(name, F_OK) == 0)
         return reason_give(ret_reason, -EEXIST, "%s is there already: name a new directory", name);
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    int error = database_open_existing(data_dir, &database);
+    int error = tables_open_existing(data_dir, &database);
     if (error == -ENOENT)
         return reason_give(ret_reason, error, "there are no data of a service in %s", data_dir);
     if (error == -EBUSY)

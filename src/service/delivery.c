@@ -300,14 +300,14 @@ static int put_into_all(sqlite3 *db, const struct delivery *delivery, const stru
 static int store_and_put(struct database *database, const struct delivery *delivery, struct message *message,
                          bool has_id, const struct message_row *row, size_t *ret_unknown)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     int64_t seq = 0;
-    error = store_once(db, message, has_id, row, &seq);
+    error = store_once(connection->db, message, has_id, row, &seq);
     if (error == 0)
-        error = put_into_all(db, delivery, message, seq, ret_unknown);
+        error = put_into_all(connection->db, delivery, message, seq, ret_unknown);
     return database_end_write(database, error);
 }
 
@@ -332,11 +332,11 @@ static int receive(struct database *database, const struct delivery *delivery, s
 
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
-    bool is_large = delivery->raw_len >= DATABASE_LARGE_BYTES;
+    bool is_large = delivery->raw_len >= LARGE_MESSAGE_BYTES;
     if (is_large)
-        database_begin_large(database);
+        large_message_begin();
     int error = receive(database, delivery, ret_unknown);
     if (is_large)
-        database_end_large(database);
+        large_message_end();
     return error;
 }

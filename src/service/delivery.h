@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "service/database.h"
 #include "service/inbox.h"
 #include "service/message.h"
+#include "service/tables.h"
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */

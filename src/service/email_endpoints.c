@@ -456,12 +456,12 @@ static int load_attachment(sqlite3 *db, const struct request *request, struct re
 static int answer(const struct request *request, struct reply *reply,
                   int (*load)(sqlite3 *, const struct request *, struct reply *))
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(request->context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(request->context->database, &connection);
     if (error != 0)
         return error;
-    error = load(db, request, reply);
-    database_end_read(request->context->database, db);
+    error = load(connection->db, request, reply);
+    database_end_read(request->context->database, connection);
     if (error != -ENOENT)
         return error;
     reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
@@ -512,12 +512,12 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
     if (!validate_read_boolean_word(request->parameters[1], &is_valid))
         return reply_invalid_at(reply, json_pack("[s, s]", "path", "mark"), "bool_parsing",
                                 "Input should be a valid boolean, unable to interpret input");
-    sqlite3 *db = NULL;
-    int error = database_begin_write(request->context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(request->context->database, &connection);
     if (error != 0)
         return error;
     error = database_end_write(request->context->database,
-                               mark_email(db, request->parameters[0], is_valid, reply));
+                               mark_email(connection->db, request->parameters[0], is_valid, reply));
     if (error == -ENOENT)
         reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
     return error == -ENOENT ? 0 : error;

@@ -58,10 +58,10 @@ static int upsert(const struct service_context *context, sqlite3 *db, json_t *se
 
 static int carry_out(const struct service_context *context, json_t *settings, struct reply *reply)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(context->database, &connection);
     if (error == 0)
-        error = database_end_write(context->database, upsert(context, db, settings, reply));
+        error = database_end_write(context->database, upsert(context, connection->db, settings, reply));
     if (error == -EEXIST)
         reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
     return error == -EEXIST ? 0 : error;

@@ -57,16 +57,17 @@ int keys_is_known(struct database *database, const char *key)
 {
     if (!is_well_formed(key))
         return 0;
-    sqlite3 *db = NULL;
-    int error = database_begin_read(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
     char digest[65];
     hash_sha256(key, strlen(key), digest);
     int64_t count = 0;
-    error = query_integer(db, &count, "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL",
-                          "s", digest);
-    database_end_read(database, db);
+    error =
+        query_integer(connection->db, &count,
+                      "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL", "s", digest);
+    database_end_read(database, connection);
     return error != 0 ? error : count > 0;
 }
 
@@ -104,12 +105,12 @@ static int make_key(int dir_fd, char ret_key[API_KEY_SIZE])
 
 int keys_establish_first(struct database *database, int dir_fd)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     int64_t keys = 0;
-    error = query_integer(db, &keys, "SELECT count(*) FROM api_keys", "");
+    error = query_integer(connection->db, &keys, "SELECT count(*) FROM api_keys", "");
     if (error != 0 || keys > 0)
         return database_end_write(database, error);
     char key[API_KEY_SIZE];
@@ -117,7 +118,7 @@ int keys_establish_first(struct database *database, int dir_fd)
     if (error == -ENOENT || error == -EBADMSG)
         error = make_key(dir_fd, key);
     if (error == 0)
-        error = add_key(db, key);
+        error = add_key(connection->db, key);
     explicit_bzero(key, sizeof(key));
     return database_end_write(database, error);
 }
@@ -144,16 +145,16 @@ int service_read_api_key(const char *data_dir, char **ret_key)
 int keys_command_add(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    sqlite3 *db = NULL;
+    struct connection *connection = NULL;
     char key[API_KEY_SIZE];
-    int error = database_open_existing(data_dir, &database);
+    int error = tables_open_existing(data_dir, &database);
     if (error == 0)
         error = random_hex(key, API_KEY_LENGTH / 2);
     if (error == 0)
-        error = database_begin_write(database, &db);
+        error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = database_end_write(database, add_key(db, key));
+    error = database_end_write(database, add_key(connection->db, key));
     if (error == 0)
         fprintf(out, "%s\n", key);
     explicit_bzero(key, sizeof(key));
@@ -182,23 +183,23 @@ static int print_keys(sqlite3 *db, FILE *out)
 int keys_command_list(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    sqlite3 *db = NULL;
-    int error = database_open_existing(data_dir, &database);
+    struct connection *connection = NULL;
+    int error = tables_open_existing(data_dir, &database);
     if (error == 0)
-        error = database_begin_read(database, &db);
+        error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
-    error = print_keys(db, out);
-    database_end_read(database, db);
+    error = print_keys(connection->db, out);
+    database_end_read(database, connection);
     return error;
 }
 
 int keys_command_revoke(const char *data_dir, const char *id)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    sqlite3 *db = NULL;
-    int error = database_open_existing(data_dir, &database);
+    struct connection *connection = NULL;
+    int error = tables_open_existing(data_dir, &database);
     if (error == 0)
-        error = database_begin_write(database, &db);
-    return error == 0 ? database_end_write(database, revoke_key(db, id)) : error;
+        error = database_begin_write(database, &connection);
+    return error == 0 ? database_end_write(database, revoke_key(connection->db, id)) : error;
 }

@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-#include "service/database.h"
+#include "service/tables.h"
 
 /* 1: a key that is in force, 0: any other text, or -errno. */
 int keys_is_known(struct database *database, const char *key);

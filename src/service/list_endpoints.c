@@ -191,7 +191,7 @@ static bool is_unchanged(const struct request *request, const char *etag, struct
 
 /* A list is prepared with the reader, and what counts its changes. */
 struct list {
-    sqlite3 *db;
+    struct connection *connection;
     sqlite3_stmt *statement;
     int64_t changes;
 };
@@ -200,7 +200,8 @@ struct list {
 static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(list->db, &statement, "SELECT value FROM settings WHERE name = 'instance'", "");
+    int error = query_first(list->connection->db, &statement,
+                            "SELECT value FROM settings WHERE name = 'instance'", "");
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
     char *sql = sqlite3_expanded_sql(list->statement);
@@ -224,45 +225,47 @@ static int answer(const struct request *request, struct list *list, int error, s
     if (error == 0)
         error = make_etag(list, etag);
     if (error == 0 && !is_unchanged(request, etag, reply))
-        return reply_records(reply, request->context->database, list->db, list->statement, etag);
+        return reply_records(reply, request->context->database, list->connection, list->statement, etag);
     sqlite3_finalize(list->statement);
-    database_end_read(request->context->database, list->db);
+    database_end_read(request->context->database, list->connection);
     return error;
 }
 
 int endpoint_inbox_list(struct request *request, struct reply *reply)
 {
     struct list list = {0};
-    int error = database_begin_read(request->context->database, &list.db);
+    int error = database_begin_read(request->context->database, &list.connection);
     if (error != 0)
         return error;
-    error =
-        query_integer(list.db, &list.changes, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    error = query_integer(list.connection->db, &list.changes,
+                          "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
     if (error == 0)
-        error = query_prepare(list.db, &list.statement, "SELECT record FROM inboxes ORDER BY seq", "");
+        error = query_prepare(list.connection->db, &list.statement, "SELECT record FROM inboxes ORDER BY seq",
+                              "");
     return answer(request, &list, error, reply);
 }
 
 static int count_changes(const struct list_query *query, enum email_side side, struct list *list)
 {
     if (side == SIDE_SENT || json_array_size(query->inbox_ids) != 1)
-        return query_integer(list->db, &list->changes, "SELECT value FROM settings WHERE name = ?", "s",
+        return query_integer(list->connection->db, &list->changes,
+                             "SELECT value FROM settings WHERE name = ?", "s",
                              side == SIDE_SENT ? "outbound_changes" : "email_changes");
     const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
-    int error =
-        query_integer(list->db, &list->changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
+    int error = query_integer(list->connection->db, &list->changes,
+                              "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
     return error == -ENOENT ? 0 : error;
 }
 
 static int answer_emails(const struct request *request, const struct list_query *query, struct reply *reply)
 {
     struct list list = {0};
-    int error = database_begin_read(request->context->database, &list.db);
+    int error = database_begin_read(request->context->database, &list.connection);
     if (error != 0)
         return error;
     error = count_changes(query, request->side, &list);
     if (error == 0)
-        error = prepare(list.db, query, request->side, &list.statement);
+        error = prepare(list.connection->db, query, request->side, &list.statement);
     return answer(request, &list, error, reply);
 }
 

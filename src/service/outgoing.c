@@ -43,11 +43,11 @@ struct outgoing {
 
 int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_done)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = query_execute(db,
+    error = query_execute(connection->db,
                           "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
                           " SET value = excluded.value WHERE value != excluded.value",
                           "si", settings[kind], (int64_t)is_done);
@@ -80,13 +80,13 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
  * -ENOENT (none is due) or -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(outgoing->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(outgoing->database, &connection);
     if (error != 0)
         return error;
     int64_t now = clock_realtime_ms(clock_system());
     sqlite3_stmt *statement = NULL;
-    error = query_first(db, &statement,
+    error = query_first(connection->db, &statement,
                         "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
                         " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
                         "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
@@ -100,7 +100,7 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
         error = ret_row->address != NULL ? 0 : -ENOMEM;
     }
     sqlite3_finalize(statement);
-    database_end_read(outgoing->database, db);
+    database_end_read(outgoing->database, connection);
     return error;
 }
 
@@ -151,11 +151,11 @@ static int write_down(const struct outgoing_work *work, sqlite3 *db, const struc
 static int record(struct outgoing *outgoing, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(outgoing->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(outgoing->database, &connection);
     if (error != 0)
         return error;
-    return database_end_write(outgoing->database, write_down(outgoing->work, db, row, result));
+    return database_end_write(outgoing->database, write_down(outgoing->work, connection->db, row, result));
 }
 
 /* Sleeps, until there were more commits than these at the longest. */
@@ -201,15 +201,15 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 static int64_t next_wait_ms(struct outgoing *outgoing)
 {
     int64_t poll_ms = outgoing->work->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
-    sqlite3 *db = NULL;
-    if (database_begin_read(outgoing->database, &db) != 0)
+    struct connection *connection = NULL;
+    if (database_begin_read(outgoing->database, &connection) != 0)
         return POLL_MS;
     int64_t due = 0;
-    int error = query_integer(db, &due,
+    int error = query_integer(connection->db, &due,
                               "SELECT due_ms FROM outgoing WHERE kind = ? AND due_ms IS NOT NULL"
                               " ORDER BY due_ms LIMIT 1",
                               "i", (int64_t)outgoing->work->kind);
-    database_end_read(outgoing->database, db);
+    database_end_read(outgoing->database, connection);
     int64_t wait_ms = due - clock_realtime_ms(clock_system());
     if (error == -ENOENT || (error == 0 && wait_ms > poll_ms))
         return poll_ms;

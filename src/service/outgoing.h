@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/wait.h"
-#include "service/database.h"
+#include "service/tables.h"
 
 enum outgoing_kind {
     OUTGOING_RELAY,   /* of an email that was sent to a recipient */

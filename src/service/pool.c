@@ -53,12 +53,12 @@ static int write_file(int pool_fd, const char *id, const void *bytes, size_t len
 static int insert_row(const struct service_context *context, const char *id, const char *name,
                       const char *content_type, size_t len)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(context->database, &connection);
     if (error != 0)
         return error;
-    error = query_execute(db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name, content_type,
-                          (int64_t)len, clock_realtime_ms(clock_system()));
+    error = query_execute(connection->db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name,
+                          content_type, (int64_t)len, clock_realtime_ms(clock_system()));
     return database_end_write(context->database, error);
 }
 

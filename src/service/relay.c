@@ -223,12 +223,12 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *t
 /* Fills a transfer that has its recipient. 0, or -errno, with -ENOENT: there is no such email. */
 static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
     sqlite3_stmt *statement = NULL;
-    error = query_first(db, &statement,
+    error = query_first(connection->db, &statement,
                         "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
                         " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
                         "i", outbound);
@@ -243,7 +243,7 @@ static int load(struct database *database, int64_t outbound, struct relay_transf
                                         &transfer->text);
     }
     sqlite3_finalize(statement);
-    database_end_read(database, db);
+    database_end_read(database, connection);
     return error;
 }
 

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-#include "service/database.h"
+#include "service/tables.h"
 
 struct relay_config {
     const char *url;              /* smtp[s]://HOST[:PORT]; NULL: there is no relay */

@@ -25,7 +25,7 @@ enum {
  * stays as it is until the next row is asked for. */
 struct record_array {
     struct database *database;
-    sqlite3 *db;
+    struct connection *connection;
     sqlite3_stmt *statement;
     const char *piece; /* what is to be copied next */
     size_t piece_len;
@@ -40,7 +40,7 @@ static void record_array_free(void *context)
     if (stream == NULL)
         return;
     sqlite3_finalize(stream->statement);
-    database_end_read(stream->database, stream->db);
+    database_end_read(stream->database, stream->connection);
     free(stream);
 }
 
@@ -143,16 +143,16 @@ int reply_invalid_at(struct reply *reply, json_t *location, const char *type, co
     return 0;
 }
 
-int reply_records(struct reply *reply, struct database *database, sqlite3 *db, sqlite3_stmt *statement,
-                  const char *etag)
+int reply_records(struct reply *reply, struct database *database, struct connection *connection,
+                  sqlite3_stmt *statement, const char *etag)
 {
     struct record_array *array = calloc(1, sizeof(*array));
     if (array == NULL) {
         sqlite3_finalize(statement);
-        database_end_read(database, db);
+        database_end_read(database, connection);
         return -ENOMEM;
     }
-    *array = (struct record_array){.database = database, .db = db, .statement = statement};
+    *array = (struct record_array){.database = database, .connection = connection, .statement = statement};
     reply_bytes(reply, "application/json", NULL, 0);
     reply->records = array;
     snprintf(reply->etag, sizeof(reply->etag), "%s", etag);

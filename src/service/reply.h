@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "service/database.h"
+#include "service/tables.h"
 #include "service/validation.h"
 
 enum {
@@ -54,8 +54,8 @@ void reply_bytes(struct reply *reply, const char *content_type, char *bytes, siz
 
 /* A list: a JSON array of what each row of the statement has in its first column, the text of a record. Takes
  * over the reader and the statement, on failure too; the reading ends with the reply. 0 or -ENOMEM. */
-int reply_records(struct reply *reply, struct database *database, sqlite3 *db, sqlite3_stmt *statement,
-                  const char *etag);
+int reply_records(struct reply *reply, struct database *database, struct connection *connection,
+                  sqlite3_stmt *statement, const char *etag);
 
 /* What could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
 void reply_failure(struct reply *reply, int error);

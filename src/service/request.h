@@ -11,9 +11,9 @@
 #include <stddef.h>
 
 #include "base/strbuf.h"
-#include "service/database.h"
 #include "service/reply.h"
 #include "service/service.h"
+#include "service/tables.h"
 
 enum {
     REQUEST_PARAMETERS_MAX = 2,

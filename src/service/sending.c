@@ -553,15 +553,15 @@ static int store(const struct service_context *context, sqlite3 *db, const struc
 static int commit(const struct service_context *context, const struct submission *submission,
                   const struct composition *composition, struct reply *reply)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_write(context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_write(context->database, &connection);
     if (error != 0)
         return error;
-    error = check_key(db, submission, reply);
+    error = check_key(connection->db, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = check_limit(db, context, reply);
+        error = check_limit(connection->db, context, reply);
     if (error == 0 && reply->status == 0)
-        error = store(context, db, submission, composition, reply);
+        error = store(context, connection->db, submission, composition, reply);
     return database_end_write(context->database, error);
 }
 
@@ -569,15 +569,15 @@ static int commit(const struct service_context *context, const struct submission
 static int send_once(const struct service_context *context, const struct submission *submission,
                      struct reply *reply)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(context->database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(context->database, &connection);
     if (error != 0)
         return error;
     _cleanup_composition_ struct composition composition = {0};
-    error = check_key(db, submission, reply);
+    error = check_key(connection->db, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = compose(context, db, submission, &composition, reply);
-    database_end_read(context->database, db);
+        error = compose(context, connection->db, submission, &composition, reply);
+    database_end_read(context->database, connection);
     return error == 0 && reply->status == 0 ? commit(context, submission, &composition, reply) : error;
 }
 
@@ -585,7 +585,7 @@ static int send_once(const struct service_context *context, const struct submiss
 static bool is_large(const struct request *request, const json_t *body)
 {
     const char *type = json_string_value(json_object_get(body, "message_type"));
-    return request->body.len >= DATABASE_LARGE_BYTES ||
+    return request->body.len >= LARGE_MESSAGE_BYTES ||
            json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
            (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
 }
@@ -609,10 +609,10 @@ int endpoint_send(struct request *request, struct reply *reply)
         return 0;
     bool has_turn = is_large(request, body);
     if (has_turn)
-        database_begin_large(request->context->database);
+        large_message_begin();
     int error = send_object(request, body, reply);
     if (has_turn)
-        database_end_large(request->context->database);
+        large_message_end();
     return error;
 }
 

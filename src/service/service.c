@@ -125,7 +125,8 @@ static int open_data(struct service *service, const struct service_config *confi
     if (error != 0)
         return error;
     struct service_context *context = &service->context;
-    error = database_open(data_dir, config->is_alone ? DATABASE_ALONE : DATABASE_SHARED, &context->database);
+    error =
+        tables_open(service->dir_fd, config->is_alone ? DATABASE_ALONE : DATABASE_SHARED, &context->database);
     if (error != 0)
         return explain(ret_reason, error, "cannot open the database in", data_dir);
     context->pool_fd = file_open_dir(service->dir_fd, "pool");

@@ -66,13 +66,13 @@ struct smtp_client {
 
 static int find_inbox(struct database *database, const char *address)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
     _cleanup_inbox_ struct service_inbox inbox = {0};
-    error = service_inbox_find_for_mail(db, address, &inbox);
-    database_end_read(database, db);
+    error = service_inbox_find_for_mail(connection->db, address, &inbox);
+    database_end_read(database, connection);
     return error;
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "mail/smtp_session.h"
-#include "service/database.h"
+#include "service/tables.h"
 #include "service/tls.h"
 
 struct smtp_server;

@@ -240,13 +240,13 @@ static char *write_body(json_t *content)
 /* What is posted now, and where to. 0; -ENOENT: the inbox has no webhook any more; -errno. */
 static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
-    sqlite3 *db = NULL;
-    int error = database_begin_read(database, &db);
+    struct connection *connection = NULL;
+    int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
     _cleanup_json_ json_t *content = NULL;
-    error = find(db, email, ret_url, &content);
-    database_end_read(database, db);
+    error = find(connection->db, email, ret_url, &content);
+    database_end_read(database, connection);
     char date[32];
     date_format(clock_realtime_ms(clock_system()), date);
     if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)

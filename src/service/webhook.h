@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "service/database.h"
+#include "service/tables.h"
 
 struct webhook_config {
     const char *secret_file; /* signs what is sent; NULL: nothing is sent */

@@ -12,8 +12,8 @@
 #include "base/strbuf.h"
 #include "mail/email_content.h"
 #include "mail/email_record.h"
-#include "service/database.h"
 #include "service/delivery.h"
+#include "service/tables.h"
 #include "unit/service/service_fixture.h"
 
 #define ANN "ann@inbox.localhost"
@@ -25,7 +25,7 @@ static int deliver_to(const struct fixture *fixture, const char *sender, const c
     struct database *database = NULL;
     struct delivery delivery = {sender, recipients, recipients_len, raw, raw_len, false};
     size_t unknown = 0;
-    assert_int_equal(0, database_open_existing(fixture->data_dir, &database));
+    assert_int_equal(0, tables_open_existing(fixture->data_dir, &database));
     int error = delivery_receive(database, &delivery, &unknown);
     database_free(database);
     return error;

@@ -55,7 +55,7 @@ static void world_open(struct world *world, size_t connections_max, int64_t idle
 {
     temp_dir_init(&world->dir);
     snprintf(world->listen, sizeof(world->listen), "unix:%s/smtp", world->dir.path);
-    assert_int_equal(0, database_open(world->dir.path, DATABASE_SHARED, &world->database));
+    assert_int_equal(0, tables_open(world->dir.fd, DATABASE_SHARED, &world->database));
     start(world, "", connections_max, idle_ms);
 }
 
@@ -74,11 +74,11 @@ static void world_close(struct world *world)
 
 static int64_t count_emails(const struct world *world)
 {
-    sqlite3 *db = NULL;
+    struct connection *connection = NULL;
     int64_t count = 0;
-    assert_int_equal(0, database_begin_read(world->database, &db));
-    assert_int_equal(0, query_integer(db, &count, "SELECT count(*) FROM emails", ""));
-    database_end_read(world->database, db);
+    assert_int_equal(0, database_begin_read(world->database, &connection));
+    assert_int_equal(0, query_integer(connection->db, &count, "SELECT count(*) FROM emails", ""));
+    database_end_read(world->database, connection);
     return count;
 }
 
@@ -284,9 +284,9 @@ static void half_a_message_is_none(void **state)
 /* Inboxes that are there already. */
 static void add_inboxes(const struct world *world, int64_t count)
 {
-    sqlite3 *db = NULL;
-    assert_int_equal(0, database_begin_write(world->database, &db));
-    int error = query_execute(db,
+    struct connection *connection = NULL;
+    assert_int_equal(0, database_begin_write(world->database, &connection));
+    int error = query_execute(connection->db,
                               "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
                               " INSERT INTO inboxes (id, address, record) SELECT i, i || '@x', '{}' FROM n",
                               "i", count);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writers that wait for their turn together share one commit: none returns before it is durable, each is
- * undone by itself, and where it fails, all of them hear of it.
+ * Covers turns (writers that wait together share one commit), the steps of a format, and files that are
+ * damaged, foreign or of a newer version: refused, or set aside where the format is expendable.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -14,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "service/database.h"
-#include "sql/query.h"
+#include "sql/database.h"
 #include "support/temp_dir.h"
 
 static atomic_uint syncs;
@@ -46,20 +47,20 @@ struct writer {
     int result;
 };
 
-static int write_in_turn(struct writer *writer, sqlite3 *db)
+static int write_in_turn(struct writer *writer, const struct connection *connection)
 {
-    int error = query_execute(db, writer->statement, "");
+    int error = query_execute(connection->db, writer->statement, "");
     return database_end_write(writer->database, error != 0 ? error : writer->error);
 }
 
 static void *run_writer(void *argument)
 {
     struct writer *writer = argument;
-    sqlite3 *db = NULL;
+    struct connection *connection = NULL;
     writer->thread_id = (int)syscall(SYS_gettid);
-    writer->result = database_begin_write(writer->database, &db);
+    writer->result = database_begin_write(writer->database, &connection);
     if (writer->result == 0)
-        writer->result = write_in_turn(writer, db);
+        writer->result = write_in_turn(writer, connection);
     returned++;
     return NULL;
 }
@@ -83,16 +84,16 @@ static void await_sleep(const struct writer *writer)
 /* The first has its turn until all others wait for theirs. */
 static void write_together(struct database *database, struct writer *writers, size_t len)
 {
-    sqlite3 *db = NULL;
+    struct connection *connection = NULL;
     syncs = returned = returned_before_sync = 0;
-    assert_int_equal(0, database_begin_write(database, &db));
+    assert_int_equal(0, database_begin_write(database, &connection));
     for (size_t i = 1; i < len; i++) {
         writers[i].database = database;
         assert_int_equal(0, pthread_create(&writers[i].thread, NULL, run_writer, &writers[i]));
         await_sleep(&writers[i]);
     }
     writers[0].database = database;
-    writers[0].result = write_in_turn(&writers[0], db);
+    writers[0].result = write_in_turn(&writers[0], connection);
     returned++;
     for (size_t i = 1; i < len; i++)
         pthread_join(writers[i].thread, NULL);
@@ -100,14 +101,18 @@ static void write_together(struct database *database, struct writer *writers, si
 
 static int64_t count(struct database *database)
 {
-    sqlite3 *db = NULL;
+    struct connection *connection = NULL;
     int64_t rows = -1;
-    assert_int_equal(0, database_begin_read(database, &db));
-    assert_int_equal(0,
-                     query_integer(db, &rows, "SELECT count(*) FROM settings WHERE name LIKE 'test%'", ""));
-    database_end_read(database, db);
+    assert_int_equal(0, database_begin_read(database, &connection));
+    assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
+    database_end_read(database, connection);
     return rows;
 }
+
+static const struct database_step steps[] = {{"CREATE TABLE settings (name TEXT PRIMARY KEY, value)", NULL}};
+static const struct database_format format = {.name = "db", .steps = steps, .steps_len = ARRAY_LEN(steps)};
+static const struct database_format expendable = {
+    .name = "db", .steps = steps, .steps_len = ARRAY_LEN(steps), .is_expendable = true};
 
 struct fixture {
     struct temp_dir dir;
@@ -118,7 +123,7 @@ static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
     temp_dir_init(&fixture->dir);
-    assert_int_equal(0, database_open(fixture->dir.path, DATABASE_SHARED, &fixture->database));
+    assert_int_equal(0, database_open(fixture->dir.fd, &format, DATABASE_ALONE, &fixture->database));
     *state = fixture;
     return 0;
 }
@@ -258,6 +263,151 @@ static void who_awaits_a_commit_hears_of_it(void **state)
     cancel_release(&cancel);
 }
 
+/* ---------------------------------------------------------------- steps and damage */
+
+static void execute(struct database *database, const char *sql)
+{
+    struct connection *connection = NULL;
+    assert_int_equal(0, database_begin_write(database, &connection));
+    assert_int_equal(0, database_end_write(database, query_script(connection->db, sql)));
+}
+
+static int reopen(struct fixture *fixture, const struct database_format *as)
+{
+    database_free(fixture->database);
+    fixture->database = NULL;
+    return database_open(fixture->dir.fd, as, DATABASE_ALONE, &fixture->database);
+}
+
+static int copy_name(sqlite3 *db)
+{
+    return query_execute(db, "INSERT INTO copies SELECT name FROM settings", "");
+}
+
+static void an_older_file_takes_the_steps_that_it_lacks(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct database_step more[] = {
+        steps[0], {"CREATE TABLE copies (name)", copy_name}, {"DELETE FROM settings", NULL}};
+    const struct database_format newer = {.name = "db", .steps = more, .steps_len = ARRAY_LEN(more)};
+    execute(fixture->database, INSERT("1"));
+    assert_int_equal(0, reopen(fixture, &newer));
+    assert_int_equal(0, count(fixture->database));
+    execute(fixture->database, "INSERT INTO settings SELECT name, 1 FROM copies");
+    assert_int_equal(1, count(fixture->database));
+    assert_int_equal(-EPROTO, reopen(fixture, &format));
+}
+
+static int run_out_of_memory(sqlite3 *db)
+{
+    (void)db;
+    return -ENOMEM;
+}
+
+static void a_step_that_fails_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct database_step more[] = {steps[0], {"DROP TABLE settings", NULL}, {"", run_out_of_memory}};
+    const struct database_format newer = {.name = "db", .steps = more, .steps_len = ARRAY_LEN(more)};
+    execute(fixture->database, INSERT("1"));
+    assert_int_equal(-ENOMEM, reopen(fixture, &newer));
+    assert_int_equal(0, reopen(fixture, &format));
+    assert_int_equal(1, count(fixture->database));
+}
+
+static void write_garbage(const struct fixture *fixture)
+{
+    _cleanup_close_ int fd = openat(fixture->dir.fd, "db", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_int_equal(20, write(fd, "this is no database\n", 20));
+}
+
+static void a_damaged_file_is_refused_and_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    database_free(fixture->database);
+    fixture->database = NULL;
+    write_garbage(fixture);
+    assert_int_equal(-EUCLEAN, reopen(fixture, &format));
+    assert_int_equal(0, faccessat(fixture->dir.fd, "db", F_OK, 0));
+    assert_int_not_equal(0, faccessat(fixture->dir.fd, "db.set-aside", F_OK, 0));
+}
+
+static void an_expendable_file_that_is_damaged_is_set_aside(void **state)
+{
+    struct fixture *fixture = *state;
+    database_free(fixture->database);
+    fixture->database = NULL;
+    write_garbage(fixture);
+    assert_int_equal(0, reopen(fixture, &expendable));
+    assert_int_equal(0, count(fixture->database));
+    assert_int_equal(0, faccessat(fixture->dir.fd, "db.set-aside", F_OK, 0));
+}
+
+static void an_expendable_file_of_another_program_is_set_aside(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const foreign[] = {"PRAGMA user_version = 2", "PRAGMA user_version = 0"};
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+        execute(fixture->database, INSERT("1"));
+        struct connection *connection = NULL;
+        assert_int_equal(0, database_take_reader(fixture->database, &connection));
+        assert_int_equal(0, query_execute(connection->db, foreign[i], ""));
+        database_return_reader(fixture->database, connection);
+        assert_int_equal(0, reopen(fixture, &expendable));
+        assert_int_equal(0, count(fixture->database));
+    }
+}
+
+/* A folder has the name, or a link leads elsewhere. */
+static void a_name_that_is_no_file_is_set_aside(void **state)
+{
+    struct fixture *fixture = *state;
+    database_free(fixture->database);
+    fixture->database = NULL;
+    assert_int_equal(0, unlinkat(fixture->dir.fd, "db", 0));
+    assert_int_equal(0, symlinkat("elsewhere", fixture->dir.fd, "db"));
+    assert_int_equal(0, reopen(fixture, &expendable));
+    assert_int_not_equal(0, faccessat(fixture->dir.fd, "elsewhere", F_OK, 0));
+}
+
+static void *renew(void *argument)
+{
+    struct fixture *fixture = argument;
+    assert_int_equal(0, database_renew(fixture->database));
+    return NULL;
+}
+
+static void a_renewal_waits_for_readers_and_empties_the_file(void **state)
+{
+    struct fixture *fixture = *state;
+    struct connection *connection = NULL;
+    pthread_t thread;
+    int64_t rows = 0;
+    assert_int_equal(0, reopen(fixture, &expendable));
+    execute(fixture->database, INSERT("1"));
+    assert_int_equal(0, database_begin_read(fixture->database, &connection));
+    assert_int_equal(0, pthread_create(&thread, NULL, renew, fixture));
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
+    assert_int_equal(1, rows);
+    database_end_read(fixture->database, connection);
+    assert_int_equal(0, pthread_join(thread, NULL));
+    assert_int_equal(0, count(fixture->database));
+    execute(fixture->database, INSERT("2"));
+    assert_int_equal(0, reopen(fixture, &expendable));
+    assert_int_equal(1, count(fixture->database));
+}
+
+static void an_expendable_commit_does_not_wait_for_the_disk(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(0, reopen(fixture, &expendable));
+    execute(fixture->database, INSERT("1")); /* begins the log, whose head is synced */
+    unsigned int before = syncs;
+    execute(fixture->database, INSERT("2"));
+    assert_int_equal(before, syncs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +418,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_the_commit_fails_all_hear_of_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_awaits_a_commit_hears_of_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_older_file_takes_the_steps_that_it_lacks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_step_that_fails_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_file_is_refused_and_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_expendable_file_that_is_damaged_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_expendable_file_of_another_program_is_set_aside, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_is_no_file_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_expendable_commit_does_not_wait_for_the_disk, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening decides between three: the file is ours; it is not, or is damaged; it cannot be had now (a full
+ * disk, a wrong mode). The third must not be taken for the second, for that would cost the user what is in
+ * the file.
+ */
+#include "sql/database.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+
+enum {
+    READERS_KEPT = 16,
+    TURNS_MAX = 64,  /* in a transaction, so that it ends though writers keep coming */
+    BUSY_MS = 10000, /* for other processes that write */
+};
+
+/* A turn that is over, and whose thread waits for the end of the transaction; on that thread's stack. */
+struct finished_turn {
+    struct finished_turn *next;
+    sem_t is_ended;
+    int error; /* why the transaction was not committed, or 0; set before the semaphore */
+};
+
+struct database {
+    const struct database_format *format;
+    char path[PATH_MAX];
+    const char *vfs; /* SQLite's name for the way it locks and maps; NULL: the usual one */
+    /* A writer has its turn from database_begin_write() to database_end_write(); these all are its own. */
+    pthread_mutex_t write_lock;     /* the turn; taken before read_lock */
+    struct connection writer;       /* .db is NULL: the database cannot be had */
+    int error;                      /* why it cannot be had */
+    struct finished_turn *finished; /* turns of the open transaction that wait for its end */
+    size_t turns;                   /* how many this transaction has had */
+    atomic_uint waiting;            /* threads that wait for their turn; counted by any thread */
+    pthread_mutex_t read_lock;
+    struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like what follows */
+    size_t readers_len;
+    size_t readers_out;          /* taken and not returned */
+    bool is_renewing;            /* no reader is given out */
+    pthread_cond_t returned;     /* readers_out is 0, or is_renewing ended */
+    pthread_mutex_t commit_lock; /* a leaf */
+    pthread_cond_t committed;    /* `commits` grew */
+    uint64_t commits;            /* protected by commit_lock */
+};
+
+/* ---------------------------------------------------------------- the file */
+
+static int locate(struct database *database, int dir_fd)
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+    ssize_t len = readlink(link, database->path, sizeof(database->path));
+    if (len < 0)
+        return -errno;
+    size_t left = sizeof(database->path) - (size_t)len;
+    int written = snprintf(database->path + len, left, "/%s", database->format->name);
+    return written < 0 || (size_t)written >= left ? -ENAMETOOLONG : 0;
+}
+
+/* SQLite would make the file by the umask; its other files take their mode from this one. Closed before
+ * SQLite opens it: a later close would drop the process's locks, and another process would then take the log
+ * from under this one. -EUCLEAN: the name is not a file's. */
+static int make_file(const char *path)
+{
+    struct stat status;
+    _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return errno == ELOOP || errno == EISDIR || errno == ENXIO ? -EUCLEAN : -errno;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    return S_ISREG(status.st_mode) ? 0 : -EUCLEAN;
+}
+
+/* SQLite leaves it to others to make the name of a new file durable. */
+static int sync_folder(const char *path)
+{
+    char dir[PATH_MAX];
+    memcpy(dir, path, PATH_MAX);
+    *strrchr(dir, '/') = '\0';
+    _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : file_sync(fd);
+}
+
+/* The log goes first: left behind, it would be applied to the new file. */
+static void set_aside(const struct database *database)
+{
+    char from[PATH_MAX + 8];
+    char to[PATH_MAX + 24];
+    snprintf(from, sizeof(from), "%s-wal", database->path);
+    unlink(from);
+    snprintf(to, sizeof(to), "%s.set-aside", database->path);
+    if (rename(database->path, to) == 0)
+        log_warning("%s cannot be read and is set aside as %s.set-aside; it is filled anew",
+                    database->format->name, database->format->name);
+}
+
+/* ---------------------------------------------------------------- the tables */
+
+static int run_step(sqlite3 *db, const struct database_step *step)
+{
+    int error = query_script(db, step->sql);
+    return error == 0 && step->run != NULL ? step->run(db) : error;
+}
+
+static int run_steps_inside(sqlite3 *db, const struct database_format *format)
+{
+    char statement[64];
+    int64_t version = 0;
+    int error = query_integer(db, &version, "PRAGMA user_version", "");
+    if (error != 0)
+        return error;
+    if (version < 0 || (size_t)version > format->steps_len)
+        return -EPROTO;
+    for (size_t next = (size_t)version; error == 0 && next < format->steps_len; next++)
+        error = run_step(db, &format->steps[next]);
+    if (error != 0 || (size_t)version == format->steps_len)
+        return error;
+    snprintf(statement, sizeof(statement), "PRAGMA user_version = %zu", format->steps_len);
+    return query_execute(db, statement, "");
+}
+
+static int run_steps(sqlite3 *db, const struct database_format *format)
+{
+    int error = query_execute(db, "BEGIN IMMEDIATE", "");
+    if (error != 0)
+        return error;
+    error = run_steps_inside(db, format);
+    if (error == 0)
+        error = query_execute(db, "COMMIT", "");
+    if (error != 0 && sqlite3_get_autocommit(db) == 0)
+        (void)query_execute(db, "ROLLBACK", "");
+    return error;
+}
+
+/* ---------------------------------------------------------------- connections */
+
+static void close_connection(struct connection *connection)
+{
+    statements_release(&connection->statements);
+    sqlite3_close(connection->db);
+    connection->db = NULL;
+}
+
+static int set_up(const struct database *database, sqlite3 *db)
+{
+    sqlite3_busy_timeout(db, BUSY_MS);
+    int error =
+        query_script(db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
+                         "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
+    if (error == 0)
+        error = query_execute(
+            db, database->format->is_expendable ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+            "");
+    if (error == 0 && database->format->pragmas != NULL)
+        error = query_script(db, database->format->pragmas);
+    return error;
+}
+
+static int open_connection(const struct database *database, struct connection *ret)
+{
+    enum {
+        FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
+    };
+    sqlite3 *db = NULL;
+    int error = query_error_on(db, sqlite3_open_v2(database->path, &db, FLAGS, database->vfs));
+    if (error == 0)
+        error = set_up(database, db);
+    *ret = (struct connection){.db = db};
+    statements_init(&ret->statements, db, database->format->statements);
+    if (error != 0)
+        close_connection(ret);
+    return error;
+}
+
+static int open_writer_once(struct database *database)
+{
+    int error = make_file(database->path);
+    if (error == 0)
+        error = open_connection(database, &database->writer);
+    /* What a turn may have to undo is kept in memory: a file would be written and unlinked with each. Readers
+     * keep to files, for they sort whole lists. */
+    if (error == 0)
+        error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
+    if (error == 0)
+        error = run_steps(database->writer.db, database->format);
+    if (error == 0)
+        error = sync_folder(database->path);
+    if (error != 0)
+        close_connection(&database->writer);
+    return error;
+}
+
+static int open_writer(struct database *database)
+{
+    int error = open_writer_once(database);
+    /* A foreign database may have tables of the same names. */
+    bool is_unusable = error == -EUCLEAN || error == -EPROTO || error == -EINVAL;
+    if (is_unusable && database->format->is_expendable) {
+        set_aside(database);
+        error = open_writer_once(database);
+    }
+    database->error = error;
+    return error == -EINVAL ? -EUCLEAN : error;
+}
+
+int database_open(int dir_fd, const struct database_format *format, enum database_sharing sharing,
+                  struct database **ret_database)
+{
+    _cleanup_(cleanup_database_free) struct database *database = calloc(1, sizeof(*database));
+    if (database == NULL)
+        return -ENOMEM;
+    database->format = format;
+    database->vfs = sharing == DATABASE_ALONE ? "unix-excl" : NULL;
+    pthread_mutex_init(&database->write_lock, NULL);
+    pthread_mutex_init(&database->read_lock, NULL);
+    pthread_mutex_init(&database->commit_lock, NULL);
+    pthread_cond_init(&database->returned, NULL);
+    clock_condition_init(&database->committed);
+    int error = locate(database, dir_fd);
+    if (error == 0)
+        error = open_writer(database);
+    if (error != 0)
+        return error;
+    *ret_database = TAKE_PTR(database);
+    return 0;
+}
+
+static void close_readers(struct database *database)
+{
+    for (size_t i = 0; i < database->readers_len; i++) {
+        close_connection(database->readers[i]);
+        free(database->readers[i]);
+    }
+    database->readers_len = 0;
+}
+
+void database_free(struct database *database)
+{
+    if (database == NULL)
+        return;
+    close_readers(database);
+    close_connection(&database->writer);
+    pthread_cond_destroy(&database->committed);
+    pthread_mutex_destroy(&database->commit_lock);
+    pthread_cond_destroy(&database->returned);
+    pthread_mutex_destroy(&database->read_lock);
+    pthread_mutex_destroy(&database->write_lock);
+    free(database);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static int open_reader(const struct database *database, struct connection **ret)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL)
+        return -ENOMEM;
+    int error = open_connection(database, connection);
+    /* Lists are read once, from one end to the other: a large cache would only take memory. */
+    if (error == 0)
+        error = query_execute(connection->db, "PRAGMA cache_size = -512", "");
+    if (error != 0) {
+        close_connection(connection);
+        free(connection);
+        return error;
+    }
+    *ret = connection;
+    return 0;
+}
+
+/* NULL: a new one is to be opened. */
+static struct connection *take_idle(struct database *database)
+{
+    struct connection *connection = NULL;
+    pthread_mutex_lock(&database->read_lock);
+    while (database->is_renewing)
+        pthread_cond_wait(&database->returned, &database->read_lock);
+    if (database->readers_len > 0)
+        connection = database->readers[--database->readers_len];
+    database->readers_out++;
+    pthread_mutex_unlock(&database->read_lock);
+    return connection;
+}
+
+/* `connection`: NULL: none was opened. */
+static void put_back(struct database *database, struct connection *connection)
+{
+    pthread_mutex_lock(&database->read_lock);
+    if (connection != NULL && database->readers_len < READERS_KEPT && !database->is_renewing)
+        database->readers[database->readers_len++] = TAKE_PTR(connection);
+    pthread_mutex_unlock(&database->read_lock);
+    if (connection != NULL)
+        close_connection(connection);
+    free(connection);
+    pthread_mutex_lock(&database->read_lock);
+    if (--database->readers_out == 0)
+        pthread_cond_broadcast(&database->returned);
+    pthread_mutex_unlock(&database->read_lock);
+}
+
+int database_take_reader(struct database *database, struct connection **ret_connection)
+{
+    struct connection *connection = take_idle(database);
+    int error = connection == NULL ? open_reader(database, &connection) : 0;
+    if (error == 0)
+        *ret_connection = connection;
+    else
+        put_back(database, NULL);
+    return error;
+}
+
+void database_return_reader(struct database *database, struct connection *connection)
+{
+    put_back(database, connection);
+}
+
+int database_begin_read(struct database *database, struct connection **ret_connection)
+{
+    struct connection *connection = NULL;
+    int error = database_take_reader(database, &connection);
+    if (error != 0)
+        return error;
+    error = query_execute(connection->db, "BEGIN", "");
+    if (error != 0) {
+        database_return_reader(database, connection);
+        return error;
+    }
+    *ret_connection = connection;
+    return 0;
+}
+
+void database_end_read(struct database *database, struct connection *connection)
+{
+    (void)query_execute(connection->db, "ROLLBACK", "");
+    database_return_reader(database, connection);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void count_commit(struct database *database)
+{
+    pthread_mutex_lock(&database->commit_lock);
+    database->commits++;
+    pthread_cond_broadcast(&database->committed);
+    pthread_mutex_unlock(&database->commit_lock);
+}
+
+/* Ends the transaction, of whose turns the caller's is the last: commits it, or undoes it where `error` is
+ * set, and wakes the turns that wait for its end. 0, or why nothing was committed. */
+static int commit_for_all(struct database *database, int error)
+{
+    sqlite3 *db = database->writer.db;
+    if (error == 0)
+        error = query_execute(db, "COMMIT", "");
+    if (error != 0 && db != NULL && sqlite3_get_autocommit(db) == 0)
+        (void)query_execute(db, "ROLLBACK", "");
+    database->turns = 0;
+    while (database->finished != NULL) {
+        struct finished_turn *turn = database->finished;
+        database->finished = turn->next;
+        turn->error = error;
+        sem_post(&turn->is_ended); /* from here on it is gone */
+    }
+    return error;
+}
+
+/* The same, and lets the next writer begin. */
+static int end_transaction(struct database *database, int error)
+{
+    error = commit_for_all(database, error);
+    pthread_mutex_unlock(&database->write_lock);
+    if (error == 0)
+        count_commit(database);
+    return error;
+}
+
+/* Leaves the transaction to the next writer, and waits for its end. 0, or why nothing was committed. */
+static int await_end(struct database *database)
+{
+    struct finished_turn turn = {.next = database->finished};
+    sem_init(&turn.is_ended, 0, 0);
+    database->finished = &turn;
+    pthread_mutex_unlock(&database->write_lock);
+    while (sem_wait(&turn.is_ended) != 0)
+        ;
+    sem_destroy(&turn.is_ended);
+    return turn.error;
+}
+
+static int begin_turn(struct database *database)
+{
+    if (database->writer.db == NULL)
+        return database->error;
+    bool is_first = database->finished == NULL;
+    return query_execute(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
+}
+
+int database_begin_write(struct database *database, struct connection **ret_connection)
+{
+    database->waiting++;
+    pthread_mutex_lock(&database->write_lock);
+    database->waiting--;
+    int error = begin_turn(database);
+    if (error != 0)
+        return end_transaction(database, error);
+    database->turns++;
+    *ret_connection = &database->writer;
+    return 0;
+}
+
+int database_end_write(struct database *database, int error)
+{
+    sqlite3 *db = database->writer.db;
+    bool is_first = database->finished == NULL;
+    /* On some errors (a full disk, no memory) SQLite undoes the whole transaction by itself. */
+    if (sqlite3_get_autocommit(db) != 0)
+        return end_transaction(database, error != 0 ? error : -EIO);
+    if (error != 0 && is_first)
+        return end_transaction(database, error);
+    int turn_error = is_first ? 0 : query_execute(db, error != 0 ? "ROLLBACK TO turn" : "RELEASE turn", "");
+    if (turn_error != 0)
+        return end_transaction(database, turn_error);
+    bool is_last = database->waiting == 0 || database->turns >= TURNS_MAX;
+    int end_error = is_last ? end_transaction(database, 0) : await_end(database);
+    return end_error != 0 ? end_error : error;
+}
+
+/* A connection that is closed later would remove the new file's log. */
+static void close_all(struct database *database)
+{
+    pthread_mutex_lock(&database->read_lock);
+    database->is_renewing = true;
+    while (database->readers_out > 0)
+        pthread_cond_wait(&database->returned, &database->read_lock);
+    close_readers(database);
+    pthread_mutex_unlock(&database->read_lock);
+    close_connection(&database->writer);
+}
+
+int database_renew(struct database *database)
+{
+    pthread_mutex_lock(&database->write_lock);
+    if (database->finished != NULL)
+        (void)commit_for_all(database, 0);
+    close_all(database);
+    set_aside(database);
+    int error = open_writer(database);
+    pthread_mutex_lock(&database->read_lock);
+    database->is_renewing = false;
+    pthread_cond_broadcast(&database->returned);
+    pthread_mutex_unlock(&database->read_lock);
+    pthread_mutex_unlock(&database->write_lock);
+    return error;
+}
+
+/* ---------------------------------------------------------------- commits */
+
+uint64_t database_commits(struct database *database)
+{
+    pthread_mutex_lock(&database->commit_lock);
+    uint64_t commits = database->commits;
+    pthread_mutex_unlock(&database->commit_lock);
+    return commits;
+}
+
+int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel)
+{
+    int error = 0;
+    pthread_mutex_lock(&database->commit_lock);
+    while (database->commits == seen && error == 0)
+        error = wait_until(clock_system(), &database->committed, &database->commit_lock, until_ms, cancel);
+    pthread_mutex_unlock(&database->commit_lock);
+    return error;
+}
