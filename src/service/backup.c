@@ -60,7 +60,6 @@ static int copy_pages(sqlite3 *db, sqlite3 *copy)
     return result == SQLITE_DONE ? 0 : query_error_on(copy, result);
 }
 
-/* The copy names itself anew when it is opened: its ETags are not those of the service that goes on. */
 static int copy_database(sqlite3 *db, int copy_fd, const char *path)
 {
     /* SQLite would make it by the umask. */
@@ -74,7 +73,7 @@ static int copy_database(sqlite3 *db, int copy_fd, const char *path)
     if (error == 0)
         error = copy_pages(db, copy);
     if (error == 0)
-        error = query_execute(copy, "DELETE FROM settings WHERE name = 'instance'", "");
+        error = query_execute(copy, TABLES_NAME_INSTANCE, "");
     sqlite3_close(copy);
     return error;
 }

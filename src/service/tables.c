@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/random.h"
 #include "service/rereading.h"
 
 /* ---------------------------------------------------------------- the tables */
@@ -73,21 +72,12 @@ static const char version_2[] =
     "CREATE TRIGGER outbound_updated AFTER UPDATE OF record ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-/* ETags of this database differ from those of another that stood in its place. */
-static int name_instance(sqlite3 *db)
-{
-    char instance[37];
-    int error = random_uuid(instance);
-    if (error != 0)
-        return error;
-    return query_execute(db, "INSERT OR IGNORE INTO settings VALUES ('instance', ?)", "s", instance);
-}
-
 static const struct database_step steps[] = {
-    {version_1, name_instance},
+    {version_1, NULL},
     {version_2, NULL},
     {"", rereading_run},
     {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* which nobody read */
+    {TABLES_NAME_INSTANCE, NULL},
 };
 
 static const struct database_format format = {

@@ -10,6 +10,10 @@
 
 #include "sql/database.h"
 
+/* Gives the database another name (settings.instance), which is part of each ETag: the ETags of a copy differ
+ * from those of the database that it was made of. */
+#define TABLES_NAME_INSTANCE "INSERT OR REPLACE INTO settings VALUES ('instance', lower(hex(randomblob(16))))"
+
 /* Opens the database in the directory, made when missing. Errors as database_open(). */
 int tables_open(int dir_fd, enum database_sharing sharing, struct database **ret_database);
 
