@@ -216,9 +216,18 @@ static int open_writer(struct database *database)
     return error == -EINVAL ? -EUCLEAN : error;
 }
 
+/* SQLite counts the memory that it takes, under one lock for all connections: with the count, 32 readers of
+ * the service got 0.6 to 0.9 of what 8 get. Nothing happens where SQLite is in use already. */
+static void leave_memory_uncounted(void)
+{
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 int database_open(int dir_fd, const struct database_format *format, enum database_sharing sharing,
                   struct database **ret_database)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, leave_memory_uncounted);
     _cleanup_(cleanup_database_free) struct database *database = calloc(1, sizeof(*database));
     if (database == NULL)
         return -ENOMEM;
