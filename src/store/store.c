@@ -61,7 +61,9 @@ static int open_parts(struct store *store, const struct store_config *config, in
 {
     const struct store_listener listener = {
         .inbox_changed = on_inbox_changed, .email_changed = on_email_changed, .context = store};
-    int error = records_open_file(&store->records, dir_fd);
+    int error = cache_open(&store->cache, dir_fd);
+    if (error == 0)
+        error = records_open_file(&store->records, dir_fd);
     if (error == 0)
         error = index_open(&store->index, config->clock, &listener, &config->events, &store->records,
                            RECORDS_RECEIVED);
@@ -133,6 +135,7 @@ void store_free(struct store *store)
     pthread_mutex_destroy(&store->looking_again);
     index_release(&store->index);
     state_file_release(&store->records);
+    cache_release(&store->cache);
     free(store);
 }
 

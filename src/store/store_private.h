@@ -7,6 +7,7 @@
 #ifndef INBOXFS_STORE_STORE_PRIVATE_H
 #define INBOXFS_STORE_STORE_PRIVATE_H
 
+#include "store/cache.h"
 #include "store/contact.h"
 #include "store/index.h"
 #include "store/message_ids.h"
@@ -18,6 +19,7 @@ struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0: only when asked */
     bool adopt_state;
+    struct cache cache;        /* which the parts keep what they know in */
     struct state_file records; /* what both indexes are loaded from */
     struct index index;
     struct contact contact;
