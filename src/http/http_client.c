@@ -37,7 +37,7 @@ enum {
     CANCEL_CHECK_MS = 50,
     IDLE_CHECK_MS = 1000,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
-    RETRY_AFTER_MAX_S = 24 * 60 * 60,
+    RETRY_AFTER_MAX_S = 60 * 60,
     /* Servers close idle connections (uvicorn and Node after 5 s). A POST that meets such a close in flight
      * cannot be told from one that was acted on, so it takes only a connection that was used just now. */
     POST_IDLE_MAX_MS = 3 * 1000,

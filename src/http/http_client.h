@@ -39,7 +39,7 @@ struct http_response {
     bool is_written;         /* every byte of the request was handed to the connection, and the kernel may
                                 have sent it: the server may have acted on it. When false it cannot have */
     int status;              /* 0 until the last header line of a final answer (not 1xx) came */
-    int64_t retry_after_ms;  /* Retry-After in either of its forms, at most a day; -1: none */
+    int64_t retry_after_ms;  /* Retry-After in either of its forms, at most an hour; -1: none */
     uint64_t sent_bytes;     /* heads and bodies */
     uint64_t received_bytes; /* likewise */
     bool is_html;            /* Content-Type said text/html */

@@ -38,7 +38,7 @@ struct service_result {
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     bool is_foreign; /* another on the way answered in the service's place: a proxy, a login page */
-    int64_t retry_after_ms; /* what the service asked for; -1: nothing */
+    int64_t retry_after_ms; /* what the service asked for, an hour at most; -1: nothing */
     char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
                      OK without an error. Owned: service_result_release() */
 };

@@ -32,7 +32,6 @@
 /* ================================================================ what an answer means */
 
 enum {
-    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
     HTTP_FORBIDDEN = 403,
     HTTP_NOT_FOUND = 404,
     HTTP_PROXY_LOGIN = 407,
@@ -123,7 +122,7 @@ static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t de
 {
     pthread_mutex_lock(&outbox->lock);
     int64_t own = backoff_next_ms(&item->backoff);
-    int64_t delay = delay_ms < own ? own : delay_ms < RETRY_AFTER_MAX_MS ? delay_ms : RETRY_AFTER_MAX_MS;
+    int64_t delay = delay_ms < own ? own : delay_ms;
     item->next_attempt_ms = item->is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
     pthread_mutex_unlock(&outbox->lock);
 }

@@ -21,7 +21,6 @@ enum {
     FIRST_CONTACT_TIMEOUT_MS = 10 * 1000,
     UNREACHABLE_MS = 2 * 1000,
     BUSY_MIN_MS = 5 * 1000,
-    BUSY_MAX_MS = 5 * 60 * 1000,
 };
 
 void contact_init(struct contact *contact, const struct index *index)
@@ -73,8 +72,6 @@ static void report_times(struct contact *contact, const struct service_result *r
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);
     int64_t busy_ms = result->retry_after_ms > BUSY_MIN_MS ? result->retry_after_ms : BUSY_MIN_MS;
-    if (busy_ms > BUSY_MAX_MS)
-        busy_ms = BUSY_MAX_MS;
     pthread_mutex_lock(&contact->lock);
     contact->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
     if (result_is_busy(result))

@@ -43,7 +43,6 @@ enum {
     BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval; a connection that nobody answers takes 5 s more */
     SETTLE_MS = 500,             /* the network is changed in several steps */
     NETWORK_PACE_MS = 10 * 1000, /* while the service answers: routers announce themselves, containers come */
-    RETRY_AFTER_MAX_MS = 60 * 60 * 1000,
     JITTER_PARTS = 10, /* of an interval, either way */
     REQUESTS_PACE_MS = 250,
 };
@@ -867,12 +866,10 @@ static void plan_next_locked(struct sync *sync, const struct sync_run *run)
         delay_ms = backoff_next_ms(&sync->backoff);
     else
         backoff_reset(&sync->backoff);
-    int64_t asked_ms =
-        run->retry_after_ms < RETRY_AFTER_MAX_MS ? run->retry_after_ms : (int64_t)RETRY_AFTER_MAX_MS;
-    if (delay_ms < asked_ms)
-        delay_ms = asked_ms;
+    if (delay_ms < run->retry_after_ms)
+        delay_ms = run->retry_after_ms;
     sync->next_ms = clock_monotonic_ms(sync->clock) + delay_ms;
-    sync->asked_until_ms = clock_monotonic_ms(sync->clock) + asked_ms;
+    sync->asked_until_ms = clock_monotonic_ms(sync->clock) + run->retry_after_ms;
 }
 
 /* Complete lists are spread over polls: there are many inboxes, and all were listed once. */
