@@ -34,7 +34,7 @@
 
 enum {
     API_REPLY_MAX_BYTES = 1024 * 1024, /* any body but a list or content */
-    API_STALL_MS = 30 * 1000,          /* what makes progress goes on, however slow the line is */
+    API_STALL_S = 30,                  /* what makes progress goes on, however slow the line is */
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
     ID_MAX_BYTES = 1024, /* in a reply */
@@ -98,7 +98,7 @@ static void api_post(struct api_service *api, const char *target, const struct h
         .context = body,
         .max_body_bytes = API_REPLY_MAX_BYTES,
         .timeout_ms = timeout_ms,
-        .stall_ms = API_STALL_MS,
+        .stall_s = API_STALL_S,
         .cancel = cancel,
     };
     struct http_response response;
@@ -186,7 +186,7 @@ static void api_get_list(struct api_service *api, const struct api_list_request 
         .context = &transfer,
         .max_body_bytes = LIST_MAX_BYTES,
         .timeout_ms = list->timeout_ms,
-        .stall_ms = API_STALL_MS,
+        .stall_s = API_STALL_S,
         .cancel = list->cancel,
     };
     struct http_response response;
@@ -603,7 +603,7 @@ static void get_content(struct mail_service *service, const struct content_query
         .sink = collect_content,
         .context = &body,
         .max_body_bytes = EMAIL_CONTENT_MAX_BYTES,
-        .stall_ms = API_STALL_MS,
+        .stall_s = API_STALL_S,
         .cancel = cancel,
     };
     struct http_response response;
@@ -650,7 +650,7 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
         .sink = write_bytes,
         .context = &download,
         .max_body_bytes = target->max_bytes,
-        .stall_ms = API_STALL_MS,
+        .stall_s = API_STALL_S,
         .cancel = cancel,
     };
     struct http_response response;

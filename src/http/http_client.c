@@ -36,6 +36,8 @@ enum {
     LINE_MAX_BYTES = 512,
     CANCEL_CHECK_MS = 50,
     IDLE_CHECK_MS = 1000,
+    UNSENT_BYTES = 64 * 1024,
+    STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
     /* Servers close idle connections (uvicorn and Node after 5 s). A POST that meets such a close in flight
@@ -51,9 +53,6 @@ struct http_slot {
     CURLM *multi;
     CURL *easy;
     int fd;              /* of the connection; -1: none, or unknown. Closed by libcurl */
-    int other_fd;        /* of another address of the server, while both are tried; -1: none */
-    unsigned int open;   /* sockets */
-    int64_t connect_ms;  /* since when there may be none that is connected, by the monotonic clock */
     uint64_t never_sent; /* bytes of a connection that was closed in this attempt (find_never_sent()) */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: as long as the kernel likes */
     int64_t used_ms;     /* when it was last used, by the clock that goes on while the machine sleeps */
@@ -132,24 +131,10 @@ struct transfer {
     uint64_t body_out;  /* those behind the head */
     size_t head_bytes;  /* of the answer */
     uint64_t body_bytes;
-    bool has_news;       /* the sink was called since the last pause */
-    int64_t progress_ms; /* when a byte last came or went */
-    int64_t pace_ms;     /* since when `pace_bytes` came or went */
-    uint64_t pace_bytes;
-    int unacked;                      /* bytes written, and not acknowledged when that was last looked at */
+    bool has_news;                    /* the sink was called since the last pause */
     char words[HTTP_WORDS_MAX_BYTES]; /* go with `error` */
     char curl_words[CURL_ERROR_SIZE]; /* libcurl's */
 };
-
-static void note_progress(struct transfer *transfer, uint64_t bytes)
-{
-    transfer->progress_ms = clock_monotonic_ms(clock_system());
-    transfer->pace_bytes += bytes;
-    if (transfer->pace_bytes < HTTP_PACE_BYTES)
-        return;
-    transfer->pace_ms = transfer->progress_ms;
-    transfer->pace_bytes = 0;
-}
 
 /* ---------------------------------------------------------------- the socket */
 
@@ -160,29 +145,22 @@ static void limit_unacked(int fd, int64_t unacked_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit)); /* a Unix socket needs none */
 }
 
+/* Else the kernel takes some megabytes at once, for which a slow line needs minutes: nothing would seem to
+ * go. */
+static void limit_unsent(int fd)
+{
+    const int limit = UNSENT_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit, sizeof(limit));
+}
+
 static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
 {
     struct http_slot *slot = context;
     (void)purpose;
-    slot->other_fd = slot->fd;
     slot->fd = fd;
-    slot->open++;
     limit_unacked(fd, slot->unacked_ms);
+    limit_unsent(fd);
     return CURL_SOCKOPT_OK;
-}
-
-/* The state of a TCP socket; -1: `fd` is another socket, or none. */
-static int tcp_state(int fd)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof(info);
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_state : -1;
-}
-
-static bool is_connecting(const struct http_slot *slot)
-{
-    return slot->open == 0 || (tcp_state(slot->fd) == TCP_SYN_SENT &&
-                               (slot->other_fd < 0 || tcp_state(slot->other_fd) == TCP_SYN_SENT));
 }
 
 /* Returns how many bytes the kernel has that it never sent, and never sends. They are certain in one case
@@ -193,36 +171,25 @@ static bool is_connecting(const struct http_slot *slot)
 static uint64_t find_never_sent(int fd)
 {
     int unsent = 0;
-    bool is_sure = tcp_state(fd) == TCP_CLOSE && ioctl(fd, SIOCOUTQNSD, &unsent) == 0;
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    bool is_sure = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_CLOSE &&
+                   ioctl(fd, SIOCOUTQNSD, &unsent) == 0;
     return is_sure && unsent > 0 ? (uint64_t)unsent : 0;
 }
 
 static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
-    slot->connect_ms = clock_monotonic_ms(clock_system());
-    slot->open--;
+    /* Of two addresses that are tried at once, the one that is given up may be the last that was opened: then
+     * nothing is known of the other one, and what was written counts as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
         if (never_sent > 0) /* else it may be a connection that was only tried */
             slot->never_sent = never_sent;
-        slot->fd = slot->other_fd;
-        slot->other_fd = -1;
-    } else if (fd == slot->other_fd) {
-        slot->other_fd = -1;
+        slot->fd = -1;
     }
     return close(fd);
-}
-
-/* The kernel takes some megabytes at once, and a slow line needs minutes for them. */
-static void look_for_acknowledged(struct transfer *transfer)
-{
-    int unacked = 0;
-    if (transfer->slot->fd < 0 || ioctl(transfer->slot->fd, SIOCOUTQ, &unacked) != 0)
-        return;
-    if (unacked < transfer->unacked)
-        note_progress(transfer, (uint64_t)(transfer->unacked - unacked));
-    transfer->unacked = unacked;
 }
 
 /* ---------------------------------------------------------------- what goes out */
@@ -249,7 +216,6 @@ static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
     transfer->response->sent_bytes += len;
     if (transfer->match == 4 && transfer->body_out >= transfer->body_len)
         transfer->response->is_written = true;
-    note_progress(transfer, len);
 }
 
 static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, void *context)
@@ -320,7 +286,6 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
     size_t len = size * count;
-    note_progress(transfer, len);
     transfer->response->received_bytes += len;
     transfer->head_bytes += len;
     if (transfer->head_bytes > HTTP_HEAD_MAX_BYTES) {
@@ -366,7 +331,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
     }
-    note_progress(transfer, len); /* after the sink, whose time is no stall */
     return len;
 }
 
@@ -386,7 +350,7 @@ static const struct {
     {CURLOPT_SSL_VERIFYHOST, 2},
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
     {CURLOPT_DISALLOW_USERNAME_IN_URL, 1},
-    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_HANDSHAKE_TIMEOUT_MS},
+    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_TIMEOUT_MS},
     {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
     {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
     {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* no key to a proxy */
@@ -449,6 +413,8 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    SET(CURLOPT_LOW_SPEED_LIMIT, request->stall_s > 0 ? (long)STALL_BYTES_PER_S : 0L);
+    SET(CURLOPT_LOW_SPEED_TIME, (long)request->stall_s);
     if (is_post) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_len);
@@ -475,38 +441,6 @@ static bool is_cancelled(struct transfer *transfer)
     return true;
 }
 
-/* libcurl has one time-out for connecting and for TLS. */
-static bool is_unreachable(struct transfer *transfer)
-{
-    const struct http_slot *slot = transfer->slot;
-    if (clock_monotonic_ms(clock_system()) - slot->connect_ms < HTTP_CONNECT_TIMEOUT_MS ||
-        !is_connecting(slot))
-        return false;
-    transfer->error = -EHOSTUNREACH;
-    snprintf(transfer->words, sizeof(transfer->words), "no connection within %d ms", HTTP_CONNECT_TIMEOUT_MS);
-    return true;
-}
-
-/* Asked after libcurl has had its turn: what came while the process was stopped is no stall. */
-static bool is_stalled(struct transfer *transfer)
-{
-    int64_t stall_ms = transfer->request->stall_ms;
-    if (stall_ms == 0)
-        return false;
-    look_for_acknowledged(transfer);
-    int64_t now_ms = clock_monotonic_ms(clock_system());
-    if (now_ms - transfer->progress_ms >= stall_ms)
-        snprintf(transfer->words, sizeof(transfer->words), "nothing came or went for %lld ms",
-                 (long long)(now_ms - transfer->progress_ms));
-    else if (now_ms - transfer->pace_ms >= stall_ms * HTTP_PACE_STALLS)
-        snprintf(transfer->words, sizeof(transfer->words), "no more than %llu bytes came or went in %lld ms",
-                 (unsigned long long)transfer->pace_bytes, (long long)(now_ms - transfer->pace_ms));
-    else
-        return false;
-    transfer->error = -ETIMEDOUT;
-    return true;
-}
-
 static bool has_arrived_more(CURLM *multi)
 {
     int ready = 0;
@@ -529,21 +463,12 @@ static void wait_for_more(CURLM *multi, struct transfer *transfer, int check_ms)
     curl_multi_poll(multi, NULL, 0, check_ms, NULL);
 }
 
-static int check_interval_ms(const struct http_request *request)
-{
-    if (request->cancel != NULL || (request->stall_ms > 0 && request->stall_ms < IDLE_CHECK_MS))
-        return CANCEL_CHECK_MS;
-    return IDLE_CHECK_MS;
-}
-
 static CURLcode drive(CURLM *multi, struct transfer *transfer)
 {
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
-    note_progress(transfer, HTTP_PACE_BYTES);
-    transfer->slot->connect_ms = transfer->progress_ms;
     CURLcode result = CURLE_ABORTED_BY_CALLBACK;
-    int check_ms = check_interval_ms(transfer->request);
+    int check_ms = transfer->request->cancel != NULL ? CANCEL_CHECK_MS : IDLE_CHECK_MS;
     while (!is_cancelled(transfer)) {
         int running = 0;
         if (curl_multi_perform(multi, &running) != CURLM_OK) {
@@ -557,8 +482,6 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
             call_pause(transfer);
             break;
         }
-        if (is_unreachable(transfer) || is_stalled(transfer))
-            break;
         wait_for_more(multi, transfer, check_ms);
     }
     curl_multi_remove_handle(multi, transfer->easy);
@@ -624,8 +547,8 @@ static void note_descriptors(CURLcode code, struct transfer *transfer)
              strerror(errno));
 }
 
-/* libcurl writes "after 3 ms", another number each time. Without it one outage has one reason, which status
- * and log show once. */
+/* libcurl writes "after 3 ms", or "milliseconds", another number each time. Without it one outage has one
+ * reason, which status and log show once. */
 static void drop_duration(char *words)
 {
     char *begin = strstr(words, " after ");
@@ -633,8 +556,9 @@ static void drop_duration(char *words)
         return;
     const char *number = begin + strlen(" after ");
     const char *unit = number + strspn(number, "0123456789");
-    if (unit > number && strncmp(unit, " ms", 3) == 0)
-        memmove(begin, unit + 3, strlen(unit + 3) + 1);
+    size_t unit_len = strncmp(unit, " milliseconds", 13) == 0 ? 13 : 3;
+    if (unit > number && strncmp(unit, " m", 2) == 0)
+        memmove(begin, unit + unit_len, strlen(unit + unit_len) + 1);
 }
 
 static const char *words_of(CURLcode code, const struct transfer *transfer)
@@ -744,7 +668,6 @@ static struct http_slot *slot_new(const struct http_target *target)
     if (slot == NULL)
         return NULL;
     slot->fd = -1;
-    slot->other_fd = -1;
     slot->multi = curl_multi_init();
     slot->easy = curl_easy_init();
     if (slot->multi == NULL || slot->easy == NULL || set_fixed(slot, target) != CURLE_OK) {
@@ -904,7 +827,8 @@ void http_client_perform(struct http_client *client, const struct http_request *
     }
     /* libcurl repeats a GET, for which there has to be time left. A server that does not read for a while
      * looks to the kernel as one that is gone, so that a POST gets as long as there is. */
-    slot->unacked_ms = is_post ? request->stall_ms * 5 / 6 : request->stall_ms / 2;
+    int64_t stall_ms = INT64_C(1000) * request->stall_s;
+    slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
     limit_unacked(slot->fd, slot->unacked_ms);
     bool are_dead = run_transfer(slot, &client->target, request, ret);
     put_slot(client, slot, ret->error != 0, are_dead);

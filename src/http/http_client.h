@@ -15,13 +15,10 @@
 #include "http/http_request.h"
 
 enum {
-    HTTP_CONNECT_TIMEOUT_MS = 5000,    /* to look the name up, and connect */
-    HTTP_HANDSHAKE_TIMEOUT_MS = 20000, /* that, and TLS, for which a slow line takes long */
-    HTTP_HEAD_MAX_BYTES = 64 * 1024,   /* all header lines of an answer together */
+    HTTP_CONNECT_TIMEOUT_MS = 9000,  /* to look the name up, to connect, and for TLS */
+    HTTP_HEAD_MAX_BYTES = 64 * 1024, /* all header lines of an answer together */
     HTTP_ETAG_MAX_BYTES = 256,
     HTTP_WORDS_MAX_BYTES = 256,
-    HTTP_PACE_BYTES = 16 * 1024, /* come or go at least within */
-    HTTP_PACE_STALLS = 4,        /* times the stall time */
 };
 
 struct http_config {

@@ -51,9 +51,9 @@ struct http_request {
     uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG; at once where its head
                                      tells its length */
     int64_t timeout_ms;           /* for the whole request; 0: as long as it makes progress */
-    int64_t stall_ms;             /* longest time without one byte either way, and a quarter of the longest
-                                     without HTTP_PACE_BYTES; 0: only the deadline counts */
-    struct cancel *cancel;        /* or NULL */
+    unsigned int stall_s;  /* the request ends when less than 100 bytes a second come or go for this long;
+                              0: only the deadline counts */
+    struct cancel *cancel; /* or NULL */
 };
 
 /* ---------------------------------------------------------------- body */

@@ -364,7 +364,7 @@ while True:
   wait_until 20 test -s "$DIR/line"
 }
 
-@test "TLS on a line so slow that it takes longer than connecting may" {
+@test "TLS on a line so slow that the server's certificate takes six seconds" {
   make_certificates 2>/dev/null
   start_tls_service good
   start_slow_line

@@ -331,7 +331,7 @@ static void a_get_on_a_silent_connection_goes_out_again(void **state)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
-    request.stall_ms = 1600;
+    request.stall_s = 2;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_DEAF});
     assert_int_equal(perform(fixture, &request).error, 0);
     scripted_server_push(fixture->server, (struct scripted_step){.body = "[]"});
@@ -364,7 +364,7 @@ static void all_idle_connections_go_with_the_first_dead_one(void **state)
 
     size_t before = count_descriptors();
     request.sink = collect;
-    request.stall_ms = 1600;
+    request.stall_s = 2;
     assert_int_equal(perform(fixture, &request).error, 0);
     assert_int_equal(scripted_server_connections(fixture->server), 3);
     /* Both ends of the new one, instead of our ends of the two and what libcurl had with them. */
@@ -376,7 +376,7 @@ static void a_post_that_left_for_a_silent_server_may_have_arrived(void **state)
 {
     struct fixture *fixture = *state;
     struct http_request request = post_request(fixture, "{}");
-    request.stall_ms = 1200;
+    request.stall_s = 2;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_DEAF});
     assert_int_equal(perform(fixture, &request).error, 0);
     struct http_response response = perform(fixture, &request);
@@ -416,7 +416,7 @@ static void *lose_the_network(void *argument)
     struct http_client *client = NULL;
     struct http_request request = post_request(NULL, "{}");
     request.sink = NULL;
-    request.stall_ms = 1500;
+    request.stall_s = 2;
     if (http_client_new(&config, &client) == 0) {
         http_client_perform(client, &request, &network->cut_off);
         set_address("192.0.2.1");
@@ -532,7 +532,7 @@ static void failures_say_what_can_have_arrived(void **state)
         scripted_server_push(fixture->server,
                              (struct scripted_step){.fault = cases[i].fault, .body = "[{\"id\": \"1\"}]"});
         struct http_request request = post_request(fixture, "{}");
-        request.stall_ms = 1500; /* on a busy machine it takes some time to be written, too */
+        request.stall_s = 2; /* on a busy machine it takes some time to be written, too */
         struct http_response response = perform(fixture, &request);
         if (response.error != cases[i].error || response.status != cases[i].status)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
@@ -696,7 +696,7 @@ static void an_upload_that_makes_progress_is_no_stall(void **state)
     memset(text, 'x', len);
     scripted_server_push(fixture->server, (struct scripted_step){.read_pause_ms = 50});
     struct http_request request = post_request(fixture, text);
-    request.stall_ms = 1500;
+    request.stall_s = 2;
     struct http_response response = perform(fixture, &request);
     assert_string_equal(response.words, "");
     assert_int_equal(scripted_server_request(fixture->server, 0)->body_len, len);
@@ -716,7 +716,7 @@ static void a_drip_ends_at_last(void **state)
     memset(text, 'x', sizeof(text));
     struct http_request request = get_request(fixture);
     request.timeout_ms = 0;
-    request.stall_ms = 300;
+    request.stall_s = 2;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_CHUNKED,
                                                                  .body = text,
                                                                  .body_len = sizeof(text),
