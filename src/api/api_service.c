@@ -1010,7 +1010,7 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
         return rc;
     }
     api->service.ops = &api_ops;
-    server_profile_init(&api->profile, clock_system(), &config->known);
+    server_profile_init(&api->profile);
     *ret_service = &api->service;
     return 0;
 }

@@ -12,7 +12,6 @@ struct api_config {
     const char *unix_socket; /* path of the socket to speak HTTP over instead of TCP; NULL: none */
     const char *api_key;     /* copied; wiped from memory at the end */
     const char *ca_path;     /* file or directory with the only authorities to trust; NULL: the system's */
-    struct service_capabilities known; /* what was learned of this server earlier; all zeros: nothing */
 };
 
 /* 0, -EINVAL, or -ENOMEM. Starts no thread and makes no request. */

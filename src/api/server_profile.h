@@ -5,25 +5,22 @@
  * is learned of a server is learned from its answers and kept here. Safe from several threads: one lock
  * protects all of it and is never held for long.
  *
- * An absence is not for ever: after ABSENCE_CALLS_MAX calls or ABSENCE_MAX_MS the endpoint is asked again,
- * and one that was absent in an earlier run is asked at the first call. That one email is missing is no
- * absence; that a second, different one is missing, is.
+ * An absence is not for ever: after ABSENCE_CALLS_MAX calls the endpoint is asked again. That one email is
+ * missing is no absence; that a second, different one is missing, is.
  */
 #ifndef INBOXFS_API_SERVER_PROFILE_H
 #define INBOXFS_API_SERVER_PROFILE_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/clock.h"
-#include "base/map.h"
 #include "http/http_client.h"
 #include "mail/mail_service.h"
 
 enum {
     ABSENCE_CALLS_MAX = 20,
-    ABSENCE_MAX_MS = 60 * 60 * 1000,
     ETAG_QUERIES_MAX = 4096,
 };
 
@@ -38,23 +35,19 @@ enum optional_endpoint {
 
 struct absence {
     unsigned int calls_left; /* until the endpoint is asked again */
-    int64_t retry_at_ms;     /* likewise, on the monotonic clock */
     bool has_missing;        /* one email was missing that should be there: */
     uint64_t missing_hash;   /* of its id */
 };
 
 struct server_profile {
-    struct clock *clock; /* borrowed */
     pthread_mutex_t lock;
     struct service_capabilities known; /* protected by lock, with all below */
     bool is_authenticated;             /* a request with this key succeeded */
     struct absence absences[OPTIONAL_ENDPOINTS];
-    struct map etags; /* of struct known_answer, by target */
+    GHashTable *etags; /* struct known_answer by the target of its query */
 };
 
-/* `known`: from an earlier run. */
-void server_profile_init(struct server_profile *profile, struct clock *clock,
-                         const struct service_capabilities *known);
+void server_profile_init(struct server_profile *profile);
 void server_profile_release(struct server_profile *profile);
 
 struct service_capabilities server_profile_get(struct server_profile *profile);
@@ -90,7 +83,7 @@ void server_profile_note_from_address(struct server_profile *profile, bool takes
 bool server_profile_find_etag(struct server_profile *profile, const char *target,
                               char ret_etag[HTTP_ETAG_MAX_BYTES], unsigned int *ret_count);
 
-/* Keeps the tag; "" forgets it. Nothing is kept where memory or ETAG_QUERIES_MAX is at its end. */
+/* Keeps the tag; "" forgets it. Nothing is kept beyond ETAG_QUERIES_MAX. */
 void server_profile_set_etag(struct server_profile *profile, const char *target, const char *etag,
                              unsigned int count);
 
