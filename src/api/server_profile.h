@@ -5,8 +5,8 @@
  * is learned of a server is learned from its answers and kept here. Safe from several threads: one lock
  * protects all of it and is never held for long.
  *
- * An absence is not for ever: after ABSENCE_CALLS_MAX calls the endpoint is asked again. That one email is
- * missing is no absence; that a second, different one is missing, is.
+ * An absence is not for ever: after ABSENCE_CALLS_MAX calls the endpoint is asked again. One missing
+ * email is no absence; a second, different one is.
  */
 #ifndef INBOXFS_API_SERVER_PROFILE_H
 #define INBOXFS_API_SERVER_PROFILE_H
@@ -60,13 +60,13 @@ bool server_profile_is_authenticated(struct server_profile *profile);
 
 bool server_profile_is_present(struct server_profile *profile, enum optional_endpoint endpoint);
 
-/* Whether the endpoint is known to be absent and not to be asked again yet. Counts as a call. */
+/* Returns true if the endpoint is known to be absent and not to be asked again yet. Counts as a call. */
 bool server_profile_skips(struct server_profile *profile, enum optional_endpoint endpoint);
 
 void server_profile_note(struct server_profile *profile, enum optional_endpoint endpoint, bool is_present);
 
 /* The endpoint knew nothing of an email that is there. Two different ones without a success between them mean
- * that it is absent; whether it is now. */
+ * that it is absent. Returns true if it is absent now. */
 bool server_profile_note_missing(struct server_profile *profile, enum optional_endpoint endpoint,
                                  const char *email_id);
 

@@ -40,8 +40,8 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). A POST that meets such a close in flight
-     * cannot be told from one that was acted on, so it takes only a connection that was used just now. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). A POST that crosses such a close cannot
+     * be told from one that was acted on, so it takes only a connection that was used just now. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };
@@ -59,7 +59,7 @@ struct http_slot {
     struct http_slot *next;
 };
 
-/* What all requests of a client share. Only read. */
+/* The server, and how to reach it. Constant once the client is made. */
 struct http_target {
     char *base_url;
     char *unix_socket;   /* or NULL */
@@ -145,8 +145,8 @@ static void limit_unacked(int fd, int64_t unacked_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit)); /* a Unix socket needs none */
 }
 
-/* Else the kernel takes some megabytes at once, for which a slow line needs minutes: nothing would seem to
- * go. */
+/* Without the limit the kernel takes some megabytes at once, for which a slow line needs minutes, and nothing
+ * would seem to go. */
 static void limit_unsent(int fd)
 {
     const int limit = UNSENT_BYTES;
@@ -181,8 +181,8 @@ static uint64_t find_never_sent(int fd)
 static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
-    /* Of two addresses that are tried at once, the one that is given up may be the last that was opened: then
-     * nothing is known of the other one, and what was written counts as sent. */
+    /* libcurl tries two addresses at once, and may give up the one that it opened last: then the socket of
+     * the other one is not known here, and what was written counts as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
         if (never_sent > 0) /* else it may be a connection that was only tried */
@@ -524,7 +524,7 @@ static int error_of(CURLcode code, const struct transfer *transfer)
     }
 }
 
-/* Of an answer's line of 100 kB and more libcurl says nothing but that. */
+/* libcurl reports a header line of 100 kB and more as a lack of memory. */
 static void note_long_line(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_OUT_OF_MEMORY || !transfer->response->is_written || transfer->error != 0)
@@ -533,7 +533,7 @@ static void note_long_line(CURLcode code, struct transfer *transfer)
     snprintf(transfer->words, sizeof(transfer->words), "a header of the answer is longer than can be read");
 }
 
-/* Of a connection for which there is no file descriptor libcurl says nothing but that there is none. */
+/* libcurl reports a connection for which there is no file descriptor as one that failed. */
 static void note_descriptors(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request is made of: its body, as one run of bytes wherever the pieces of it are; its path and query;
- * and the framing of a file that is sent as multipart/form-data (RFC 7578). What strangers chose (an id, a
+ * The parts of a request: its body, as one run of bytes wherever the pieces of it are; its path and query;
+ * and the framing of a file that is sent as multipart/form-data (RFC 7578). Text of strangers (an id, a
  * file's name) cannot leave the place that it is put in.
  */
 #ifndef INBOXFS_HTTP_HTTP_REQUEST_H
@@ -22,7 +22,7 @@ enum {
     HTTP_MULTIPART_TAIL_BYTES = 64,
 };
 
-/* What a request carries: `head`, then `file_len` bytes, which stand at `file_bytes` or (when that is NULL)
+/* The bytes of a request: `head`, then `file_len` bytes, which stand at `file_bytes` or (when that is NULL)
  * at the start of `fd`, read by pread; then `tail`. All borrowed until the request is done. */
 struct http_body {
     const char *content_type; /* NULL: no body at all */

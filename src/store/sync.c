@@ -43,7 +43,7 @@ enum {
     BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval; a connection that nobody answers takes 5 s more */
     SETTLE_MS = 500,             /* the network is changed in several steps */
     NETWORK_PACE_MS = 10 * 1000, /* while the service answers: routers announce themselves, containers come */
-    JITTER_PARTS = 10, /* of an interval, either way */
+    JITTER_PARTS = 10,           /* of an interval, either way */
     REQUESTS_PACE_MS = 250,
 };
 
