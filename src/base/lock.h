@@ -20,16 +20,20 @@
 
 /* Takes the mutex (a pthread_mutex_t pointer) until the end of the block. Waits for it. */
 #define LOCK_GUARD(mutex) \
-    _cleanup_(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
+    LOCK_GUARD_VARIABLE(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
 
 /* The same of a pthread_rwlock_t: shared with other readers, or alone. */
-#define READ_GUARD(rwlock) \
-    _cleanup_(rwlock_guard_end) pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)
-#define WRITE_GUARD(rwlock) \
-    _cleanup_(rwlock_guard_end) pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = write_guard_begin(rwlock)
+#define READ_GUARD(rwlock)                \
+    LOCK_GUARD_VARIABLE(rwlock_guard_end) \
+    pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)
+#define WRITE_GUARD(rwlock)               \
+    LOCK_GUARD_VARIABLE(rwlock_guard_end) \
+    pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = write_guard_begin(rwlock)
 
 /* ---------------------------------------------------------------- for the macros alone */
 
+/* clang counts a variable as unused whose only use is its end. */
+#define LOCK_GUARD_VARIABLE(end) __attribute__((unused)) _cleanup_(end)
 #define LOCK_GUARD_NAME(line) LOCK_GUARD_JOIN(lock_guard_, line)
 #define LOCK_GUARD_JOIN(start, end) start##end
 
