@@ -10,8 +10,9 @@
  *
  * Which mail is where, and how it is marked, is remembered by maildir_memory. It follows the store when a
  * folder is looked up or listed: then the inbox is looked through, if it has changed. A message has no size
- * before it was fetched, and looking it up fetches it. So requests wait here, and nobody is ever notified of
- * anything in cur and new.
+ * before it was fetched, and looking it up fetches it. So requests wait here while the kernel has the folder
+ * locked; the invalidation of a name would wait with them, and none is made in cur and new. Their attributes
+ * and their listings are invalidated, which takes no lock of a folder.
  *
  * Mail that comes is announced in new, once somebody has looked at the Maildir in this mount. It is created
  * without a size that lasts: the kernel asks for that with the next lookup.
@@ -148,9 +149,20 @@ bool maildir_is_shown(const struct tree *tree)
 
 /* ---------------------------------------------------------------- following the inboxes */
 
+/* What the kernel keeps of the folders with messages is out of date. Before somebody looked at the Maildir it
+ * keeps nothing. */
+static void notify_messages_changed(struct tree *tree, uint32_t inbox)
+{
+    if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
+        return;
+    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_NEW));
+    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_CUR));
+}
+
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox)
 {
     maildir_memory_mark_stale(tree->maildir->memory, inbox);
+    notify_messages_changed(tree, inbox);
 }
 
 void maildir_notify_box(struct tree *tree, uint32_t inbox)
@@ -161,6 +173,7 @@ void maildir_notify_box(struct tree *tree, uint32_t inbox)
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
 {
     maildir_memory_note_gone(tree->maildir->memory, inbox, email);
+    notify_messages_changed(tree, inbox);
     notify_file_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
@@ -235,9 +248,12 @@ static int refresh(struct tree *tree, uint32_t inbox)
         return -ENOENT;
     pthread_mutex_lock(&tree->maildir->sync_lock);
     int error = maildir_memory_add_inbox(tree->maildir->memory, inbox, view.id);
-    if (error == 0 && maildir_memory_begin_sync(tree->maildir->memory, inbox))
+    bool is_stale = error == 0 && maildir_memory_begin_sync(tree->maildir->memory, inbox);
+    if (is_stale)
         error = look_through(tree, inbox, view.changed_ms * NS_PER_MS);
     pthread_mutex_unlock(&tree->maildir->sync_lock);
+    if (is_stale)
+        notify_messages_changed(tree, inbox);
     return error;
 }
 
@@ -281,11 +297,8 @@ static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret
 static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part,
                       struct tree_entry *ret)
 {
-    /* The kernel looks at every folder on the way to a message: those whose times tell nobody of mail are
-     * left to it. Nothing is notified in the others. */
-    bool is_lasting = part == MAILDIR_PART_BOX || part == MAILDIR_PART_TMP;
     entry_fill(tree, part_ino(inbox->number, part), S_IFDIR | 0700, 0,
-               timespec_of_ns(changed_ns(tree, inbox, part)), is_lasting ? LASTING : LASTING_NAME, ret);
+               timespec_of_ns(changed_ns(tree, inbox, part)), LASTING, ret);
     if (part == MAILDIR_PART_BOX)
         ret->attributes.stat.st_nlink = BOX_LINKS;
 }
@@ -837,6 +850,7 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh(tree, inbox_of(dir->ino)) : 0;
     if (error != 0)
         return error;
+    dir->is_lasting = holds_messages(dir->ino);
     if (holds_messages(dir->ino))
         fetch_first(tree, inbox_of(dir->ino), folder_of(dir->ino));
     struct maildir_names *names = calloc(1, sizeof(*names));

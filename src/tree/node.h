@@ -12,7 +12,8 @@
  * NODE_KINDS and its table; what is in the root has a row in root.c, too.
  *
  * An *entry* is what the kernel learns of a node. Parts of it are *lasting*: the kernel may keep them until
- * it is notified. What requests may have to wait for is never lasting: a notification would meet the request.
+ * it is notified. A name is not lasting in a folder where requests may have to wait: its invalidation would
+ * wait for the folder's lock, which such a request holds.
  * A *handle* is an open file, a *listing* an open folder; each belongs to the kind that opened it.
  */
 #ifndef INBOXFS_TREE_NODE_H

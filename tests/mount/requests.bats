@@ -185,3 +185,38 @@ cat_all() {
   none READ LOOKUP
   equal "$(requests OPEN)" "$EMAILS"
 }
+
+with_maildir() {
+  with_folders
+  VIEW=$MOUNT/maildir/$BOB
+  find "$VIEW" -type f -exec cat {} + >/dev/null
+}
+
+@test "listing a Maildir again takes no request a message, nor does looking for what is newer" {
+  with_maildir
+  touch "$DIR/reference"
+  local command
+  for command in "ls -l $VIEW/new" "find $VIEW/new -newer $DIR/reference"; do
+    # shellcheck disable=SC2086
+    $command >/dev/null # a read has made the time of access of each message unknown
+    # shellcheck disable=SC2086
+    counting_again $command
+    none READDIRPLUS OPEN READ
+    all_at_most "$FEW"
+  done
+}
+
+@test "a mark and new mail are in the next listing of a Maildir that the kernel keeps" {
+  with_maildir
+  ls -l "$VIEW/new" "$VIEW/cur" >/dev/null
+  local first
+  first=$(find "$VIEW/new" -type f | head -n 1)
+  mv "$first" "$VIEW/cur/${first##*/}:2,S"
+  equal "$(find "$VIEW/new" -type f | wc -l)" $((EMAILS - 1))
+  equal "$(find "$VIEW/cur" -type f | wc -l)" 1
+  send_many_from_elsewhere "$ALICE" "$BOB" late 2
+  refresh
+  equal "$(find "$VIEW/new" -type f | wc -l)" $((EMAILS + 1))
+  rm "$VIEW/cur/${first##*/}:2,S"
+  equal "$(ls "$VIEW/cur")" "${first##*/}:2,ST"
+}

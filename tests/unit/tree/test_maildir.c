@@ -147,11 +147,10 @@ static void every_inbox_is_a_maildir(void **state)
     assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity/below", &entry), -ENOTDIR);
 }
 
-/* All that is known is where it should be, and times of cur and new are never left to the kernel. */
+/* All that is known is where it should be. */
 static void messages_are_listed_before_their_size_is_known(void **state)
 {
     struct tree_fixture *fixture = *state;
-    struct tree_entry entry;
     for (size_t at_most = 0; at_most < 5; at_most++) {
         struct listing listing = list(fixture, BOX "/new", at_most);
         assert_int_equal(listing.count, 3);
@@ -161,10 +160,6 @@ static void messages_are_listed_before_their_size_is_known(void **state)
     }
     assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
     assert_int_equal(list(fixture, BOX "/tmp", 0).count, 0);
-    assert_int_equal(fixture_find(fixture, BOX "/new", &entry), 0);
-    assert_false(entry.attributes.is_lasting);
-    assert_int_equal(fixture_find(fixture, BOX "/cur", &entry), 0);
-    assert_false(entry.attributes.is_lasting);
 }
 
 static bool count_message(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
@@ -536,6 +531,41 @@ static void mail_is_announced_by_a_name_that_is_free_to_be_created(void **state)
                      -ENOENT);
 }
 
+struct invalidated {
+    uint64_t folder;
+    size_t count;
+};
+
+static void note_invalidated(void *context, uint64_t folder)
+{
+    struct invalidated *invalidated = context;
+    invalidated->count += folder == invalidated->folder;
+}
+
+static void what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes(void **state)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    assert_int_equal(fixture_find(fixture, BOX "/new", &entry), 0);
+    assert_true(entry.attributes.is_lasting);
+    struct invalidated invalidated = {.folder = entry.ino};
+    const struct tree_listener listener = {.folder_changed = note_invalidated, .context = &invalidated};
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
+    tree_set_listener(fixture->tree, &listener);
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
+    assert_int_equal(invalidated.count, 0);
+    fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
+    sync_all(fixture);
+    size_t of_new_mail = invalidated.count;
+    fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
+    sync_all(fixture);
+    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    sync_all(fixture);
+    tree_set_listener(fixture->tree, NULL);
+    assert_true(of_new_mail > 0);
+    assert_true(invalidated.count > of_new_mail);
+}
+
 static void what_is_not_in_new_any_more_has_no_name_to_be_announced_by(void **state)
 {
     struct tree_fixture *fixture = *state;
@@ -735,6 +765,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was,
                                         set_up_without_time, tear_down_without_time),
         TEST(mail_is_announced_by_a_name_that_is_free_to_be_created),
+        cmocka_unit_test_setup_teardown(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes,
+                                        set_up_without_time, tear_down_without_time),
         cmocka_unit_test_setup_teardown(what_is_not_in_new_any_more_has_no_name_to_be_announced_by,
                                         set_up_without_time, tear_down_without_time),
         TEST(nothing_but_new_is_announced_in),
