@@ -73,152 +73,67 @@ enum option {
 
 #define VALUE(member) offsetof(struct options, member)
 #define NO_VALUE SIZE_MAX
+#define NO_HELP NULL, NULL
+#define NO_RANGE NULL, 0, 0, 0
 
 static const struct option_row {
     const char *name;
     enum option_kind kind;
     enum option_place places;
-    size_t value;      /* where it goes in struct options; NO_VALUE: this file looks for it by itself */
-    int64_t otherwise; /* of numbers: what it is when nothing is given, and between what it must be */
-    int64_t least;
-    int64_t most;
-    const char *wanted;  /* of numbers and addresses: what to give, in words */
+    size_t value;        /* where it goes in struct options; NO_VALUE: this file looks for it by itself */
     const char *example; /* how --help shows its value; NULL: it takes none */
     const char *help;    /* NULL: not in --help */
+    const char *wanted;  /* of numbers and addresses: what to give, in words */
+    int64_t otherwise;   /* of numbers: what it is when nothing is given, and between what it must be */
+    int64_t least;
+    int64_t most;
 } option_rows[OPTION_COUNT] = {
-    [OPTION_API_KEY_FILE] = {.name = "api-key-file",
-                             .kind = OPTION_PATH,
-                             .places = EVERYWHERE,
-                             .value = VALUE(api_key_file),
-                             .example = "FILE",
-                             .help = "file with the API key, readable by its owner only"},
-    [OPTION_API_KEY_COMMAND] = {.name = "api-key-command",
-                                .places = EVERYWHERE,
-                                .value = VALUE(api_key_command),
-                                .example = "CMD",
-                                .help = "command that prints the API key"},
-    [OPTION_API_KEY] = {.name = "api-key", .places = IN_CONFIGURATION, .value = VALUE(api_key)},
-    [OPTION_CA_FILE] = {.name = "ca-file",
-                        .kind = OPTION_PATH,
-                        .places = EVERYWHERE,
-                        .value = VALUE(ca_file),
-                        .example = "FILE",
-                        .help = "authorities to trust instead of the system's, in PEM"},
-    [OPTION_CONFIG] = {.name = "config",
-                       .places = ON_COMMAND_LINE,
-                       .value = NO_VALUE,
-                       .example = "FILE",
-                       .help = "configuration (default $XDG_CONFIG_HOME/inboxfs/config)"},
-    [OPTION_STATE_DIR] = {.name = "state-dir",
-                          .kind = OPTION_PATH,
-                          .places = EVERYWHERE,
-                          .value = VALUE(state_dir),
-                          .example = "DIR",
-                          .help = "spool and cache (default under $XDG_STATE_HOME/inboxfs)"},
-    [OPTION_POLL_INTERVAL] = {.name = "poll-interval",
-                              .kind = OPTION_NUMBER,
-                              .places = EVERYWHERE,
-                              .value = VALUE(poll_interval_s),
-                              .otherwise = 30,
-                              .least = 0,
-                              .most = 24 * 60 * 60,
-                              .wanted = "a number of seconds from 0 to 86400 is wanted",
-                              .example = "SECONDS",
-                              .help = "how often to ask for new mail (default 30; 0: only when told to)"},
-    [OPTION_DAILY_LIMIT] = {.name = "daily-limit",
-                            .kind = OPTION_LIMIT,
-                            .places = EVERYWHERE,
-                            .value = VALUE(daily_limit),
-                            .otherwise = -1,
-                            .least = 0,
-                            .most = 1000 * 1000 * 1000,
-                            .wanted = "free, paid, none or a number is wanted",
-                            .example = "LIMIT",
-                            .help = "free, paid, none, or emails a day (default none)"},
-    [OPTION_FROM] = {.name = "from",
-                     .kind = OPTION_ADDRESS,
-                     .places = EVERYWHERE,
-                     .value = VALUE(default_from),
-                     .wanted = "an email address is wanted",
-                     .example = "ADDRESS",
-                     .help = "sending inbox where a message names none"},
-    [OPTION_TRUST_IDEMPOTENCY] = {.name = "trust-idempotency",
-                                  .kind = OPTION_FLAG,
-                                  .places = EVERYWHERE,
-                                  .value = VALUE(trusts_idempotency),
-                                  .help = "the service honours idempotency keys"},
-    [OPTION_ALLOW_HTTP] = {.name = "allow-http",
-                           .kind = OPTION_FLAG,
-                           .places = EVERYWHERE,
-                           .value = VALUE(allows_http),
-                           .help = "allow plain HTTP to a host that is not this machine"},
-    [OPTION_ADOPT_STATE] = {.name = "adopt-state",
-                            .kind = OPTION_FLAG,
-                            .places = EVERYWHERE,
-                            .value = VALUE(adopts_state),
-                            .help = "take over a state directory of another account"},
-    [OPTION_METADATA_ONLY] = {.name = "metadata-only",
-                              .kind = OPTION_FLAG,
-                              .places = EVERYWHERE,
-                              .value = VALUE(is_metadata_only),
-                              .help = "no folders with what emails hold"},
-    [OPTION_CONTENT_CACHE] = {.name = "content-cache",
-                              .kind = OPTION_NUMBER,
-                              .places = EVERYWHERE,
-                              .value = VALUE(content_cache_mb),
-                              .otherwise = 1000,
-                              .least = 1,
-                              .most = 1000 * 1000 * 1000,
-                              .wanted = "a number of megabytes is wanted, at least 1",
-                              .example = "MB",
-                              .help = "how much of that is kept on disk (default 1000)"},
-    [OPTION_WEBHOOK_LISTEN] = {.name = "webhook-listen",
-                               .kind = OPTION_PATH,
-                               .places = EVERYWHERE,
-                               .value = VALUE(webhook_listen),
-                               .example = "ADDR:PORT",
-                               .help = "where the service's webhooks tell of new mail"},
-    [OPTION_WEBHOOK_SECRET_FILE] = {.name = "webhook-secret-file",
-                                    .kind = OPTION_PATH,
-                                    .places = EVERYWHERE,
-                                    .value = VALUE(webhook_secret_file),
-                                    .example = "FILE",
-                                    .help = "file with the secret that these are signed with"},
-    [OPTION_UID] = {.name = "uid",
-                    .kind = OPTION_NUMBER,
-                    .places = EVERYWHERE,
-                    .value = VALUE(shown_uid),
-                    .otherwise = -1,
-                    .least = 0,
-                    .most = UINT32_MAX - 1,
-                    .wanted = "the number of a user is wanted",
-                    .example = "UID",
-                    .help = "show everything as this user's"},
-    [OPTION_GID] = {.name = "gid",
-                    .kind = OPTION_NUMBER,
-                    .places = EVERYWHERE,
-                    .value = VALUE(shown_gid),
-                    .otherwise = -1,
-                    .least = 0,
-                    .most = UINT32_MAX - 1,
-                    .wanted = "the number of a group is wanted",
-                    .example = "GID",
-                    .help = "show everything as this group's"},
-    [OPTION_UMASK] = {.name = "umask",
-                      .kind = OPTION_OCTAL,
-                      .places = EVERYWHERE,
-                      .value = VALUE(shown_umask),
-                      .otherwise = -1,
-                      .least = 0,
-                      .most = 0777,
-                      .wanted = "an octal number up to 777 is wanted",
-                      .example = "MASK",
-                      .help = "let others do what this leaves of what the owner may"},
-    [OPTION_SOURCE] = {.name = "source",
-                       .kind = OPTION_PATH,
-                       .places = IN_CONFIGURATION,
-                       .value = VALUE(source)},
-    [OPTION_BASE_URL] = {.name = "base-url", .places = IN_CONFIGURATION, .value = NO_VALUE},
+    [OPTION_API_KEY_FILE] = {"api-key-file", OPTION_PATH, EVERYWHERE, VALUE(api_key_file), "FILE",
+                             "file with the API key, readable by its owner only", NO_RANGE},
+    [OPTION_API_KEY_COMMAND] = {"api-key-command", OPTION_TEXT, EVERYWHERE, VALUE(api_key_command), "CMD",
+                                "command that prints the API key", NO_RANGE},
+    [OPTION_API_KEY] = {"api-key", OPTION_TEXT, IN_CONFIGURATION, VALUE(api_key), NO_HELP, NO_RANGE},
+    [OPTION_CA_FILE] = {"ca-file", OPTION_PATH, EVERYWHERE, VALUE(ca_file), "FILE",
+                        "authorities to trust instead of the system's, in PEM", NO_RANGE},
+    [OPTION_CONFIG] = {"config", OPTION_TEXT, ON_COMMAND_LINE, NO_VALUE, "FILE",
+                       "configuration (default $XDG_CONFIG_HOME/inboxfs/config)", NO_RANGE},
+    [OPTION_STATE_DIR] = {"state-dir", OPTION_PATH, EVERYWHERE, VALUE(state_dir), "DIR",
+                          "spool and cache (default under $XDG_STATE_HOME/inboxfs)", NO_RANGE},
+    [OPTION_POLL_INTERVAL] = {"poll-interval", OPTION_NUMBER, EVERYWHERE, VALUE(poll_interval_s), "SECONDS",
+                              "how often to ask for new mail (default 30; 0: only when told to)",
+                              "a number of seconds from 0 to 86400 is wanted", 30, 0, 24 * 60 * 60},
+    [OPTION_DAILY_LIMIT] = {"daily-limit", OPTION_LIMIT, EVERYWHERE, VALUE(daily_limit), "LIMIT",
+                            "free, paid, none, or emails a day (default none)",
+                            "free, paid, none or a number is wanted", -1, 0, 1000 * 1000 * 1000},
+    [OPTION_FROM] = {"from", OPTION_ADDRESS, EVERYWHERE, VALUE(default_from), "ADDRESS",
+                     "sending inbox where a message names none", "an email address is wanted", 0, 0, 0},
+    [OPTION_TRUST_IDEMPOTENCY] = {"trust-idempotency", OPTION_FLAG, EVERYWHERE, VALUE(trusts_idempotency),
+                                  NULL, "the service honours idempotency keys", NO_RANGE},
+    [OPTION_ALLOW_HTTP] = {"allow-http", OPTION_FLAG, EVERYWHERE, VALUE(allows_http), NULL,
+                           "allow plain HTTP to a host that is not this machine", NO_RANGE},
+    [OPTION_ADOPT_STATE] = {"adopt-state", OPTION_FLAG, EVERYWHERE, VALUE(adopts_state), NULL,
+                            "take over a state directory of another account", NO_RANGE},
+    [OPTION_METADATA_ONLY] = {"metadata-only", OPTION_FLAG, EVERYWHERE, VALUE(is_metadata_only), NULL,
+                              "no folders with what emails hold", NO_RANGE},
+    [OPTION_CONTENT_CACHE] = {"content-cache", OPTION_NUMBER, EVERYWHERE, VALUE(content_cache_mb), "MB",
+                              "how much of that is kept on disk (default 1000)",
+                              "a number of megabytes is wanted, at least 1", 1000, 1, 1000 * 1000 * 1000},
+    [OPTION_WEBHOOK_LISTEN] = {"webhook-listen", OPTION_PATH, EVERYWHERE, VALUE(webhook_listen), "ADDR:PORT",
+                               "where the service's webhooks tell of new mail", NO_RANGE},
+    [OPTION_WEBHOOK_SECRET_FILE] = {"webhook-secret-file", OPTION_PATH, EVERYWHERE,
+                                    VALUE(webhook_secret_file), "FILE",
+                                    "file with the secret that these are signed with", NO_RANGE},
+    [OPTION_UID] = {"uid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_uid), "UID",
+                    "show everything as this user's", "the number of a user is wanted", -1, 0,
+                    UINT32_MAX - 1},
+    [OPTION_GID] = {"gid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_gid), "GID",
+                    "show everything as this group's", "the number of a group is wanted", -1, 0,
+                    UINT32_MAX - 1},
+    [OPTION_UMASK] = {"umask", OPTION_OCTAL, EVERYWHERE, VALUE(shown_umask), "MASK",
+                      "let others do what this leaves of what the owner may",
+                      "an octal number up to 777 is wanted", -1, 0, 0777},
+    [OPTION_SOURCE] = {"source", OPTION_PATH, IN_CONFIGURATION, VALUE(source), NO_HELP, NO_RANGE},
+    [OPTION_BASE_URL] = {"base-url", OPTION_TEXT, IN_CONFIGURATION, NO_VALUE, NO_HELP, NO_RANGE},
 };
 
 /* What was given so far, as text. */
@@ -236,7 +151,7 @@ struct given {
     int fake; /* check, and mount nothing */
 };
 
-/* Where libfuse looks for what has no row. */
+/* Switches without a row, by which libfuse finds them. */
 static const struct fuse_opt switches[] = {
     {"-f", offsetof(struct given, foreground), 1},     {"-d", offsetof(struct given, debug), 1},
     {"debug", offsetof(struct given, debug), 1},       {"-h", offsetof(struct given, help), 1},
@@ -244,7 +159,7 @@ static const struct fuse_opt switches[] = {
     {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
 };
 
-/* What mount(8) gives to its helpers: -f has another meaning. */
+/* Switches that mount(8) gives to its helpers: -f has another meaning. */
 static const struct fuse_opt helper_switches[] = {
     {"-f", offsetof(struct given, fake), 1},
     {"-n", UINT_MAX, FUSE_OPT_KEY_DISCARD},
@@ -295,7 +210,7 @@ static bool is_name(const char *given, size_t len, const char *name)
     return name[len] == '\0';
 }
 
-/* Of this name, in this place. OPTION_COUNT: there is none. */
+/* Finds the option of this name that may stand in this place. Return: OPTION_COUNT where there is none. */
 static enum option find_option(const char *name, size_t len, enum option_place place)
 {
     int found = 0;
@@ -356,7 +271,8 @@ static void refuse_option(const char *argument)
         log_error("unknown option %s; see inboxfs --help", argument);
 }
 
-/* What fstab says to mount(8) alone, and times of reading, of which there are none here. */
+/* Returns true for words of fstab that are for mount(8) alone, and for times of reading, which no file has
+ * here. */
 static bool is_without_effect(const char *argument)
 {
     static const char *const words[] = {
@@ -377,8 +293,8 @@ static bool is_without_effect(const char *argument)
     return false;
 }
 
-/* Whether it is an option of the table, and then *ret: DISCARD or FAIL. With `--` before it names are written
- * with -, else (behind -o) with _. */
+/* Returns true if it is an option of the table, and then *ret: DISCARD or FAIL. With `--` before it names are
+ * written with -, else (behind -o) with _. */
 static bool take_option(struct given *given, const char *argument, int *ret)
 {
     bool is_long = strncmp(argument, "--", 2) == 0;
@@ -441,8 +357,8 @@ static int read_authorities(struct given *given)
     return 0;
 }
 
-/* Where an account was named, after the configuration: its key is not to go to another service, nor another's
- * key to its service. Else the key of the environment comes before a command, too. */
+/* An account reads it after the configuration: the account's key is for no other service, and the
+ * environment's not for the account's. Without an account, the key of the environment outweighs a command. */
 static int read_environment(struct given *given)
 {
     const char *url = getenv("INBOXFS_BASE_URL");
@@ -466,10 +382,9 @@ static int read_environment(struct given *given)
 /* ---------------------------------------------------------------- the configuration file */
 
 /*
- * Lines of `name = value`; `#` begins a comment line. What stands before the first `[ACCOUNT]` holds for all,
- * and a section for its account alone, where it comes first: the lines are gone through for the account, then
- * for all. The file is read whole, and any mistake in it is an error with its line number. Nothing of the
- * line is shown: it may hold a key.
+ * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` hold for all,
+ * and a section for its account alone, where it comes first. The file is read whole, and any mistake in it is
+ * an error with its line number. Nothing of the line is shown: it may hold a key.
  */
 
 enum {
@@ -477,17 +392,24 @@ enum {
     NAMES_MAX_BYTES = 1024
 };
 
-/* What the file that is being read may still set. */
 struct config {
-    struct given *given;
-    const char *section;  /* whose lines count; NULL: those before the first section */
-    struct strbuf *names; /* of the sections, in words; NULL: nobody wants them */
-    bool is_private;      /* readable by its owner only */
-    bool has_key;    /* from elsewhere: of the ways to get the key, any given one weighs more than all here */
-    bool is_current; /* the line belongs to the section */
-    bool is_found;   /* the section is there */
-    bool has_line[OPTION_COUNT]; /* of these lines */
+    const char *account;        /* NULL: none was named */
+    bool is_private;            /* readable by its owner only */
+    bool is_found;              /* the account's section */
+    char *shared[OPTION_COUNT]; /* the values before the first section, by row */
+    char *own[OPTION_COUNT];    /* those of the account's section */
+    char **current;             /* the ones that the line is for; NULL: another account's */
+    struct strbuf names;        /* of the sections, in words */
 };
+
+static void config_release(struct config *config)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        secret_free(config->shared[i]);
+        secret_free(config->own[i]);
+    }
+    strbuf_release(&config->names);
+}
 
 static char *trim(char *text)
 {
@@ -499,14 +421,7 @@ static char *trim(char *text)
     return text;
 }
 
-static bool is_ignored(const struct config *config, enum option option)
-{
-    bool is_about_key =
-        option == OPTION_API_KEY || option == OPTION_API_KEY_FILE || option == OPTION_API_KEY_COMMAND;
-    return !config->is_current || config->given->values[option] != NULL || (is_about_key && config->has_key);
-}
-
-/* The word for it, or NULL. */
+/* Returns "yes" or "no"; NULL for another word. */
 static const char *read_flag(const char *value)
 {
     if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)
@@ -531,26 +446,25 @@ static int apply_value(struct config *config, char *line)
         return -EINVAL;
     if (option == OPTION_BASE_URL)
         option = OPTION_SOURCE;
-    if (config->is_current && config->has_line[option])
+    if (config->current == NULL)
+        return 0;
+    if (config->current[option] != NULL)
         return -EEXIST;
-    config->has_line[option] |= config->is_current;
-    return is_ignored(config, option) ? 0 : give(config->given, option, text);
+    config->current[option] = strdup(text);
+    return config->current[option] == NULL ? -ENOMEM : 0;
 }
 
-/* It means something else on the command line. */
-static bool is_reserved(const char *name)
-{
-    return strcmp(name, "local") == 0 || strcmp(name, "check") == 0 || strcmp(name, "status") == 0 ||
-           strcmp(name, "umount") == 0;
-}
-
-/* Of an account: what cannot be taken for a source or an option, and does no harm in a path or a unit's name.
- */
+/* Returns true if the name can be an account's: it cannot be taken for a source, a command or an option, and
+ * does no harm in a path or a unit's name. */
 static bool is_account_name(const char *name)
 {
+    static const char *const reserved[] = {"local", "check", "status", "umount"};
     size_t len = strlen(name);
-    if (len == 0 || len > ACCOUNT_MAX_BYTES || is_reserved(name))
+    if (len == 0 || len > ACCOUNT_MAX_BYTES)
         return false;
+    for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+        if (strcmp(name, reserved[i]) == 0)
+            return false;
     for (const char *c = name; *c != '\0'; c++) {
         bool is_inner = c > name && strchr("._-@+", *c) != NULL;
         if (!is_inner && (!isascii((unsigned char)*c) || !isalnum((unsigned char)*c)))
@@ -569,12 +483,12 @@ static int begin_section(struct config *config, char *line)
     const char *name = trim(line + 1);
     if (!is_account_name(name))
         return -EBADMSG;
-    config->is_current = config->section != NULL && strcmp(config->section, name) == 0;
-    if (config->is_current && config->is_found)
+    bool is_own = config->account != NULL && strcmp(config->account, name) == 0;
+    if (is_own && config->is_found)
         return -EEXIST;
-    config->is_found |= config->is_current;
-    if (config->names != NULL)
-        strbuf_appendf(config->names, "%s%s", config->names->len > 0 ? ", " : "", name);
+    config->is_found |= is_own;
+    config->current = is_own ? config->own : NULL;
+    strbuf_appendf(&config->names, "%s%s", config->names.len > 0 ? ", " : "", name);
     return 0;
 }
 
@@ -597,13 +511,11 @@ static const char *line_error_words(int error)
     }
 }
 
-/* Goes through the lines for one section; cuts up the text. */
+/* Cuts up the text. */
 static int apply_lines(struct config *config, const char *path, char *text)
 {
     char *rest = text;
     char *line;
-    config->is_current = config->section == NULL;
-    config->has_key = has_key(config->given);
     for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
         line = trim(line);
         if (*line == '\0' || *line == '#')
@@ -617,57 +529,48 @@ static int apply_lines(struct config *config, const char *path, char *text)
     return 0;
 }
 
-static int apply_account(const struct config *config, const char *path, const char *text)
+/* Takes what was not given before. Any way to get the key that was given outweighs all of these. */
+static void take_values(struct given *given, char **values)
 {
-    _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(NAMES_MAX_BYTES);
-    struct config account = *config;
-    char *copy = strdup(text);
-    if (copy == NULL)
-        return -ENOMEM;
-    size_t len = strlen(copy);
-    account.section = config->given->account;
-    account.names = &names;
-    int error = apply_lines(&account, path, copy);
-    explicit_bzero(copy, len);
-    free(copy);
-    if (error == 0 && !account.is_found) {
-        log_error("there is no account '%s' in %s; it has: %s", account.section, path,
-                  names.len > 0 ? strbuf_str(&names) : "none");
-        error = -ENOENT;
+    bool had_key = has_key(given);
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        bool is_about_key = i == OPTION_API_KEY || i == OPTION_API_KEY_FILE || i == OPTION_API_KEY_COMMAND;
+        if (given->values[i] == NULL && !(is_about_key && had_key))
+            given->values[i] = TAKE_PTR(values[i]);
     }
-    return error;
 }
 
-static int apply_text(struct config *config, const char *path, char *text)
+static int take_config(struct given *given, struct config *config, const char *path)
 {
-    const struct given *given = config->given;
-    if (given->account == NULL)
-        return apply_lines(config, path, text);
-    int error = apply_account(config, path, text);
-    bool has_state = given->values[OPTION_STATE_DIR] != NULL;
-    if (error == 0)
-        error = apply_lines(config, path, text);
-    if (error == 0 && !has_state && given->values[OPTION_STATE_DIR] != NULL) {
+    if (config->account != NULL && !config->is_found) {
+        log_error("there is no account '%s' in %s; it has: %s", config->account, path,
+                  config->names.len > 0 ? strbuf_str(&config->names) : "none");
+        return -ENOENT;
+    }
+    take_values(given, config->own);
+    if (config->account != NULL && given->values[OPTION_STATE_DIR] == NULL &&
+        config->shared[OPTION_STATE_DIR] != NULL) {
         log_error("%s: state-dir before the first section would be that of all accounts: give each its own",
                   path);
-        error = -EINVAL;
+        return -EINVAL;
     }
-    return error;
+    take_values(given, config->shared);
+    return 0;
 }
 
-/* Whether nobody but this user and root can change what a file says that the options come from. `what` it is,
- * for the words. 0, or -EPERM, said on the log. */
-static int check_owner(const struct stat *status, const char *what, const char *path)
+/* Makes sure that nobody but this user and root can change the file that the options come from. 0, or -EPERM,
+ * reported by the log. */
+static int check_owner(const struct stat *status, const char *path)
 {
     /* /dev/null is nobody's to write to. */
     if (!S_ISREG(status->st_mode))
         return 0;
     if (status->st_uid != geteuid() && status->st_uid != 0) {
-        log_error("%s %s belongs to another user: it must be yours, or root's", what, path);
+        log_error("the configuration %s belongs to another user: it must be yours, or root's", path);
         return -EPERM;
     }
     if ((status->st_mode & 022) != 0) {
-        log_error("%s %s can be written by others: chmod go-w %s", what, path, path);
+        log_error("the configuration %s can be written by others: chmod go-w %s", path, path);
         return -EPERM;
     }
     return 0;
@@ -681,16 +584,17 @@ static bool counts_as_none(int error, bool is_required)
 
 static int read_config_file(struct given *given, const char *path, bool is_required)
 {
-    static const char what[] = "the configuration";
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && given->account != NULL) {
-        log_error("'%s' is no URL, nor local, and the accounts are not known: cannot read %s %s: %s",
-                  given->account, what, path, strerror(errno));
+        log_error(
+            "'%s' is no URL, nor local, and the accounts are not known: cannot read the configuration %s: "
+            "%s",
+            given->account, path, strerror(errno));
         return -ENOENT;
     }
     if (fd < 0 && counts_as_none(errno, is_required)) {
         if (errno != ENOENT)
-            log_warning("going on without %s %s: %s", what, path, strerror(errno));
+            log_warning("going on without the configuration %s: %s", path, strerror(errno));
         return 0;
     }
     _cleanup_free_ char *text = NULL;
@@ -698,17 +602,19 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     struct stat status = {0};
     int error =
         fd < 0 || fstat(fd, &status) != 0 ? -errno : file_read_input(fd, CONFIG_MAX_BYTES, &text, &len);
-    if (error != 0) {
-        log_error("cannot read %s %s: %s", what, path, strerror(-error));
+    if (error != 0 || text == NULL) {
+        log_error("cannot read the configuration %s: %s", path, strerror(-error));
         return error;
     }
-    struct config config = {.given = given, .is_private = (status.st_mode & 077) == 0};
-    error = check_owner(&status, what, path);
-    if (error == 0 && text != NULL)
-        error = apply_text(&config, path, text);
-    if (text != NULL)
-        explicit_bzero(text, len);
-    return error;
+    _cleanup_(config_release) struct config config = {.account = given->account,
+                                                      .is_private = (status.st_mode & 077) == 0,
+                                                      .names = STRBUF_INIT(NAMES_MAX_BYTES)};
+    config.current = config.shared;
+    error = check_owner(&status, path);
+    if (error == 0)
+        error = apply_lines(&config, path, text);
+    explicit_bzero(text, len);
+    return error != 0 ? error : take_config(given, &config, path);
 }
 
 /* There is no place where it could be. */
@@ -809,55 +715,37 @@ static int set_value(const struct option_row *row, char **given, void *value)
     return error;
 }
 
-/* The daemon leaves this directory, so the path must not depend on it. What realpath(3) cannot resolve
- * (nothing there, or a mount whose daemon died) is left to be judged when it is mounted on. */
-static int make_absolute(const char *path, char **ret_path)
+/* The daemon leaves this directory, so no path may depend on it. Makes the path absolute that stands behind
+ * the prefix; another value stays as it is. Links stay in it: a system changes those to its authorities when
+ * it renews them. 0 or -errno. */
+static int make_absolute(char **value, const char *prefix)
 {
-    char *absolute = realpath(path, NULL);
+    size_t len = strlen(prefix);
     char directory[PATH_MAX];
-    if (absolute == NULL && path[0] == '/')
-        absolute = strdup(path);
-    else if (absolute == NULL && getcwd(directory, sizeof(directory)) == NULL)
-        return -errno;
-    else if (absolute == NULL && asprintf(&absolute, "%s/%s", directory, path) < 0)
-        absolute = NULL;
-    *ret_path = absolute;
-    return absolute == NULL ? -ENOMEM : 0;
-}
-
-/* "unix:PATH": the socket is removed in the end, when the program has left its directory. */
-static int make_socket_absolute(char **address)
-{
-    static const char prefix[] = "unix:";
-    const size_t len = strlen(prefix);
-    if (*address == NULL || strncmp(*address, prefix, len) != 0 || (*address)[len] == '/' ||
-        (*address)[len] == '\0')
-        return 0;
-    _cleanup_free_ char *path = NULL;
     char *absolute = NULL;
-    int error = make_absolute(*address + len, &path);
-    if (error != 0 || asprintf(&absolute, "%s%s", prefix, path) < 0)
-        return error != 0 ? error : -ENOMEM;
-    free(*address);
-    *address = absolute;
+    if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
+        return 0;
+    if (getcwd(directory, sizeof(directory)) == NULL)
+        return -errno;
+    if (asprintf(&absolute, "%s%s/%s", prefix, directory, *value + len) < 0)
+        return -ENOMEM;
+    free(*value);
+    *value = absolute;
     return 0;
 }
 
-/* Symbolic links stay as they are, for a system changes them when it renews its authorities. */
-static int make_ca_absolute(char **path)
+/* The mount table shows paths without links. realpath(3) fails where there is nothing, or a mount whose
+ * daemon died: that is judged when it is mounted on. */
+static int set_mountpoint(const char *path, char **ret_path)
 {
-    char *absolute = NULL;
-    if (*path == NULL || **path == '/')
+    *ret_path = realpath(path, NULL);
+    if (*ret_path != NULL)
         return 0;
-    int error = make_absolute(*path, &absolute);
-    if (error == 0) {
-        free(*path);
-        *path = absolute;
-    }
-    return error;
+    *ret_path = strdup(path);
+    return *ret_path == NULL ? -ENOMEM : make_absolute(ret_path, "");
 }
 
-/* What nothing can be done without. 0 or -EINVAL. */
+/* Refuses a call without a mount point or a service. 0 or -EINVAL, reported by the log. */
 static int check_given(const struct given *given)
 {
     if (given->mountpoint == NULL && !given->is_check) {
@@ -876,7 +764,7 @@ static int check_given(const struct given *given)
     return 0;
 }
 
-/* What values say together. 0 or -errno. */
+/* Refuses values that do not go together. 0 or -errno. */
 static int check_values(const struct options *options)
 {
     if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
@@ -896,15 +784,15 @@ static int set_values(struct given *given, struct options *options)
     int error = check_given(given);
     if (error != 0)
         return error;
-    error = given->is_check ? 0 : make_absolute(given->mountpoint, &options->mountpoint);
+    error = given->is_check ? 0 : set_mountpoint(given->mountpoint, &options->mountpoint);
     if (error != 0)
         log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
-    if (error == 0 && (error = make_socket_absolute(&options->webhook_listen)) != 0)
+    if (error == 0 && (error = make_absolute(&options->webhook_listen, "unix:")) != 0)
         log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
-    if (error == 0 && (error = make_ca_absolute(&options->ca_file)) != 0)
+    if (error == 0 && (error = make_absolute(&options->ca_file, "")) != 0)
         log_error("cannot read the authorities in %s: %s", options->ca_file, strerror(-error));
     if (error == 0)
         error = check_values(options);

@@ -24,11 +24,8 @@ in_manual() { # PROGRAM
 # inboxfs has a row for each option; what getopt_long(3) is given has one, too, some by the macro ONCE.
 in_source() { # FILE
   {
-    awk 'match($0, /\.name = "[a-z-]+"/) {
-        name = substr($0, RSTART + 9, RLENGTH - 10); value = "="; command_line = 0 }
-      /OPTION_FLAG[,}]/ { value = "" }
-      /\.places = (EVERYWHERE|ON_COMMAND_LINE)/ { command_line = 1 }
-      /}/ && name != "" { if (command_line) print "--" name value; name = "" }' "$REPOSITORY/src/$1"
+    sed -nE 's/^ +\[OPTION_[A-Z_]+\] = \{"([a-z-]+)", OPTION_([A-Z]+), (EVERYWHERE|ON_COMMAND_LINE),.*/--\1=\2/p' \
+      "$REPOSITORY/src/$1" | sed 's/=FLAG$//; s/=.*/=/'
     grep -oE '\{"[a-z-]+", (required|no)_argument' "$REPOSITORY/src/$1" |
       sed -E 's/\{"([a-z-]+)", required_argument/--\1=/; s/\{"([a-z-]+)", no_argument/--\1/'
     sed -nE 's/^ +ONCE\("([a-z-]+)", .*/--\1=/p' "$REPOSITORY/src/$1"
