@@ -21,7 +21,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/mount_users.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
 
@@ -170,32 +169,6 @@ static bool is_mounted_here(dev_t device)
     return is_found;
 }
 
-/* Keeps the first of several. */
-static void take_user(void *context, const struct mount_user *user)
-{
-    struct mount_user *first = context;
-    if (first->pid == 0)
-        *first = *user;
-}
-
-/* The daemon lives on after its mount was taken away: for a container that has a copy of it, or for a file
- * that is open. */
-static void log_what_keeps_it(const char *mountpoint, dev_t device)
-{
-    struct mount_user user = {.pid = 0};
-    if (mount_users_find_mounted(MOUNTINFO_INBOXFS, device, &user)) {
-        log_error("its mount on %s is still there for process %d (%s), on %s in a mount namespace of its own "
-                  "(a container)",
-                  mountpoint, (int)user.pid, user.command, user.path);
-        free(user.path);
-    } else if (mount_users_list(device, take_user, &user) > 0) {
-        log_error("its mount on %s was taken away, but process %d (%s) still has it as %s", mountpoint,
-                  (int)user.pid, user.command, user.how);
-    } else {
-        log_error("its mount on %s is gone", mountpoint);
-    }
-}
-
 /* Names who has it, and what ends that. */
 static void log_holder(const char *path, int lock_fd)
 {
@@ -213,8 +186,10 @@ static void log_holder(const char *path, int lock_fd)
             "another inboxfs, %s, uses the state directory %s, mounted on %s: inboxfs umount %s ends it",
             process, path, mountpoint, mountpoint);
     } else {
-        log_error("another inboxfs, %s, uses the state directory %s", process, path);
-        log_what_keeps_it(mountpoint, device);
+        log_error(
+            "another inboxfs, %s, uses the state directory %s; its mount on %s was taken from sight, and is "
+            "still in use",
+            process, path, mountpoint);
     }
 }
 
@@ -241,7 +216,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
-    /* Whoever can write there could have messages sent in this account's name. */
+    /* A user who can write there could have messages sent in this account's name. */
     const char *why = file_why_not_private(dir_fd);
     if (why != NULL) {
         log_error("the state directory %s: %s", path, why);

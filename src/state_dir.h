@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where this mount keeps its spool, cache and drafts: one directory for each service and account, locked by
+ * The place of the spool, the cache and the drafts: one directory for each service and account, locked by
  * the one daemon that uses it.
  */
 #ifndef INBOXFS_STATE_DIR_H

@@ -5,20 +5,24 @@
  */
 #include "umount_command.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/descriptors.h"
+#include "base/file.h"
 #include "base/log.h"
-#include "base/mount_users.h"
 #include "base/mountinfo.h"
 #include "fs/session.h"
 
@@ -26,25 +30,117 @@ enum {
     EXIT_USAGE = 2,
     TRIES = 30, /* while nothing but the daemon's own helper has a file open, for a moment */
     PAUSE_MS = 100,
+    COMMAND_BYTES = 64, /* the kernel's names are shorter but for its own threads */
 };
 
+/* ---------------------------------------------------------------- the processes that use it */
+
+/* Only root sees all of other users' processes. The file system itself is never asked, so that one that does
+ * not answer holds nobody up: the links of /proc/PID are followed by statx(2), which is asked for nothing but
+ * the device number, and that the kernel has in memory and refuses to nobody. */
 struct user_search {
     const char *mountpoint;
     bool is_logged;
     int count; /* without the daemon's helpers, until it is logged */
 };
 
-static void take_user(void *context, const struct mount_user *user)
+static void read_command(pid_t pid, char ret_command[COMMAND_BYTES])
 {
-    struct user_search *search = context;
-    /* Anybody can give a process this name: what stays is named in the end. */
-    if (!search->is_logged && strcmp(user->command, "inboxfs-watch") == 0)
-        return;
-    search->count++;
-    if (search->is_logged)
-        log_error("%s is in use: process %d (%s) has it as %s, %s", search->mountpoint, (int)user->pid,
-                  user->command, user->how, user->path);
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd >= 0 ? file_pread_all(fd, ret_command, COMMAND_BYTES - 1, 0) : 0;
+    ret_command[len > 0 ? len : 0] = '\0';
+    ret_command[strcspn(ret_command, "\n")] = '\0';
 }
+
+/* Returns true if the process's link leads to the device. *ret_path: where it leads, by its text. */
+static bool find_link(pid_t pid, const char *name, dev_t device, char ret_path[PATH_MAX])
+{
+    char link[64 + NAME_MAX];
+    struct statx status;
+    snprintf(link, sizeof(link), "/proc/%d/%s", (int)pid, name);
+    if (statx(AT_FDCWD, link, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &status) != 0 ||
+        makedev(status.stx_dev_major, status.stx_dev_minor) != device)
+        return false;
+    ssize_t len = readlink(link, ret_path, PATH_MAX - 1);
+    ret_path[len > 0 ? len : 0] = '\0';
+    return true;
+}
+
+static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
+{
+    char name[NAME_MAX + 8];
+    snprintf(name, sizeof(name), "/proc/%d/fd", (int)pid);
+    _cleanup_closedir_ DIR *files = opendir(name);
+    const struct dirent *entry;
+    while (files != NULL && (entry = readdir(files)) != NULL) {
+        snprintf(name, sizeof(name), "fd/%s", entry->d_name);
+        if (entry->d_name[0] != '.' && find_link(pid, name, device, ret_path))
+            return true;
+    }
+    return false;
+}
+
+/* "START-END MODE OFFSET MAJOR:MINOR INODE PATH" (proc_pid_maps(5)); a program that runs is mapped, too. */
+static bool find_mapped_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
+{
+    char name[64];
+    snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
+    _cleanup_fclose_ FILE *maps = fopen(name, "re");
+    _cleanup_free_ char *line = NULL;
+    size_t capacity = 0;
+    while (maps != NULL && getline(&line, &capacity, maps) > 0) {
+        int at_device = 0;
+        int at_path = 0;
+        char *end;
+        sscanf(line, "%*s %*s %*s %n%*s %*s %n", &at_device, &at_path);
+        if (at_path > 0 && mountinfo_read_device(line + at_device, 16, &end) == device) {
+            snprintf(ret_path, PATH_MAX, "%.*s", (int)strcspn(line + at_path, "\n"), line + at_path);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In words; NULL: nothing is seen. */
+static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
+{
+    return find_link(pid, "cwd", device, ret_path)    ? "its working folder"
+           : find_link(pid, "root", device, ret_path) ? "its root"
+           : find_open_file(pid, device, ret_path)    ? "an open file"
+           : find_mapped_file(pid, device, ret_path)  ? "a mapped file"
+                                                      : NULL;
+}
+
+/* Looks for processes that keep the file system of this device number (st_dev) busy, and names each with the
+ * first reason that is seen. The search's count has their number. 0 or -errno. */
+static int find_users(dev_t device, struct user_search *search)
+{
+    _cleanup_closedir_ DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    if (proc == NULL)
+        return -errno;
+    while ((entry = readdir(proc)) != NULL) {
+        char path[PATH_MAX];
+        char command[COMMAND_BYTES];
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        const char *how = pid > 0 ? find_reason(pid, device, path) : NULL;
+        if (how == NULL)
+            continue;
+        read_command(pid, command);
+        /* Anybody can give a process the helper's name: one that stays is named in the end. */
+        if (!search->is_logged && strcmp(command, "inboxfs-watch") == 0)
+            continue;
+        search->count++;
+        if (search->is_logged)
+            log_error("%s is in use: process %d (%s) has it as %s, %s", search->mountpoint, (int)pid, command,
+                      how, path);
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the mount */
 
 /* The absolute path without symbolic links. A mount that does not answer would hold realpath(3), so that its
  * last component is not looked at, unless it is a dot. */
@@ -100,7 +196,7 @@ static int unmount(const char *path, dev_t device)
     int error = 0;
     for (int tries = TRIES; (error = fs_mountpoint_unmount(path)) != 0 && tries > 0; tries--) {
         search.count = 0;
-        if (error != -EBUSY || mount_users_list(device, take_user, &search) < 0 || search.count > 0)
+        if (error != -EBUSY || find_users(device, &search) < 0 || search.count > 0)
             break;
         nanosleep(&pause, NULL);
     }
@@ -109,7 +205,7 @@ static int unmount(const char *path, dev_t device)
     search = (struct user_search){.mountpoint = path, .is_logged = true};
     if (error != -EBUSY)
         log_error("cannot run fusermount3: %s", strerror(-error));
-    else if (mount_users_list(device, take_user, &search) >= 0 && search.count > 0)
+    else if (find_users(device, &search) >= 0 && search.count > 0)
         log_error(
             "let these go on, or end them, and try again; or take it from sight with fusermount3 -uz %s",
             path);
@@ -118,19 +214,6 @@ static int unmount(const char *path, dev_t device)
                   geteuid() == 0 ? "no process is seen that uses it"
                                  : "only root sees whether others use it");
     return error;
-}
-
-/* A container that was started meanwhile has a copy of each mount. */
-static void warn_of_copies(const char *path, dev_t device)
-{
-    struct mount_user user;
-    if (!mount_users_find_mounted(MOUNTINFO_INBOXFS, device, &user))
-        return;
-    log_warning(
-        "%s is unmounted here, but process %d (%s) still has it, on %s in a mount namespace of its own "
-        "(a container): the daemon goes on until that ends, or unmounts it",
-        path, (int)user.pid, user.command, user.path);
-    free(user.path);
 }
 
 /* This process must not keep the mount busy itself, by what the caller has open there. */
@@ -153,10 +236,7 @@ static int run(const char *path)
         return EXIT_FAILURE;
     }
     leave_mounts();
-    if (unmount(mountpoint, device) != 0)
-        return EXIT_FAILURE;
-    warn_of_copies(mountpoint, device);
-    return EXIT_SUCCESS;
+    return unmount(mountpoint, device) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int umount_command(int argc, char **argv)

@@ -220,15 +220,6 @@ DIR *file_opendirat(int dir_fd, const char *path)
     return directory;
 }
 
-FILE *file_fopenat(int dir_fd, const char *path)
-{
-    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (file == NULL)
-        cleanup_close(&fd);
-    return file;
-}
-
 /* The deepest directory on the path that exists, or -errno. */
 static int open_deepest(const char *path)
 {

@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 /* Writes all of it, going on after short writes and EINTR. 0 or -errno. */
@@ -50,9 +49,8 @@ void file_begin_sync(int fd, off_t offset, off_t len);
  * -ELOOP for a symbolic link below `dir_fd`. */
 int file_open_dir(int dir_fd, const char *path);
 
-/* opendir(3) and fopen(3) (for reading) below `dir_fd`. NULL with errno. */
+/* opendir(3) below `dir_fd`. NULL with errno. */
 DIR *file_opendirat(int dir_fd, const char *path);
-FILE *file_fopenat(int dir_fd, const char *path);
 
 /* Returns true if a file or directory of this path would be in that directory, or below it, or is the
  * directory itself: by whatever links and mounts the path leads there, and where its last parts do not exist

@@ -96,9 +96,9 @@ static int append(struct mount **mounts, size_t count, const struct mount *mount
     return grown[count].path == NULL ? -ENOMEM : 0;
 }
 
-int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mounts)
+int mountinfo_list(const char *type, struct mount **ret_mounts)
 {
-    _cleanup_fclose_ FILE *file = file_fopenat(process_fd, "mountinfo");
+    _cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
@@ -116,12 +116,6 @@ int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mount
     if (error == 0)
         *ret_mounts = TAKE_PTR(mounts);
     return error;
-}
-
-int mountinfo_list(const char *type, struct mount **ret_mounts)
-{
-    _cleanup_close_ int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return self < 0 ? -errno : mountinfo_list_of(self, type, ret_mounts);
 }
 
 bool mountinfo_has(const char *type, const char *path)

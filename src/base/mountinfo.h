@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where file systems are mounted, as this process sees them (proc_pid_mountinfo(5)).
+ * The mount points of file systems, as this process sees them (proc_pid_mountinfo(5)).
  */
 #ifndef INBOXFS_BASE_MOUNTINFO_H
 #define INBOXFS_BASE_MOUNTINFO_H
@@ -21,11 +21,8 @@ struct mount {
  * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
-/* The same as the process sees them whose folder of /proc is open. */
-int mountinfo_list_of(int process_fd, const char *type, struct mount **ret_mounts);
-
-/* Whether a file system of this type is mounted there, be it hidden under another one. Where that cannot be
- * found out: false. */
+/* Returns true if a file system of this type is mounted there, be it hidden under another one; false also if
+ * /proc cannot be read. */
 bool mountinfo_has(const char *type, const char *path);
 
 /* Reads "MAJOR:MINOR", as files of /proc have it to `base` 10 or 16. *ret_end is behind it. */

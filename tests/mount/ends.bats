@@ -297,8 +297,7 @@ for end in ends:
   run timeout 30 "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
   [ "$status" -ne 0 ]
   contains "$output" "another inboxfs, process $MOUNT_PID, uses"
-  contains "$output" "its mount on $MOUNT was taken away, but process"
-  contains "$output" "still has it as an open file"
+  contains "$output" "its mount on $MOUNT was taken from sight, and is still in use"
   kill -TERM "$MOUNT_PID"
   await_end
   exec 7>&- || true

@@ -409,24 +409,6 @@ END
   present "$MOUNT/README"
 }
 
-@test "a mount that a container still has after it was unmounted here is named, with the process, by umount and the next mount" {
-  [ "$(id -u)" = 0 ] || skip "only root can have a mount namespace"
-  local container
-  start_background "local:$DIR/box" "$MOUNT"
-  hide_other_mounts
-  "${AMONG_OWN_MOUNTS[@]}" sleep 60 3>&- {PAUSE}>&- &
-  container=$!
-  wait_until 10 grep -q sleep "/proc/$container/comm"
-  run -0 timeout 30 "$INBOXFS" umount "$MOUNT"
-  contains "$output" "process $container (sleep) still has it, on $MOUNT in a mount namespace of its own"
-  run -1 timeout 30 "$INBOXFS" "local:$DIR/box" "$MOUNT"
-  contains "$output" "process $(daemons | head -n 1), uses the state directory"
-  contains "$output" "its mount on $MOUNT is still there for process $container (sleep), on $MOUNT in a mount namespace of its own"
-  kill "$container"
-  wait_until 20 has_no_daemon
-  start_background "local:$DIR/box" "$MOUNT"
-}
-
 @test "a dead mount is removed and replaced" {
   start_service
   start_mount
