@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One pass over the lines. The table holds what mail programs write around text that is not new, a row for
- * each language. The functions after it tell what one line is; the last part goes through the text, keeps
+ * One pass over the lines. The table holds what mail programs write around text that is not new, in all
+ * languages. The functions after it tell what one line is; the last part goes through the text, keeps
  * what is new, and ends where history begins that is not quoted. Phrases are compared as bytes, in the case
  * that programs write.
  */
@@ -33,297 +33,74 @@ enum phrase {
     PHRASE_COUNT,
 };
 
-enum {
-    ALTERNATIVES_MAX = 8
-};
-
-/* A phrase that languages share stands once. */
-static const char *const languages[][PHRASE_COUNT][ALTERNATIVES_MAX] = {
-    {
-        /* English */
-        [PHRASE_OPENING] = {"On "},
-        [PHRASE_VERB] = {"wrote", "writes"},
-        [PHRASE_ORIGINAL] = {"Original Message", "Original message", "original message",
-                             "Original Appointment"},
-        [PHRASE_FORWARDED] = {"Forwarded message", "Forwarded Message", "Begin forwarded message",
-                              "Start of forwarded message"},
-        [PHRASE_FROM] = {"From"},
-        [PHRASE_DATE] = {"Sent", "Date"},
-        [PHRASE_TO] = {"To"},
-        [PHRASE_SUBJECT] = {"Subject"},
-        [PHRASE_DEVICE] = {"Sent from ", "Sent via ", "Sent wirelessly ", "Get Outlook for "},
-        [PHRASE_LIST] = {"mailing list", "To unsubscribe, e-mail: "},
-        [PHRASE_ABOVE] = {"above this line", "above the line"},
-        [PHRASE_ANSWER] = {"reply", "response"},
-    },
-    {
-        /* German */
-        [PHRASE_OPENING] = {"Am "},
-        [PHRASE_VERB] = {"schrieb"},
-        [PHRASE_ORIGINAL] = {"Ursprüngliche Nachricht", "Originalnachricht", "Original-Nachricht"},
-        [PHRASE_FORWARDED] = {"Weitergeleitete Nachricht", "Anfang der weitergeleiteten Nachricht"},
-        [PHRASE_FROM] = {"Von"},
-        [PHRASE_DATE] = {"Gesendet", "Datum"},
-        [PHRASE_TO] = {"An"},
-        [PHRASE_SUBJECT] = {"Betreff"},
-        [PHRASE_DEVICE] = {"Von meinem ", "Gesendet von ", "Gesendet mit ", "Diese Nachricht wurde von mein"},
-        [PHRASE_ABOVE] = {"oberhalb dieser zeile", "über dieser zeile", "über diese zeile"},
-        [PHRASE_ANSWER] = {"antwort"},
-    },
-    {
-        /* French */
-        [PHRASE_OPENING] = {"Le "},
-        [PHRASE_VERB] = {"a écrit"},
-        [PHRASE_ORIGINAL] = {"Message d'origine", "Message d’origine", "Message original",
-                             "Message Original"},
-        [PHRASE_FORWARDED] = {"Message transféré", "Message Transféré", "Début du message"},
-        [PHRASE_FROM] = {"De"},
-        [PHRASE_DATE] = {"Envoyé", "Envoyé le", "Message du"},
-        [PHRASE_TO] = {"À"},
-        [PHRASE_SUBJECT] = {"Objet", "Sujet"},
-        [PHRASE_DEVICE] = {"Envoyé de ", "Envoyé depuis ", "Envoyé à partir ", "Envoyé sans fil ",
-                           "Obtenir Outlook pour ", "Télécharger Outlook pour "},
-        [PHRASE_ABOVE] = {"au-dessus de cette ligne", "au dessus de cette ligne"},
-        [PHRASE_ANSWER] = {"répon"},
-    },
-    {
-        /* Spanish */
-        [PHRASE_OPENING] = {"El "},
-        [PHRASE_VERB] = {"escribió"},
-        [PHRASE_ORIGINAL] = {"Mensaje original"},
-        [PHRASE_FORWARDED] = {"Mensaje reenviado", "Inicio del mensaje reenviado"},
-        [PHRASE_DATE] = {"Enviado", "Enviado el", "Fecha"},
-        [PHRASE_TO] = {"Para"},
-        [PHRASE_SUBJECT] = {"Asunto"},
-        [PHRASE_DEVICE] = {"Enviado desde ", "Obtener Outlook para "},
-        [PHRASE_ABOVE] = {"encima de esta línea", "arriba de esta línea"},
-        [PHRASE_ANSWER] = {"respuesta", "respond"},
-    },
-    {
-        /* Italian */
-        [PHRASE_OPENING] = {"Il ", "In data "},
-        [PHRASE_VERB] = {"ha scritto"},
-        [PHRASE_ORIGINAL] = {"Messaggio originale", "Messaggio Originale"},
-        [PHRASE_FORWARDED] = {"Messaggio inoltrato", "Inizio messaggio inoltrato"},
-        [PHRASE_FROM] = {"Da"},
-        [PHRASE_DATE] = {"Inviato", "Data"},
-        [PHRASE_TO] = {"A"},
-        [PHRASE_SUBJECT] = {"Oggetto"},
-        [PHRASE_DEVICE] = {"Inviato da ", "Inviato dal ", "Ottieni Outlook per ", "Scarica Outlook per "},
-        [PHRASE_ABOVE] = {"sopra di questa riga", "sopra questa riga", "sopra questa linea"},
-        [PHRASE_ANSWER] = {"rispo"},
-    },
-    {
-        /* Portuguese */
-        [PHRASE_OPENING] = {"Em ", "No dia "},
-        [PHRASE_VERB] = {"escreveu"},
-        [PHRASE_ORIGINAL] = {"Mensagem original", "Mensagem Original"},
-        [PHRASE_FORWARDED] = {"Mensagem encaminhada", "Início da mensagem "},
-        [PHRASE_DATE] = {"Enviada", "Enviada em"},
-        [PHRASE_SUBJECT] = {"Assunto"},
-        [PHRASE_DEVICE] = {"Enviado do meu ", "Enviado de ", "Enviado a partir ", "Obter o Outlook para ",
-                           "Obtenha o Outlook para "},
-        [PHRASE_ABOVE] = {"acima desta linha"},
-        [PHRASE_ANSWER] = {"resposta"},
-    },
-    {
-        /* Dutch */
-        [PHRASE_OPENING] = {"Op "},
-        [PHRASE_VERB] = {"schreef", "geschreven"},
-        [PHRASE_ORIGINAL] = {"Oorspronkelijk bericht", "Origineel bericht"},
-        [PHRASE_FORWARDED] = {"Doorgestuurd bericht", "Begin doorgestuurd bericht"},
-        [PHRASE_FROM] = {"Van"},
-        [PHRASE_DATE] = {"Verzonden"},
-        [PHRASE_TO] = {"Aan"},
-        [PHRASE_SUBJECT] = {"Onderwerp"},
-        [PHRASE_DEVICE] = {"Verzonden vanaf ", "Verstuurd vanaf ", "Verzonden met "},
-        [PHRASE_ABOVE] = {"boven deze regel", "boven deze lijn"},
-        [PHRASE_ANSWER] = {"antwoord"},
-    },
-    {
-        /* Swedish, Danish and Norwegian */
-        [PHRASE_OPENING] = {"Den ", "På "},
-        [PHRASE_VERB] = {"skrev"},
-        [PHRASE_ORIGINAL] = {"Ursprungligt meddelande", "Originalmeddelande", "Oprindelig meddelelse",
-                             "Oprindelig besked", "Opprinnelig melding", "Opprinnelig e-post"},
-        [PHRASE_FORWARDED] = {"Vidarebefordrat meddelande", "Videresendt meddelelse", "Videresendt melding"},
-        [PHRASE_FROM] = {"Från", "Fra"},
-        [PHRASE_DATE] = {"Skickat", "Sendt", "Dato"},
-        [PHRASE_TO] = {"Till", "Til"},
-        [PHRASE_SUBJECT] = {"Ämne", "Emne"},
-        [PHRASE_DEVICE] = {"Skickat från ", "Sendt fra ", "Hämta Outlook för ", "Hent Outlook til ",
-                           "Få Outlook for "},
-        [PHRASE_ABOVE] = {"ovanför den här raden", "ovanför denna rad", "over denne linje"},
-        [PHRASE_ANSWER] = {"svar"},
-    },
-    {
-        /* Finnish */
-        [PHRASE_VERB] = {"kirjoitti"},
-        [PHRASE_ORIGINAL] = {"Alkuperäinen viesti"},
-        [PHRASE_FORWARDED] = {"Välitetty viesti"},
-        [PHRASE_FROM] = {"Lähettäjä"},
-        [PHRASE_DATE] = {"Lähetetty", "Päiväys"},
-        [PHRASE_TO] = {"Vastaanottaja"},
-        [PHRASE_SUBJECT] = {"Aihe"},
-        [PHRASE_DEVICE] = {"Lähetetty "},
-        [PHRASE_ABOVE] = {"tämän rivin yläpuolel"},
-        [PHRASE_ANSWER] = {"vasta"},
-    },
-    {
-        /* Polish */
-        [PHRASE_OPENING] = {"W dniu ", "Dnia "},
-        [PHRASE_VERB] = {"napisał", "pisze"},
-        [PHRASE_ORIGINAL] = {"Wiadomość oryginalna", "Oryginalna wiadomość"},
-        [PHRASE_FORWARDED] = {"Przekazana wiadomość", "Wiadomość przekazana"},
-        [PHRASE_FROM] = {"Od"},
-        [PHRASE_DATE] = {"Wysłano"},
-        [PHRASE_TO] = {"Do"},
-        [PHRASE_SUBJECT] = {"Temat"},
-        [PHRASE_DEVICE] = {"Wysłane z ", "Wysłano z ", "Pobierz program Outlook dla "},
-        [PHRASE_ABOVE] = {"powyżej tej linii", "powyżej tego wiersza", "nad tą linią"},
-        [PHRASE_ANSWER] = {"odpow"},
-    },
-    {
-        /* Czech */
-        [PHRASE_OPENING] = {"Dne "},
-        [PHRASE_VERB] = {"napsal"},
-        [PHRASE_ORIGINAL] = {"Původní zpráva"},
-        [PHRASE_FORWARDED] = {"Přeposlaná zpráva"},
-        [PHRASE_DATE] = {"Odesláno"},
-        [PHRASE_TO] = {"Komu"},
-        [PHRASE_SUBJECT] = {"Předmět"},
-        [PHRASE_DEVICE] = {"Odesláno z "},
-        [PHRASE_ABOVE] = {"nad tento řádek", "nad tímto řádkem"},
-        [PHRASE_ANSWER] = {"odpov"},
-    },
-    {
-        /* Hungarian */
-        [PHRASE_VERB] = {"írta"},
-        [PHRASE_ORIGINAL] = {"Eredeti üzenet"},
-        [PHRASE_FORWARDED] = {"Továbbított üzenet"},
-        [PHRASE_FROM] = {"Feladó"},
-        [PHRASE_DATE] = {"Elküldve", "Dátum"},
-        [PHRASE_TO] = {"Címzett"},
-        [PHRASE_SUBJECT] = {"Tárgy"},
-        [PHRASE_ABOVE] = {"sor fölé"},
-        [PHRASE_ANSWER] = {"válasz"},
-    },
-    {
-        /* Romanian */
-        [PHRASE_OPENING] = {"Pe ", "În "},
-        [PHRASE_VERB] = {"a scris"},
-        [PHRASE_ORIGINAL] = {"Mesaj original"},
-        [PHRASE_FORWARDED] = {"Mesaj redirecționat"},
-        [PHRASE_FROM] = {"De la"},
-        [PHRASE_DATE] = {"Trimis"},
-        [PHRASE_TO] = {"Către"},
-        [PHRASE_SUBJECT] = {"Subiect"},
-        [PHRASE_DEVICE] = {"Trimis de pe "},
-        [PHRASE_ABOVE] = {"deasupra acestei linii"},
-        [PHRASE_ANSWER] = {"răspun"},
-    },
-    {
-        /* Turkish */
-        [PHRASE_VERB] = {"yazdı"},
-        [PHRASE_ORIGINAL] = {"Orijinal Mesaj", "Orijinal mesaj", "Özgün İleti"},
-        [PHRASE_FORWARDED] = {"Yönlendirilen ileti", "Yönlendirilmiş mesaj"},
-        [PHRASE_FROM] = {"Kimden", "Gönderen"},
-        [PHRASE_DATE] = {"Gönderildi", "Tarih"},
-        [PHRASE_TO] = {"Kime"},
-        [PHRASE_SUBJECT] = {"Konu"},
-        [PHRASE_DEVICE] = {"iPhone'umdan ", "iPad'imden ", "iPhone’umdan ", "iPad’imden "},
-        [PHRASE_ABOVE] = {"bu satırın üst", "bu satırın yukarı"},
-        [PHRASE_ANSWER] = {"yanıt"},
-    },
-    {
-        /* Russian */
-        [PHRASE_VERB] = {"пишет", "написал", "писал"},
-        [PHRASE_ORIGINAL] = {"Исходное сообщение", "Оригинальное сообщение"},
-        [PHRASE_FORWARDED] = {"Пересылаемое сообщение", "Пересланное сообщение",
-                              "Начало переадресованного сообщения"},
-        [PHRASE_FROM] = {"От", "От кого"},
-        [PHRASE_DATE] = {"Отправлено", "Дата"},
-        [PHRASE_TO] = {"Кому"},
-        [PHRASE_SUBJECT] = {"Тема"},
-        [PHRASE_DEVICE] = {"Отправлено с ", "Отправлено из "},
-        [PHRASE_ABOVE] = {"над этой строкой", "выше этой строки", "выше этой линии"},
-        [PHRASE_ANSWER] = {"ответ"},
-    },
-    {
-        /* Ukrainian */
-        [PHRASE_VERB] = {"пише", "написав"},
-        [PHRASE_ORIGINAL] = {"Вихідне повідомлення"},
-        [PHRASE_FORWARDED] = {"Переслане повідомлення"},
-        [PHRASE_FROM] = {"Від"},
-        [PHRASE_DATE] = {"Надіслано"},
-        [PHRASE_DEVICE] = {"Надіслано з "},
-        [PHRASE_ABOVE] = {"над цим рядком", "вище цього рядка"},
-        [PHRASE_ANSWER] = {"відпов"},
-    },
-    {
-        /* Greek */
-        [PHRASE_OPENING] = {"Στις "},
-        [PHRASE_VERB] = {"έγραψε"},
-        [PHRASE_ORIGINAL] = {"Αρχικό μήνυμα"},
-        [PHRASE_FORWARDED] = {"Προωθημένο μήνυμα"},
-        [PHRASE_FROM] = {"Από"},
-        [PHRASE_DATE] = {"Στάλθηκε", "Ημερομηνία"},
-        [PHRASE_TO] = {"Προς"},
-        [PHRASE_SUBJECT] = {"Θέμα"},
-        [PHRASE_DEVICE] = {"Στάλθηκε από "},
-        [PHRASE_ABOVE] = {"πάνω από αυτή τη γραμμή", "πάνω από αυτήν τη γραμμή"},
-        [PHRASE_ANSWER] = {"απάντησ"},
-    },
-    {
-        /* Vietnamese */
-        [PHRASE_OPENING] = {"Vào "},
-        [PHRASE_VERB] = {"đã viết"},
-        [PHRASE_FROM] = {"Từ"},
-        [PHRASE_DATE] = {"Đã gửi"},
-        [PHRASE_TO] = {"Đến"},
-        [PHRASE_SUBJECT] = {"Chủ đề"},
-        [PHRASE_ABOVE] = {"phía trên dòng này"},
-        [PHRASE_ANSWER] = {"phản hồi"},
-    },
-    {
-        /* Chinese */
-        [PHRASE_OPENING] = {"在", "于", "於"},
-        [PHRASE_VERB] = {"写道", "寫道"},
-        [PHRASE_ORIGINAL] = {"原始邮件", "原始郵件"},
-        [PHRASE_FORWARDED] = {"转发邮件", "轉寄郵件", "转发的邮件"},
-        [PHRASE_FROM] = {"发件人", "寄件者"},
-        [PHRASE_DATE] = {"发送时间", "日期", "寄件日期"},
-        [PHRASE_TO] = {"收件人", "收件者"},
-        [PHRASE_SUBJECT] = {"主题", "主旨"},
-        [PHRASE_DEVICE] = {"发自我的", "從我的"},
-        [PHRASE_ABOVE] = {"此行上方", "这行上方", "這行上方", "此行之上"},
-        [PHRASE_ANSWER] = {"回复", "回覆"},
-    },
-    {
-        /* Japanese */
-        [PHRASE_VERB] = {"のメール"},
-        [PHRASE_ORIGINAL] = {"元のメッセージ", "オリジナルメッセージ"},
-        [PHRASE_FORWARDED] = {"転送されたメッセージ", "転送メッセージ"},
-        [PHRASE_FROM] = {"差出人"},
-        [PHRASE_DATE] = {"送信日時", "日付"},
-        [PHRASE_TO] = {"宛先"},
-        [PHRASE_SUBJECT] = {"件名"},
-        [PHRASE_DEVICE] = {"iPhoneから送信", "iPadから送信", "Androidから送信"},
-        [PHRASE_ABOVE] = {"この行の上に", "この行より上に"},
-        [PHRASE_ANSWER] = {"返信"},
-    },
-    {
-        /* Korean */
-        [PHRASE_VERB] = {"작성"},
-        [PHRASE_ORIGINAL] = {"원본 메시지", "원본 메일"},
-        [PHRASE_FROM] = {"보낸 사람", "보낸사람"},
-        [PHRASE_DATE] = {"보낸 날짜", "날짜"},
-        [PHRASE_TO] = {"받는 사람", "받는사람"},
-        [PHRASE_SUBJECT] = {"제목"},
-        [PHRASE_DEVICE] = {"나의 iPhone에서 ", "내 iPhone에서 "},
-        [PHRASE_ABOVE] = {"이 줄 위"},
-        [PHRASE_ANSWER] = {"답장", "회신"},
-    },
+/* Phrases of a kind, with "|" between them: in English, German, French, Spanish, Italian, Portuguese, Dutch,
+ * the languages of Scandinavia, Finnish, Polish, Czech, Hungarian, Romanian, Turkish, Russian, Ukrainian,
+ * Greek, Vietnamese, Chinese, Japanese and Korean. */
+static const char *const phrases[PHRASE_COUNT] = {
+    [PHRASE_OPENING] = "On |Am |Le |El |Il |In data |Em |No dia |Op |Den |På |W dniu |Dnia |Dne |Pe |În "
+                       "|Στις |Vào |在|于|於",
+    [PHRASE_VERB] =
+        "wrote|writes|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|geschreven|skrev|kirjoitti|"
+        "napisał|pisze|napsal|írta|a scris|yazdı|пишет|написал|писал|пише|написав|έγραψε|đã viết|写道|寫道|"
+        "のメール|작성",
+    [PHRASE_ORIGINAL] =
+        "Original Message|Original message|original message|Original Appointment|Ursprüngliche Nachricht|"
+        "Originalnachricht|Original-Nachricht|Message d'origine|Message d’origine|Message original|"
+        "Message Original|Mensaje original|Messaggio originale|Messaggio Originale|Mensagem original|"
+        "Mensagem Original|Oorspronkelijk bericht|Origineel bericht|Ursprungligt meddelande|"
+        "Originalmeddelande|Oprindelig meddelelse|Oprindelig besked|Opprinnelig melding|Opprinnelig e-post|"
+        "Alkuperäinen viesti|Wiadomość oryginalna|Oryginalna wiadomość|Původní zpráva|Eredeti üzenet|"
+        "Mesaj original|Orijinal Mesaj|Orijinal mesaj|Özgün İleti|Исходное сообщение|Оригинальное сообщение|"
+        "Вихідне повідомлення|Αρχικό μήνυμα|原始邮件|原始郵件|元のメッセージ|オリジナルメッセージ|"
+        "원본 메시지|원본 메일",
+    [PHRASE_FORWARDED] =
+        "Forwarded message|Forwarded Message|Begin forwarded message|Start of forwarded message|"
+        "Weitergeleitete Nachricht|Anfang der weitergeleiteten Nachricht|Message transféré|Message Transféré|"
+        "Début du message|Mensaje reenviado|Inicio del mensaje reenviado|Messaggio inoltrato|"
+        "Inizio messaggio inoltrato|Mensagem encaminhada|Início da mensagem |Doorgestuurd bericht|"
+        "Begin doorgestuurd bericht|Vidarebefordrat meddelande|Videresendt meddelelse|Videresendt melding|"
+        "Välitetty viesti|Przekazana wiadomość|Wiadomość przekazana|Přeposlaná zpráva|Továbbított üzenet|"
+        "Mesaj redirecționat|Yönlendirilen ileti|Yönlendirilmiş mesaj|Пересылаемое сообщение|"
+        "Пересланное сообщение|Начало переадресованного сообщения|Переслане повідомлення|Προωθημένο μήνυμα|"
+        "转发邮件|轉寄郵件|转发的邮件|転送されたメッセージ|転送メッセージ",
+    [PHRASE_FROM] =
+        "From|Von|De|Da|Van|Från|Fra|Lähettäjä|Od|Feladó|De la|Kimden|Gönderen|От|От кого|Від|Από|Từ|发件人|"
+        "寄件者|差出人|보낸 사람|보낸사람",
+    [PHRASE_DATE] =
+        "Sent|Date|Gesendet|Datum|Envoyé|Envoyé le|Message du|Enviado|Enviado el|Fecha|Inviato|Data|Enviada|"
+        "Enviada em|Verzonden|Skickat|Sendt|Dato|Lähetetty|Päiväys|Wysłano|Odesláno|Elküldve|Dátum|Trimis|"
+        "Gönderildi|Tarih|Отправлено|Дата|Надіслано|Στάλθηκε|Ημερομηνία|Đã gửi|发送时间|日期|寄件日期|"
+        "送信日時|日付|보낸 날짜|날짜",
+    [PHRASE_TO] =
+        "To|An|À|Para|A|Aan|Till|Til|Vastaanottaja|Do|Komu|Címzett|Către|Kime|Кому|Προς|Đến|收件人|收件者|"
+        "宛先|받는 사람|받는사람",
+    [PHRASE_SUBJECT] =
+        "Subject|Betreff|Objet|Sujet|Asunto|Oggetto|Assunto|Onderwerp|Ämne|Emne|Aihe|Temat|Předmět|Tárgy|"
+        "Subiect|Konu|Тема|Θέμα|Chủ đề|主题|主旨|件名|제목",
+    [PHRASE_DEVICE] =
+        "Sent from |Sent via |Sent wirelessly |Get Outlook for |Von meinem |Gesendet von |Gesendet mit |"
+        "Diese Nachricht wurde von mein|Envoyé de |Envoyé depuis |Envoyé à partir |Envoyé sans fil |"
+        "Obtenir Outlook pour |Télécharger Outlook pour |Enviado desde |Obtener Outlook para |Inviato da |"
+        "Inviato dal |Ottieni Outlook per |Scarica Outlook per |Enviado do meu |Enviado de |"
+        "Enviado a partir |Obter o Outlook para |Obtenha o Outlook para |Verzonden vanaf |Verstuurd vanaf |"
+        "Verzonden met |Skickat från |Sendt fra |Hämta Outlook för |Hent Outlook til |Få Outlook for |"
+        "Lähetetty |Wysłane z |Wysłano z |Pobierz program Outlook dla |Odesláno z |Trimis de pe |"
+        "iPhone'umdan |iPad'imden |iPhone’umdan |iPad’imden |Отправлено с |Отправлено из |Надіслано з |"
+        "Στάλθηκε από |发自我的|從我的|iPhoneから送信|iPadから送信|Androidから送信|나의 iPhone에서 |"
+        "내 iPhone에서 ",
+    [PHRASE_LIST] = "mailing list|To unsubscribe, e-mail: ",
+    [PHRASE_ABOVE] =
+        "above this line|above the line|oberhalb dieser zeile|über dieser zeile|über diese zeile|"
+        "au-dessus de cette ligne|au dessus de cette ligne|encima de esta línea|arriba de esta línea|"
+        "sopra di questa riga|sopra questa riga|sopra questa linea|acima desta linha|boven deze regel|"
+        "boven deze lijn|ovanför den här raden|ovanför denna rad|over denne linje|tämän rivin yläpuolel|"
+        "powyżej tej linii|powyżej tego wiersza|nad tą linią|nad tento řádek|nad tímto řádkem|sor fölé|"
+        "deasupra acestei linii|bu satırın üst|bu satırın yukarı|над этой строкой|выше этой строки|"
+        "выше этой линии|над цим рядком|вище цього рядка|πάνω από αυτή τη γραμμή|πάνω από αυτήν τη γραμμή|"
+        "phía trên dòng này|此行上方|这行上方|這行上方|此行之上|この行の上に|この行より上に|이 줄 위",
+    [PHRASE_ANSWER] =
+        "reply|response|antwort|répon|respuesta|respond|rispo|resposta|antwoord|svar|vasta|odpow|odpov|"
+        "válasz|răspun|yanıt|ответ|відпов|απάντησ|phản hồi|回复|回覆|返信|답장|회신",
 };
 
 /* ---- bytes */
@@ -335,10 +112,24 @@ struct text_line {
     const char *next; /* what follows the newline; NULL: it was the last line */
 };
 
+static bool begins(struct text_line line, const char *text, size_t len)
+{
+    return line.len >= len && memcmp(line.text, text, len) == 0;
+}
+
+static bool contains(struct text_line line, const char *text, size_t len)
+{
+    return memmem(line.text, line.len, text, len) != NULL;
+}
+
+static bool is(struct text_line line, const char *text, size_t len)
+{
+    return line.len == len && begins(line, text, len);
+}
+
 static bool begins_with(struct text_line line, const char *beginning)
 {
-    size_t len = strlen(beginning);
-    return line.len >= len && memcmp(line.text, beginning, len) == 0;
+    return begins(line, beginning, strlen(beginning));
 }
 
 static bool ends_with(struct text_line line, const char *end)
@@ -347,23 +138,16 @@ static bool ends_with(struct text_line line, const char *end)
     return line.len >= len && memcmp(line.text + line.len - len, end, len) == 0;
 }
 
-static bool is(struct text_line line, const char *text)
+/* Returns true if a phrase of the kind is where `how` looks. */
+static bool has_phrase(struct text_line line, bool (*how)(struct text_line, const char *, size_t),
+                       enum phrase kind)
 {
-    return line.len == strlen(text) && begins_with(line, text);
-}
-
-static bool contains(struct text_line line, const char *part)
-{
-    return memmem(line.text, line.len, part, strlen(part)) != NULL;
-}
-
-/* Whether a phrase of the kind is where `how` says, in any language. */
-static bool has_phrase(struct text_line line, bool (*how)(struct text_line, const char *), enum phrase kind)
-{
-    for (size_t i = 0; i < ARRAY_LEN(languages); i++)
-        for (size_t j = 0; j < ALTERNATIVES_MAX && languages[i][kind][j] != NULL; j++)
-            if (how(line, languages[i][kind][j]))
-                return true;
+    size_t len;
+    for (const char *phrase = phrases[kind]; *phrase != '\0'; phrase += len + (phrase[len] == '|')) {
+        len = strcspn(phrase, "|");
+        if (how(line, phrase, len))
+            return true;
+    }
     return false;
 }
 
@@ -435,7 +219,7 @@ static bool is_rule(struct text_line line)
 /* "-----Original Message-----". */
 static bool is_separator(struct text_line line)
 {
-    return is_rule(line) && has_phrase(trim(line, "*-_="), begins_with, PHRASE_ORIGINAL);
+    return is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL);
 }
 
 /* "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to post a comment". */
@@ -457,7 +241,7 @@ static bool is_reply_line(struct text_line line)
 static bool is_forward(struct text_line line)
 {
     bool is_marked = is_rule(line) || (line.len <= MARK_MAX_BYTES && ends_with(trim(line, ""), ":"));
-    return is_marked && has_phrase(trim(line, "*-_="), begins_with, PHRASE_FORWARDED);
+    return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
 /* "Sent from my iPhone". A comma is in what people write: "Sent from my desk, as the telephone is gone". */
@@ -465,7 +249,7 @@ static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
     return line.len <= MARK_MAX_BYTES && memchr(line.text, ',', line.len) == NULL &&
-           has_phrase(line, begins_with, PHRASE_DEVICE);
+           has_phrase(line, begins, PHRASE_DEVICE);
 }
 
 static bool is_rule_or_of_device(struct text_line line)
@@ -538,13 +322,13 @@ static enum attribution attribution_of(struct text_line line)
         return ATTRIBUTION_NONE;
     line = trim(line, "*-:");
     struct evidence found = find_evidence(line);
-    bool is_dated = (begins_with_date(line) || has_phrase(line, begins_with, PHRASE_OPENING)) &&
-                    found.digit && (found.time || found.address);
+    bool is_dated = (begins_with_date(line) || has_phrase(line, begins, PHRASE_OPENING)) && found.digit &&
+                    (found.time || found.address);
     bool has_sender = found.address && ends_with(line, ">");
     bool has_verb = has_phrase(line, contains, PHRASE_VERB);
     /* Where the sender stands before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı".
      */
-    bool has_all = found.year && found.time && found.address && contains(line, "<");
+    bool has_all = found.year && found.time && found.address && memchr(line.text, '<', line.len) != NULL;
     if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
         return ATTRIBUTION_SURE;
     bool may_be = is_marked ? has_verb || is_dated || has_sender : is_dated && has_sender;
@@ -596,8 +380,7 @@ static bool begins_attribution(struct text_line line)
 {
     line = trim(line, "*-");
     struct evidence found = find_evidence(line);
-    return has_phrase(line, begins_with, PHRASE_OPENING) ||
-           (begins_with_date(line) && (found.year || found.time));
+    return has_phrase(line, begins, PHRASE_OPENING) || (begins_with_date(line) && (found.year || found.time));
 }
 
 /* ---- the text */
@@ -698,7 +481,7 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     size_t len = 0;
     unsigned int lines = begins_attribution(line) ? ATTRIBUTION_LINES_MAX : 1;
     for (unsigned int i = 0; i < lines; i++) {
-        bool is_other = i > 0 && has_phrase(line, begins_with, PHRASE_OPENING);
+        bool is_other = i > 0 && has_phrase(line, begins, PHRASE_OPENING);
         bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
         if (is_other || is_blank(line) || is_quote || len + line.len + 1 > sizeof(joined))
             break;
@@ -759,7 +542,7 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))
         line.len--;
-    if (is(line, "-- ") || (is(line, "--") && is_near_end(reading, line)))
+    if (is(line, "-- ", 3) || (is(line, "--", 2) && is_near_end(reading, line)))
         return true;
     if (!is_rule(line))
         return false;
