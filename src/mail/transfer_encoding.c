@@ -66,60 +66,12 @@ static int copy_bytes(struct span content, char **ret_bytes, size_t *ret_len)
     return 0;
 }
 
-/* ---- uuencode (POSIX, uuencode(1)) */
-
-static struct span take_line(struct span *content)
+/* Takes the lines up to "begin MODE NAME" (POSIX, uuencode(1)), which GMime does not decode. */
+static void skip_to_uuencoded(struct span *content)
 {
-    struct span line = mime_take_line(content);
-    while (line.len > 0 && (line.bytes[line.len - 1] == '\n' || line.bytes[line.len - 1] == '\r'))
-        line.len--;
-    return line;
+    while (content->len > 0 && !span_begins_with(mime_take_line(content), "begin "))
+        ;
 }
-
-/* Takes the lines up to "begin MODE NAME", which GMime does not decode. */
-static bool skip_to_uuencoded(struct span *content)
-{
-    while (content->len > 0) {
-        if (span_begins_with(take_line(content), "begin "))
-            return true;
-    }
-    return false;
-}
-
-static unsigned int uu_digit(char c)
-{
-    return ((unsigned char)c - 32U) & 63U;
-}
-
-/* A line's first character says how many bytes it holds; behind them may be a checksum of one character, but
- * no zero, which GMime takes for the end. */
-static bool is_whole_line(struct span line)
-{
-    size_t count = line.len > 0 ? uu_digit(line.bytes[0]) : 0;
-    size_t len = 1 + (count + 2) / 3 * 4;
-    for (size_t i = 0; i < line.len; i++)
-        if (line.bytes[i] < ' ' || line.bytes[i] > '`')
-            return false;
-    return line.len == 0 || line.len == len || (line.len == len + 1 && uu_digit(line.bytes[len]) != 0);
-}
-
-/* Whole lines up to "end", and blank lines behind it. GMime decodes none behind a line of no bytes. */
-static bool is_whole_uuencode(struct span content)
-{
-    bool is_decoded = true;
-    bool is_ended = false;
-    while (content.len > 0) {
-        struct span line = take_line(&content);
-        bool is_end = !is_ended && line.len == 3 && memcmp(line.bytes, "end", 3) == 0;
-        if (!is_end && (is_decoded ? !is_whole_line(line) : line.len > 0))
-            return false;
-        is_ended = is_ended || is_end;
-        is_decoded = is_decoded && !is_end && (line.len == 0 || uu_digit(line.bytes[0]) != 0);
-    }
-    return is_ended;
-}
-
-/* ---- the encodings by name */
 
 /* By the names that mail has for them, right or wrong. */
 static const struct transfer_encoding {
@@ -184,10 +136,8 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
                    ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
                    : -EBADMSG;
     case GMIME_CONTENT_ENCODING_UUENCODE:
-        *ret_words = "the uuencoded content is cut off or damaged";
-        return (skip_to_uuencoded(&content) && is_whole_uuencode(content)) || !is_strict
-                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
-                   : -EBADMSG;
+        skip_to_uuencoded(&content);
+        return is_strict ? -ENOTSUP : decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len);
     default:
         return copy_bytes(content, ret_bytes, ret_len);
     }
