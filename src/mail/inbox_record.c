@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records as the service gave them; then the requests that create and change an inbox. The types of a
- * request's fields are checked here, so that a user's slip is told in words instead of being sent.
+ * Records as the service gave them; then the requests that create and change an inbox, whose fields the
+ * service checks.
  */
 #include "mail/inbox_record.h"
 
@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 
@@ -73,47 +74,11 @@ int inbox_record_from_id(const char *id, struct inbox_record *ret_record)
     return from_json(object, ret_record);
 }
 
-static int error_of(const json_error_t *problem)
-{
-    switch (json_error_code(problem)) {
-    case json_error_invalid_utf8:
-        return -EILSEQ;
-    case json_error_duplicate_key:
-        return -EEXIST;
-    case json_error_out_of_memory:
-        return -ENOMEM;
-    default:
-        return -EBADMSG;
-    }
-}
-
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record)
 {
-    json_error_t problem;
-    _cleanup_json_ json_t *object = json_loadb(text, len, TEXT_FLAGS, &problem);
-    return object == NULL ? error_of(&problem) : from_json(object, ret_record);
-}
-
-static char *copy_string(const char *text)
-{
-    return text == NULL ? NULL : strdup(text);
-}
-
-int inbox_record_copy(const struct inbox_record *record, struct inbox_record *ret_record)
-{
-    struct inbox_record copy = {
-        .id = copy_string(record->id),
-        .address = copy_string(record->address),
-        .json = malloc(record->json_len + 1),
-        .json_len = record->json_len,
-    };
-    if (copy.id == NULL || (copy.address == NULL && record->address != NULL) || copy.json == NULL) {
-        inbox_record_release(&copy);
-        return -ENOMEM;
-    }
-    memcpy(copy.json, record->json, record->json_len + 1);
-    *ret_record = copy;
-    return 0;
+    _cleanup_json_ json_t *object = NULL;
+    int error = json_value_read(text, len, JSON_REJECT_DUPLICATES, &object);
+    return error != 0 ? error : from_json(object, ret_record);
 }
 
 void inbox_record_release(struct inbox_record *record)
@@ -136,69 +101,6 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 
 /* ---------------------------------------------------------------- requests */
 
-static bool is_text(const json_t *value)
-{
-    return json_is_string(value);
-}
-
-static bool is_text_or_null(const json_t *value)
-{
-    return json_is_string(value) || json_is_null(value);
-}
-
-static bool is_boolean(const json_t *value)
-{
-    return json_is_boolean(value);
-}
-
-static bool is_list_of_text(const json_t *value)
-{
-    if (!json_is_array(value))
-        return false;
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (!json_is_string(json_array_get(value, i)))
-            return false;
-    return true;
-}
-
-static bool is_rule_or_null(const json_t *value)
-{
-    json_t *borrowed = (json_t *)value; /* jansson's iterators take no const */
-    if (json_is_null(value))
-        return true;
-    if (!json_is_object(value))
-        return false;
-    for (void *at = json_object_iter(borrowed); at != NULL; at = json_object_iter_next(borrowed, at)) {
-        const char *key = json_object_iter_key(at);
-        if (strcmp(key, "addresses") != 0 && strcmp(key, "domains") != 0)
-            return false;
-        if (!is_list_of_text(json_object_iter_value(at)))
-            return false;
-    }
-    return true;
-}
-
-static const char rule_words[] = "null or {\"addresses\": [\u2026], \"domains\": [\u2026]}";
-
-static const struct {
-    const char *name;
-    bool (*is_right)(const json_t *value);
-    const char *words; /* what it has to be */
-} fields[] = {
-    {"name", is_text, "a string"},
-    {"email_address", is_address, "an email address"},
-    {"allow_cc", is_boolean, "true or false"},
-    {"allow_bcc", is_boolean, "true or false"},
-    {"spf_pass_required", is_boolean, "true or false"},
-    {"dkim_pass_required", is_boolean, "true or false"},
-    {"dmarc_pass_required", is_boolean, "true or false"},
-    {"allowed_from_addresses", is_rule_or_null, rule_words},
-    {"blocked_from_addresses", is_rule_or_null, rule_words},
-    {"webhook_url", is_text_or_null, "a string or null"},
-    {"webhook_signing_secret_id", is_text_or_null, "a string or null"},
-    {"open_and_click_tracking", is_boolean, "true or false"},
-};
-
 /* Given by the service, and not to be sent back. */
 static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
 
@@ -210,19 +112,6 @@ int inbox_request_create(const char *address, char **ret_request)
     _cleanup_json_ json_t *request =
         json_pack("{s:n, s:s%, s:s}", "id", "name", address, local_len, "email_address", address);
     return request == NULL ? -ENOMEM : write_text(request, 0, ret_request, NULL);
-}
-
-static int check_fields(const json_t *request, char **ret_reason)
-{
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        const json_t *value = json_object_get(request, fields[i].name);
-        if (value != NULL && !fields[i].is_right(value))
-            return reason_give(ret_reason, -EINVAL, "%s: has to be %s", fields[i].name, fields[i].words);
-    }
-    for (size_t i = 0; i < 2; i++)
-        if (json_object_get(request, fields[i].name) == NULL)
-            return reason_give(ret_reason, -EINVAL, "%s: is missing", fields[i].name);
-    return 0;
 }
 
 /* The id of an inbox is the service's; a text without one, or with null, is taken to mean this inbox. */
@@ -258,8 +147,7 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
     for (size_t i = 0; i < ARRAY_LEN(read_only_fields); i++)
         json_object_del(request, read_only_fields[i]);
 
-    error = check_fields(request, ret_reason);
-    return error != 0 ? error : write_text(request, 0, ret_request, NULL);
+    return write_text(request, 0, ret_request, NULL);
 }
 
 bool inbox_text_is_complete(const char *text, size_t len)

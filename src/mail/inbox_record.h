@@ -23,7 +23,6 @@ int inbox_record_from_text(const char *text, size_t len, struct inbox_record *re
 /* A record of which only the id is known: what mail named. 0, -EINVAL (no usable id), -ENOMEM. */
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
 
-int inbox_record_copy(const struct inbox_record *record, struct inbox_record *ret_record);
 void inbox_record_release(struct inbox_record *record);
 
 /* The request that creates an inbox: id null, name the local part. Caller frees. 0, -EINVAL (no address that
@@ -37,7 +36,7 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 /* The upsert request for a record `current` (just read from the service) edited into `edited` (what a user
  * wrote): every field of `current`, overridden by those of `edited`; the id is always the record's; read-only
  * fields (`updated_at`, `webhook_secret`) are left out. `ret_reason`: words for the user on -EINVAL (caller
- * frees). 0, -EINVAL (no JSON object, another id, a field of a wrong type), -ENOMEM. */
+ * frees). 0, -EINVAL (no JSON object, another id), -ENOMEM. */
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 

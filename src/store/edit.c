@@ -168,7 +168,7 @@ static bool fetch(struct update *update, struct cancel *cancel, struct inbox_rec
     else if ((record = inbox_list_find(&list, update->id)) == NULL)
         fail(update, -ENOENT, "the service no longer knows this inbox");
     else
-        update->error = inbox_record_copy(record, ret_record);
+        update->error = inbox_record_from_text(record->json, record->json_len, ret_record);
     service_result_release(&result);
     inbox_list_release(&list);
     return update->error == 0;

@@ -29,7 +29,6 @@ static struct inbox_record read_record(const char *text)
 
 static void a_record_is_kept_as_it_came(void **state)
 {
-    struct inbox_record copy;
     struct inbox_record record = read_record("{\"name\":\"A\",\"id\":\"1\",\"email_address\":\"a@b\"}");
     (void)state;
     assert_string_equal(record.json,
@@ -38,14 +37,10 @@ static void a_record_is_kept_as_it_came(void **state)
     assert_string_equal(record.id, "1");
     assert_string_equal(record.address, "a@b");
 
-    assert_int_equal(inbox_record_copy(&record, &copy), 0);
-    inbox_record_release(&record);
-    assert_string_equal(copy.id, "1");
-    assert_string_equal(copy.address, "a@b");
-    struct inbox_record again = read_record(copy.json);
-    assert_string_equal(again.json, copy.json);
+    struct inbox_record again = read_record(record.json);
+    assert_string_equal(again.json, record.json);
     inbox_record_release(&again);
-    inbox_record_release(&copy);
+    inbox_record_release(&record);
 }
 
 static void odd_records(void **state)
@@ -180,23 +175,6 @@ static void an_update_is_checked_with_words(void **state)
         {"[]", "not a JSON object"},
         {"{\"id\":\"box-2\"}", "id: is another inbox's"},
         {"{\"id\":1}", "id: is another inbox's"},
-        {"{\"name\":null}", "name: has to be a string"},
-        {"{\"name\":1}", "name: has to be a string"},
-        {"{\"email_address\":\"nobody\"}", "email_address: has to be an email address"},
-        {"{\"email_address\":\"a@b\\u0000c\"}", "email_address: has to be an email address"},
-        {"{\"email_address\":null}", "email_address: has to be an email address"},
-        {"{\"allow_cc\":\"yes\"}", "allow_cc: has to be true or false"},
-        {"{\"allow_bcc\":null}", "allow_bcc: has to be true or false"},
-        {"{\"spf_pass_required\":0}", "spf_pass_required: has"},
-        {"{\"dkim_pass_required\":0}", "dkim_pass_required: has"},
-        {"{\"dmarc_pass_required\":0}", "dmarc_pass_required: has"},
-        {"{\"open_and_click_tracking\":\"\"}", "open_and_click_tracking: has"},
-        {"{\"webhook_url\":5}", "webhook_url: has to be a string or null"},
-        {"{\"webhook_signing_secret_id\":5}", "webhook_signing_secret_id: has"},
-        {"{\"allowed_from_addresses\":[]}", "allowed_from_addresses: has to be null or {"},
-        {"{\"allowed_from_addresses\":{\"addresses\":\"a\"}}", "allowed_from_addresses: has"},
-        {"{\"blocked_from_addresses\":{\"domains\":[1]}}", "blocked_from_addresses: has"},
-        {"{\"blocked_from_addresses\":{\"domain\":[]}}", "blocked_from_addresses: has"},
     };
     (void)state;
     struct inbox_record current = read_record(full);
@@ -209,18 +187,6 @@ static void an_update_is_checked_with_words(void **state)
             fail_msg("%s: %d %s", cases[i].edited, error, reason);
         assert_null(request);
     }
-    inbox_record_release(&current);
-}
-
-static void what_an_update_needs_and_nobody_gave_is_told(void **state)
-{
-    struct inbox_record current;
-    char *request = NULL;
-    _cleanup_free_ char *reason = NULL;
-    (void)state;
-    assert_int_equal(inbox_record_from_id("box-1", &current), 0);
-    assert_int_equal(inbox_request_update(&current, "{\"name\":\"A\"}", 12, &request, &reason), -EINVAL);
-    assert_string_equal(reason, "email_address: is missing");
     inbox_record_release(&current);
 }
 
@@ -248,7 +214,6 @@ int main(void)
         cmocka_unit_test(creation_refuses_what_is_no_address),
         cmocka_unit_test(an_update_carries_every_field),
         cmocka_unit_test(an_update_is_checked_with_words),
-        cmocka_unit_test(what_an_update_needs_and_nobody_gave_is_told),
         cmocka_unit_test(a_text_is_complete_at_its_last_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
