@@ -193,8 +193,7 @@ static enum new_text_kind kind_of(const struct email_content *content)
     enum reply_mark mark = content->subject != NULL ? reply_mark_of(content->subject) : REPLY_MARK_NONE;
     if (mark == REPLY_MARK_FORWARD)
         return NEW_TEXT_OF_FORWARD;
-    bool is_in_thread = content->in_reply_to_id != NULL || content->references_len > 0;
-    return mark == REPLY_MARK_REPLY || is_in_thread ? NEW_TEXT_OF_ANSWER : NEW_TEXT_OF_FIRST;
+    return mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER : NEW_TEXT_OF_FIRST;
 }
 
 /* Only what this email says itself. */
@@ -212,26 +211,15 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
 
 /* ---------------------------------------------------------------- the head */
 
+/* An answer needs these; plain_text makes a content of it. */
 static void write_head(struct json_writer *writer, const struct email_content *content)
 {
     json_begin_object(writer);
-    json_member_string(writer, "id", content->id);
-    json_member_string(writer, "inbox_id", content->inbox_id);
     json_member_string(writer, "subject", content->subject);
-    if (content->has_date)
-        json_member_date(writer, "date", content->date_ms);
     address_list_write(&content->from, writer, "from_address");
     address_list_write(&content->to, writer, "to_addresses");
     address_list_write(&content->cc, writer, "cc_addresses");
-    address_list_write(&content->bcc, writer, "bcc_addresses");
     address_list_write(&content->reply_to, writer, "reply_to_addresses");
-    json_member_string(writer, "message_id", content->message_id);
-    json_member_string(writer, "in_reply_to_id", content->in_reply_to_id);
-    json_key(writer, "references");
-    json_begin_array(writer);
-    for (size_t i = 0; i < content->references_len; i++)
-        json_write_string(writer, content->references[i]);
-    json_end_array(writer);
     json_member_string(writer, "plain_text", NULL);
     json_end_object(writer);
 }

@@ -20,9 +20,9 @@
 /* ---------------------------------------------------------------- fields */
 
 /* Where a string is wanted that ends at its NUL: an id, a name. */
-static int read_string(const json_t *object, const char *key, char **ret)
+static int read_string(const json_t *value, void *target)
 {
-    const json_t *value = json_object_get(object, key);
+    char **ret = target;
     const char *text = json_string_value(value);
     if (text == NULL || strlen(text) != json_string_length(value))
         return 0;
@@ -30,9 +30,14 @@ static int read_string(const json_t *object, const char *key, char **ret)
     return *ret != NULL ? 0 : -ENOMEM;
 }
 
-static int read_text(const json_t *object, const char *key, struct email_text *ret)
+static int read_id(const json_t *value, void *target)
 {
-    const json_t *value = json_object_get(object, key);
+    return json_value_read_id(value, target);
+}
+
+static int read_text(const json_t *value, void *target)
+{
+    struct email_text *ret = target;
     if (!json_is_string(value))
         return 0;
     size_t len = json_string_length(value);
@@ -76,23 +81,15 @@ static int add_address(const json_t *value, struct address_list *list)
 }
 
 /* One address, or an array of them. */
-static int read_addresses(const json_t *object, const char *key, struct address_list *list)
+static int read_addresses(const json_t *value, void *target)
 {
-    const json_t *value = json_object_get(object, key);
+    struct address_list *list = target;
     if (!json_is_array(value))
         return value != NULL ? add_address(value, list) : 0;
     int error = 0;
     for (size_t i = 0; i < json_array_size(value) && error == 0; i++)
         error = add_address(json_array_get(value, i), list);
     return error;
-}
-
-static int read_date(const json_t *object, struct email_content *content)
-{
-    const char *text = json_string_value(json_object_get(object, "date"));
-    if (text != NULL && date_parse(text, &content->date_ms) == 0)
-        content->has_date = true;
-    return 0;
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -103,38 +100,14 @@ static size_t list_len(const json_t *list, size_t max)
     return len < max ? len : max;
 }
 
-static int read_references(const json_t *object, struct email_content *content)
-{
-    const json_t *list = json_object_get(object, "references");
-    size_t len = list_len(list, EMAIL_CONTENT_REFERENCES_MAX);
-    if (len == 0)
-        return 0;
-    content->references = calloc(len, sizeof(*content->references));
-    if (content->references == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < len; i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        if (text == NULL)
-            continue;
-        if ((content->references[content->references_len] = strdup(text)) == NULL)
-            return -ENOMEM;
-        content->references_len++;
-    }
-    return 0;
-}
-
 static int read_attachment(const json_t *object, struct email_content *content)
 {
     struct email_attachment *attachment = &content->attachments[content->attachments_len];
-    int error = json_value_read_id(json_object_get(object, "id"), &attachment->id);
+    int error = read_id(json_object_get(object, "id"), &attachment->id);
     if (error != 0 || attachment->id == NULL)
         return error;
     content->attachments_len++;
-    if ((error = read_string(object, "filename", &attachment->filename)) != 0 ||
-        (error = read_string(object, "content_type", &attachment->content_type)) != 0 ||
-        (error = read_string(object, "content_encoding", &attachment->content_encoding)) != 0)
-        return error;
-    return read_string(object, "content_id", &attachment->content_id);
+    return read_string(json_object_get(object, "filename"), &attachment->filename);
 }
 
 static int read_attachments(const json_t *object, struct email_content *content)
@@ -154,35 +127,36 @@ static int read_attachments(const json_t *object, struct email_content *content)
 
 /* ---------------------------------------------------------------- the whole */
 
-static int read_head(const json_t *object, struct email_content *content)
-{
-    int error;
-    if ((error = json_value_read_id(json_object_get(object, "id"), &content->id)) != 0 ||
-        (error = json_value_read_id(json_object_get(object, "inbox_id"), &content->inbox_id)) != 0 ||
-        (error = read_string(object, "subject", &content->subject)) != 0 ||
-        (error = read_date(object, content)) != 0 ||
-        (error = read_addresses(object, "from_address", &content->from)) != 0 ||
-        (error = read_addresses(object, "to_addresses", &content->to)) != 0 ||
-        (error = read_addresses(object, "cc_addresses", &content->cc)) != 0 ||
-        (error = read_addresses(object, "bcc_addresses", &content->bcc)) != 0 ||
-        (error = read_addresses(object, "reply_to_addresses", &content->reply_to)) != 0 ||
-        (error = read_string(object, "message_id", &content->message_id)) != 0 ||
-        (error = read_string(object, "in_reply_to_id", &content->in_reply_to_id)) != 0)
-        return error;
-    return read_references(object, content);
-}
+/* `target`: where the value goes in struct email_content. */
+static const struct field {
+    const char *key;
+    int (*read)(const json_t *value, void *target);
+    size_t target;
+} fields[] = {
+    {"id", read_id, offsetof(struct email_content, id)},
+    {"subject", read_string, offsetof(struct email_content, subject)},
+    {"from_address", read_addresses, offsetof(struct email_content, from)},
+    {"to_addresses", read_addresses, offsetof(struct email_content, to)},
+    {"cc_addresses", read_addresses, offsetof(struct email_content, cc)},
+    {"reply_to_addresses", read_addresses, offsetof(struct email_content, reply_to)},
+    {"message_id", read_string, offsetof(struct email_content, message_id)},
+    {"prompt", read_text, offsetof(struct email_content, prompt)},
+    {"thread_prompt", read_text, offsetof(struct email_content, thread_prompt)},
+    {"plain_text", read_text, offsetof(struct email_content, plain_text)},
+    {"html", read_text, offsetof(struct email_content, html)},
+};
 
 static int read_email(const json_t *object, struct email_content *content)
 {
-    int error;
+    const char *date = json_string_value(json_object_get(object, "date"));
+    content->has_date = date != NULL && date_parse(date, &content->date_ms) == 0;
     content->alternative_content = !json_is_false(json_object_get(object, "alternative_content"));
-    if ((error = read_head(object, content)) != 0 ||
-        (error = read_text(object, "prompt", &content->prompt)) != 0 ||
-        (error = read_text(object, "thread_prompt", &content->thread_prompt)) != 0 ||
-        (error = read_text(object, "plain_text", &content->plain_text)) != 0 ||
-        (error = read_text(object, "html", &content->html)) != 0)
-        return error;
-    return read_attachments(object, content);
+    content->is_in_thread = json_is_string(json_object_get(object, "in_reply_to_id")) ||
+                            json_array_size(json_object_get(object, "references")) > 0;
+    int error = 0;
+    for (size_t i = 0; i < ARRAY_LEN(fields) && error == 0; i++)
+        error = fields[i].read(json_object_get(object, fields[i].key), (char *)content + fields[i].target);
+    return error != 0 ? error : read_attachments(object, content);
 }
 
 static int read_previous(const json_t *object, struct email_content *content)
@@ -205,9 +179,9 @@ static int read_previous(const json_t *object, struct email_content *content)
 
 static bool has_content(const json_t *object)
 {
-    static const char *const fields[] = {"plain_text", "html", "prompt", "attachments"};
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        if (json_object_get(object, fields[i]) != NULL)
+    static const char *const keys[] = {"plain_text", "html", "prompt", "attachments"};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (json_object_get(object, keys[i]) != NULL)
             return true;
     return false;
 }
@@ -233,37 +207,24 @@ int email_content_from_text(const char *text, size_t len, struct email_content *
     return 0;
 }
 
-static void release_attachment(struct email_attachment *attachment)
-{
-    free(attachment->id);
-    free(attachment->filename);
-    free(attachment->content_type);
-    free(attachment->content_encoding);
-    free(attachment->content_id);
-}
-
 /* All but the emails before it, which have none themselves. */
 static void release_email(struct email_content *content)
 {
     free(content->id);
-    free(content->inbox_id);
     free(content->subject);
     address_list_release(&content->from);
     address_list_release(&content->to);
     address_list_release(&content->cc);
-    address_list_release(&content->bcc);
     address_list_release(&content->reply_to);
     free(content->message_id);
-    free(content->in_reply_to_id);
-    for (size_t i = 0; i < content->references_len; i++)
-        free(content->references[i]);
-    free(content->references);
     free(content->prompt.bytes);
     free(content->thread_prompt.bytes);
     free(content->plain_text.bytes);
     free(content->html.bytes);
-    for (size_t i = 0; i < content->attachments_len; i++)
-        release_attachment(&content->attachments[i]);
+    for (size_t i = 0; i < content->attachments_len; i++) {
+        free(content->attachments[i].id);
+        free(content->attachments[i].filename);
+    }
     free(content->attachments);
 }
 

@@ -17,7 +17,6 @@ enum {
     EMAIL_CONTENT_MAX_BYTES = 96 * 1024 * 1024, /* of its JSON text */
     EMAIL_CONTENT_ATTACHMENTS_MAX = 1000,
     EMAIL_CONTENT_PREVIOUS_MAX = 1000,
-    EMAIL_CONTENT_REFERENCES_MAX = 1000,
 };
 
 /* UTF-8, may hold NULs; a NUL stands behind it. `bytes` is NULL where the service has none. */
@@ -27,29 +26,22 @@ struct email_text {
 };
 
 struct email_attachment {
-    char *id;               /* never NULL: one that cannot be asked for is left out */
-    char *filename;         /* or NULL, as the sender wrote it: for file names see file_name.h */
-    char *content_type;     /* or NULL */
-    char *content_encoding; /* or NULL */
-    char *content_id;       /* or NULL; without angle brackets where the service sends them so */
+    char *id;       /* never NULL: one that cannot be asked for is left out */
+    char *filename; /* or NULL, as the sender wrote it: for file names see file_name.h */
 };
 
 /* Every pointer is owned, and NULL where the service sent none (or something else than text). */
 struct email_content {
     char *id;
-    char *inbox_id;
     char *subject;
     int64_t date_ms; /* since 1970 UTC; 0 when has_date is false */
     bool has_date;
     struct address_list from; /* at most one. What is no address is kept in `unusable` of these lists */
     struct address_list to;
     struct address_list cc;
-    struct address_list bcc;
     struct address_list reply_to;
     char *message_id;
-    char *in_reply_to_id;
-    char **references; /* no NULL among them */
-    size_t references_len;
+    bool is_in_thread; /* its headers name an email that it answers */
     struct email_text prompt;
     struct email_text thread_prompt;
     struct email_text plain_text;

@@ -1007,8 +1007,6 @@ static void a_head_for_replies_is_kept(void **state)
     _cleanup_email_content_ struct email_content head = {0};
     assert_int_equal(store_content_read_head(content, &head), 0);
     assert_string_equal(head.subject, "Hi");
-    assert_string_equal(head.message_id, "<m@x>");
-    assert_string_equal(head.references[0], "<r@x>");
     assert_string_equal(head.reply_to.items[0].name, "A");
     store_content_unref(world.store, content);
     world_release(&world);
