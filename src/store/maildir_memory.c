@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A box is the memory of one inbox. What changes is written to the file as whole rows, in one transaction
- * that is on the disk when it returns, and only then put into the box.
+ * A box is the memory of one inbox. A change is written to the database as whole rows, in one turn that is
+ * durable when it ends, and only then put into the box.
  */
 #include "store/maildir_memory.h"
 
@@ -15,8 +15,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "store/old_log.h"
-#include "store/state_file.h"
+#include "sql/database.h"
 
 enum {
     NS_PER_MS = 1000 * 1000,
@@ -380,14 +379,25 @@ static void plan_apply(const struct plan *plan, struct maildir_box *box)
 
 /* ---------------------------------------------------------------- the file */
 
+enum {
+    SIZES_MAX = 256, /* noted and not written yet */
+};
+
+struct noted_size {
+    const struct maildir_box *box;
+    uint32_t uid;
+};
+
 struct maildir_memory {
-    struct clock *clock; /* borrowed */
+    struct clock *clock;       /* borrowed */
+    struct database *database; /* NULL: it cannot be had */
+    int error;                 /* why */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
-    struct state_file file;        /* protected by write_lock */
-    int error;                     /* what keeps changes from the file; 0: nothing */
-    struct boxes boxes;            /* protected by both, like all below */
-    struct maildir_box **by_inbox; /* by the store's number; NULL: not known */
+    struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
+    size_t sizes_len;                   /* the same */
+    struct boxes boxes;                 /* protected by both, like all below */
+    struct maildir_box **by_inbox;      /* by the store's number; NULL: not known */
     uint32_t by_inbox_len;
 };
 
@@ -396,28 +406,40 @@ enum statement {
     PUT_MAIL,
     LIST_BOXES,
     LIST_MAILS,
-    LIST_MAILS_BACKWARDS,
 };
 
 static const char *const statements[] = {
-    [PUT_BOX] = "INSERT OR REPLACE INTO boxes VALUES (?, ?, ?, ?, ?, ?)",
-    [PUT_MAIL] = "INSERT OR REPLACE INTO mails VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [LIST_BOXES] = "SELECT * FROM boxes ORDER BY number",
-    [LIST_MAILS] = "SELECT * FROM mails ORDER BY place",
-    [LIST_MAILS_BACKWARDS] = "SELECT * FROM mails ORDER BY place DESC",
+    [PUT_BOX] = "INSERT OR REPLACE INTO box VALUES (?, ?, ?, ?, ?)",
+    [PUT_MAIL] = "INSERT OR REPLACE INTO mail VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [LIST_BOXES] = "SELECT number, id, uidvalidity, new_ns, cur_ns FROM box ORDER BY number",
+    [LIST_MAILS] = "SELECT box, uid, digest, epoch_s, size, flags, folder, bits FROM mail ORDER BY box, uid",
 };
 
-static const struct state_file_format format = {
+static const struct database_step steps[] = {
+    /* version 0.2 */
+    {.sql = "CREATE TABLE boxes (number INTEGER PRIMARY KEY, uidvalidity INTEGER NOT NULL,"
+            " new_ns INTEGER NOT NULL, cur_ns INTEGER NOT NULL, id TEXT NOT NULL, hash INTEGER NOT NULL);"
+            "CREATE TABLE mails (place INTEGER PRIMARY KEY, digest BLOB NOT NULL, epoch_s INTEGER NOT NULL,"
+            " size INTEGER NOT NULL, flags INTEGER NOT NULL, folder INTEGER NOT NULL, bits INTEGER NOT NULL,"
+            " hash INTEGER NOT NULL);"},
+    {.sql =
+         "CREATE TABLE box (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+         " uidvalidity INTEGER NOT NULL CHECK (uidvalidity > 0), new_ns INTEGER NOT NULL,"
+         " cur_ns INTEGER NOT NULL);"
+         "CREATE TABLE mail (box INTEGER NOT NULL, uid INTEGER NOT NULL, digest BLOB NOT NULL,"
+         " epoch_s INTEGER NOT NULL, size INTEGER NOT NULL, flags INTEGER NOT NULL, folder INTEGER NOT NULL,"
+         " bits INTEGER NOT NULL, PRIMARY KEY (box, uid)) WITHOUT ROWID;"
+         "INSERT INTO box SELECT number, id, uidvalidity, new_ns, cur_ns FROM boxes;"
+         "INSERT INTO mail SELECT place >> 32, place & 0xffffffff, digest, epoch_s, size, flags, folder, bits"
+         " FROM mails ORDER BY place;"
+         "DROP TABLE boxes; DROP TABLE mails;"},
+};
+
+static const struct database_format format = {
     .name = "maildir.sqlite3",
-    .version = 1,
-    .schema = "CREATE TABLE boxes (number INTEGER PRIMARY KEY, uidvalidity INTEGER NOT NULL,"
-              " new_ns INTEGER NOT NULL, cur_ns INTEGER NOT NULL, id TEXT NOT NULL, hash INTEGER NOT NULL);"
-              "CREATE TABLE mails (place INTEGER PRIMARY KEY, digest BLOB NOT NULL, epoch_s INTEGER NOT NULL,"
-              " size INTEGER NOT NULL, flags INTEGER NOT NULL, folder INTEGER NOT NULL,"
-              " bits INTEGER NOT NULL, hash INTEGER NOT NULL);",
+    .steps = steps,
+    .steps_len = ARRAY_LEN(steps),
     .statements = statements,
-    .page_bytes = 4096,
-    .log_pages = 1000,
 };
 
 enum mail_bit {
@@ -426,329 +448,152 @@ enum mail_bit {
     MAIL_IS_REMOVED = 4,
 };
 
-/* Boxes and U numbers in one number, which rows are ordered by. */
-static int64_t place_of(uint32_t box, uint32_t uid)
-{
-    return (int64_t)box << 32 | uid;
-}
-
 static int64_t bits_of(const struct maildir_mail *mail)
 {
     return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
            (mail->is_removed ? MAIL_IS_REMOVED : 0);
 }
 
-/* A bit that the disk flips must not become a mark: a row whose hash is wrong counts as lost. */
-static int64_t hash_box(const struct maildir_box *box, const int64_t changed_ns[MAILDIR_FOLDERS])
-{
-    const int64_t numbers[] = {box->number, box->uidvalidity, changed_ns[MAILDIR_NEW],
-                               changed_ns[MAILDIR_CUR]};
-    return (int64_t)hash_bytes(hash_bytes(0, numbers, sizeof(numbers)), box->id, strlen(box->id));
-}
-
-static int64_t hash_mail(int64_t place, const struct maildir_mail *mail)
-{
-    const int64_t numbers[] = {place,        mail->epoch_s,         mail->size, (int64_t)mail->flags,
-                               mail->folder, (int64_t)bits_of(mail)};
-    return (int64_t)hash_bytes(hash_bytes(0, numbers, sizeof(numbers)), mail->digest, sizeof(mail->digest));
-}
-
 /* With the times that its folders have after the touch. */
-static int put_box(struct maildir_memory *memory, const struct maildir_box *box, const struct touch *touch)
+static int put_box(struct maildir_memory *memory, struct connection *writer, const struct maildir_box *box,
+                   const struct touch *touch)
 {
     int64_t changed_ns[MAILDIR_FOLDERS];
     pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() moves them under it alone */
     memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
     pthread_rwlock_unlock(&memory->read_lock);
     apply_touch(touch, changed_ns);
-    return state_file_execute(&memory->file, PUT_BOX, "iiiisi", (int64_t)box->number,
-                              (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR],
-                              box->id, hash_box(box, changed_ns));
+    return statements_execute(&writer->statements, PUT_BOX, "isiii", (int64_t)box->number, box->id,
+                              (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
 }
 
-static int put_mail(struct maildir_memory *memory, const struct maildir_box *box,
-                    const struct maildir_mail *mail)
+static int put_mail(struct connection *writer, const struct maildir_box *box, const struct maildir_mail *mail)
 {
-    int64_t place = place_of(box->number, mail->uid);
-    return state_file_execute(&memory->file, PUT_MAIL, "ibiiiiii", place, (const void *)mail->digest,
-                              sizeof(mail->digest), mail->epoch_s, mail->size, (int64_t)mail->flags,
-                              (int64_t)mail->folder, bits_of(mail), hash_mail(place, mail));
+    return statements_execute(&writer->statements, PUT_MAIL, "iibiiiii", (int64_t)box->number,
+                              (int64_t)mail->uid, (const void *)mail->digest, sizeof(mail->digest),
+                              mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder,
+                              bits_of(mail));
 }
 
-static int put_all(struct maildir_memory *memory)
+/* The sizes that were noted since the last change. */
+static int put_sizes(const struct maildir_memory *memory, struct connection *writer)
 {
-    const struct touch none = {0};
     int error = 0;
-    for (uint32_t i = 0; error == 0 && i < memory->boxes.len; i++) {
-        const struct maildir_box *box = memory->boxes.items[i];
-        if (box != NULL)
-            error = put_box(memory, box, &none);
-        for (uint32_t k = 0; box != NULL && error == 0 && k < box->len; k++)
-            if (box->mails[k].uid != 0)
-                error = put_mail(memory, box, &box->mails[k]);
+    for (size_t i = 0; error == 0 && i < memory->sizes_len; i++) {
+        const struct noted_size *noted = &memory->sizes[i];
+        error = put_mail(writer, noted->box, find_uid(noted->box, noted->uid));
     }
     return error;
 }
 
-/* All of it, durably. 0 or -errno. */
-static int write_all(void *context)
-{
-    struct maildir_memory *memory = context;
-    int error = state_file_begin(&memory->file, true);
-    if (error != 0)
-        return error;
-    error = put_all(memory);
-    if (error == 0)
-        return state_file_commit(&memory->file);
-    state_file_abandon(&memory->file);
-    return error;
-}
-
-/* A file that was found damaged is made anew first, from what is in memory. */
-static int begin(struct maildir_memory *memory, bool is_durable)
-{
-    int error = memory->error;
-    if (error == 0 && atomic_load(&memory->file.is_damaged))
-        error = state_file_replace(&memory->file, write_all, memory);
-    return error != 0 ? error : state_file_begin(&memory->file, is_durable);
-}
-
-static int end(struct maildir_memory *memory, int error)
-{
-    if (error == 0)
-        return state_file_commit(&memory->file);
-    state_file_abandon(&memory->file);
-    return error;
-}
-
-/* Some messages of a box, and its folders' times. On the disk when it returns 0; else nothing is. */
+/* Writes some messages of a box, and the times of its folders; `box` NULL: sizes alone. Everything is durable
+ * when it returns 0; else nothing of it happened. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
                        const struct touch *touch, const struct maildir_mail *mails, size_t len)
 {
-    int error = begin(memory, true);
+    struct connection *writer = NULL;
+    int error = memory->error;
+    if (error == 0)
+        error = database_begin_write(memory->database, &writer);
     if (error != 0)
         return error;
-    error = put_box(memory, box, touch);
+    error = put_sizes(memory, writer);
+    if (error == 0 && box != NULL)
+        error = put_box(memory, writer, box, touch);
     for (size_t i = 0; error == 0 && i < len; i++)
-        error = put_mail(memory, box, &mails[i]);
-    return end(memory, error);
+        error = put_mail(writer, box, &mails[i]);
+    error = database_end_write(memory->database, error);
+    if (error == 0)
+        memory->sizes_len = 0;
+    return error;
 }
 
 /* ---------------------------------------------------------------- loading */
 
-/* A new box, where neither its number nor its id is another's. 0 or -ENOMEM; *ret_box may be NULL. */
-static int add_loaded_box(struct boxes *boxes, uint32_t number, uint32_t uidvalidity, const char *id,
-                          struct maildir_box **ret_box)
-{
-    *ret_box = NULL;
-    if (number >= BOXES_MAX || uidvalidity == 0 || boxes_find(boxes, id) != NULL ||
-        (number < boxes->len && boxes->items[number] != NULL))
-        return 0;
-    if (boxes_reserve(boxes, number) != 0)
-        return -ENOMEM;
-    struct maildir_box *box = box_new(number, uidvalidity, id);
-    if (box == NULL)
-        return -ENOMEM;
-    boxes_add(boxes, box);
-    *ret_box = box;
-    return 0;
-}
-
+/* A row that cannot be one of ours is damage: a number would be given twice without it. */
 static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
 {
     int64_t number = sqlite3_column_int64(row, 0);
-    const char *id = (const char *)sqlite3_column_text(row, 4);
-    struct maildir_box *box = NULL;
-    int error = id == NULL || number < 0 || number >= BOXES_MAX
-                    ? 0
-                    : add_loaded_box(&memory->boxes, (uint32_t)number, (uint32_t)sqlite3_column_int64(row, 1),
-                                     id, &box);
-    if (error != 0)
-        return error;
-    if (box != NULL) {
-        box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 2);
-        box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 3);
-    }
-    if (box == NULL || sqlite3_column_int64(row, 5) != hash_box(box, box->changed_ns)) {
-        if (box != NULL) {
-            memory->boxes.items[number] = NULL;
-            box_free(box);
-        }
-        state_file_note(&memory->file, -EUCLEAN);
-    }
+    if (number < 0 || number >= BOXES_MAX)
+        return -EUCLEAN;
+    struct maildir_box *box =
+        boxes_reserve(&memory->boxes, (uint32_t)number) != 0
+            ? NULL
+            : box_new((uint32_t)number, (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
+    if (box == NULL)
+        return -ENOMEM;
+    box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 3);
+    box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 4);
+    boxes_add(&memory->boxes, box);
     return 0;
 }
 
 static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
 {
-    int64_t place = sqlite3_column_int64(row, 0);
-    uint64_t number = (uint64_t)place >> 32;
-    const void *digest = sqlite3_column_blob(row, 1);
-    int64_t bits = sqlite3_column_int64(row, 6);
-    struct maildir_box *box = number < memory->boxes.len ? memory->boxes.items[number] : NULL;
+    int64_t number = sqlite3_column_int64(row, 0);
+    int64_t uid = sqlite3_column_int64(row, 1);
+    const void *digest = sqlite3_column_blob(row, 2);
+    int64_t folder = sqlite3_column_int64(row, 6);
+    int64_t bits = sqlite3_column_int64(row, 7);
+    struct maildir_box *box = number >= 0 && number < memory->boxes.len ? memory->boxes.items[number] : NULL;
     struct maildir_mail mail = {
-        .epoch_s = sqlite3_column_int64(row, 2),
-        .size = sqlite3_column_int64(row, 3),
-        .flags = (uint64_t)sqlite3_column_int64(row, 4),
-        .uid = (uint32_t)place,
+        .epoch_s = sqlite3_column_int64(row, 3),
+        .size = sqlite3_column_int64(row, 4),
+        .flags = (uint64_t)sqlite3_column_int64(row, 5),
+        .uid = (uint32_t)uid,
         .email = NUMBER_NONE,
-        .folder = (uint8_t)sqlite3_column_int64(row, 5),
+        .folder = (uint8_t)folder,
         .has_info = (bits & MAIL_HAS_INFO) != 0,
         .is_gone = (bits & MAIL_IS_GONE) != 0,
         .is_removed = (bits & MAIL_IS_REMOVED) != 0,
     };
-    int error = -EBADMSG;
-    if (digest != NULL && sqlite3_column_bytes(row, 1) == MAILDIR_DIGEST_BYTES)
-        memcpy(mail.digest, digest, sizeof(mail.digest));
-    if (box != NULL && mail.size >= -1 && sqlite3_column_int64(row, 7) == hash_mail(place, &mail))
-        error = box_put(box, &mail);
-    if (error == -EBADMSG)
-        state_file_note(&memory->file, -EUCLEAN);
-    return error == -ENOMEM ? error : 0;
+    if (box == NULL || uid <= 0 || uid > MAILDIR_UID_MAX || folder < 0 || folder >= MAILDIR_FOLDERS ||
+        digest == NULL || sqlite3_column_bytes(row, 2) != MAILDIR_DIGEST_BYTES)
+        return -EUCLEAN;
+    memcpy(mail.digest, digest, sizeof(mail.digest));
+    return box_put(box, &mail);
 }
 
-/* 0; -ENOMEM; -errno: not all of it could be read. Nobody else uses the file yet. */
-static int load_rows(struct maildir_memory *memory, enum statement statement,
+static int load_rows(struct maildir_memory *memory, struct connection *reader, enum statement statement,
                      int (*load)(struct maildir_memory *memory, sqlite3_stmt *row))
 {
     sqlite3_stmt *row;
     int error = 0;
-    int more = statements_begin(&memory->file.statements, statement, &row, "");
+    int more = statements_begin(&reader->statements, statement, &row, "");
     for (; more > 0 && error == 0; more = query_step(row))
         error = load(memory, row);
     statements_end(row);
     return error != 0 ? error : more;
 }
 
-/* Whether what is in the file is not what was written: SQLite says so, or its tables are others. All else, as
- * of a disk that cannot be read, may be over at the next start. */
-static bool is_damage(int error)
-{
-    return error == -EUCLEAN || error == -EINVAL;
-}
-
-/* What lies behind a damaged page is read from the other end. 0; -ENOMEM; -errno: it could not be read. */
 static int load_all(struct maildir_memory *memory)
 {
-    if (memory->file.db == NULL)
-        return 0;
-    int error = load_rows(memory, LIST_BOXES, load_box);
+    struct connection *reader;
+    int error = database_begin_read(memory->database, &reader);
+    if (error != 0)
+        return error;
+    error = load_rows(memory, reader, LIST_BOXES, load_box);
     if (error == 0)
-        error = load_rows(memory, LIST_MAILS, load_mail);
-    if (is_damage(error)) {
-        state_file_note(&memory->file, -EUCLEAN);
-        error = load_rows(memory, LIST_MAILS_BACKWARDS, load_mail);
-    }
-    return is_damage(error) ? 0 : error;
-}
-
-/* ---------------------------------------------------------------- what version 0.1 left */
-
-/* A log (old_log.h) of boxes and messages, of each the last counts, but for the folders' times, of which the
- * latest does. */
-static const char old_name[] = "maildir";
-
-enum {
-    OLD_BOX = 1,
-    OLD_MAIL = 2,
-    OLD_IN_CUR = 1,
-    OLD_HAS_INFO = 2,
-    OLD_IS_GONE = 4,
-    OLD_CHANGED_NEW = 8,
-    OLD_CHANGED_CUR = 16,
-};
-
-struct old_box {
-    uint32_t number;
-    uint32_t uidvalidity;
-    int64_t changed_ns[MAILDIR_FOLDERS];
-    char id[];
-};
-
-struct old_mail {
-    uint32_t box;
-    uint32_t uid;
-    unsigned char digest[MAILDIR_DIGEST_BYTES];
-    int64_t epoch_s;
-    int64_t size;
-    uint64_t flags;
-    int64_t changed_ns;
-    uint32_t bits;
-    uint32_t spare;
-};
-
-static int take_old_box(struct boxes *boxes, const struct old_box *old, size_t len)
-{
-    struct maildir_box *box;
-    if (len <= sizeof(*old) || ((const char *)old)[len - 1] != '\0')
-        return 0;
-    int error = add_loaded_box(boxes, old->number, old->uidvalidity, old->id, &box);
-    if (error == 0 && box != NULL)
-        memcpy(box->changed_ns, old->changed_ns, sizeof(box->changed_ns));
-    return error;
-}
-
-static int take_old_mail(struct boxes *boxes, const struct old_mail *old, size_t len)
-{
-    static const uint32_t bits[MAILDIR_FOLDERS] = {OLD_CHANGED_NEW, OLD_CHANGED_CUR};
-    if (len != sizeof(*old) || old->box >= boxes->len || boxes->items[old->box] == NULL || old->size < -1)
-        return 0;
-    struct maildir_box *box = boxes->items[old->box];
-    struct maildir_mail mail = {
-        .epoch_s = old->epoch_s,
-        .size = old->size,
-        .flags = old->flags,
-        .uid = old->uid,
-        .email = NUMBER_NONE,
-        .folder = (old->bits & OLD_IN_CUR) != 0 ? MAILDIR_CUR : MAILDIR_NEW,
-        .has_info = (old->bits & OLD_HAS_INFO) != 0,
-        .is_gone = (old->bits & OLD_IS_GONE) != 0,
-    };
-    memcpy(mail.digest, old->digest, sizeof(mail.digest));
-    int error = box_put(box, &mail);
-    for (int i = 0; error == 0 && i < MAILDIR_FOLDERS; i++)
-        if ((old->bits & bits[i]) != 0 && old->changed_ns > box->changed_ns[i])
-            box->changed_ns[i] = old->changed_ns;
-    return error == -ENOMEM ? error : 0;
-}
-
-static int take_old_frame(void *context, unsigned int kind, const void *payload, size_t len)
-{
-    if (kind == OLD_BOX)
-        return take_old_box(context, payload, len);
-    return kind == OLD_MAIL ? take_old_mail(context, payload, len) : 0;
-}
-
-static int set_old_aside(int dir_fd)
-{
-    if (renameat(dir_fd, old_name, dir_fd, "maildir.set-aside") != 0)
-        return -errno;
-    log_warning("the state file %s cannot be read and is set aside as %s.set-aside; it is built anew",
-                old_name, old_name);
-    return 0;
-}
-
-/* The log goes when all of it is in the new file, durably; a new file with anything in it is newer than the
- * log. */
-static int take_over_old(struct maildir_memory *memory, int dir_fd)
-{
-    if (memory->boxes.len > 0) {
-        unlinkat(dir_fd, old_name, 0);
-        return 0;
-    }
-    int error = old_log_visit(dir_fd, old_name, take_old_frame, &memory->boxes);
-    if (error == -ENOENT)
-        return 0;
-    if (error == -EBADMSG)
-        return set_old_aside(dir_fd);
-    if (error == 0)
-        error = write_all(memory);
-    if (error == 0 && unlinkat(dir_fd, old_name, 0) == 0)
-        log_info("marks and numbers of Maildirs were taken over from version 0.1");
+        error = load_rows(memory, reader, LIST_MAILS, load_mail);
+    database_end_read(memory->database, reader);
     return error;
 }
 
 /* ---------------------------------------------------------------- opened and freed */
+
+/* Marks and numbers are nowhere else, so a file that cannot be read stays as it is. */
+static void refuse(struct maildir_memory *memory, int error)
+{
+    bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
+    database_free(TAKE_PTR(memory->database));
+    boxes_release(&memory->boxes);
+    memory->error = is_damaged ? -EIO : error;
+    log_warning("maildir/%s cannot be used, so Maildirs cannot either: %s%s", format.name,
+                error == -EPROTO ? "a newer version made it"
+                : is_damaged     ? "it is damaged"
+                                 : strerror(-error),
+                is_damaged ? " (without it they begin anew, without marks, under another UIDVALIDITY)" : "");
+}
 
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
 {
@@ -758,20 +603,15 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     memory->clock = clock;
     pthread_mutex_init(&memory->write_lock, NULL);
     pthread_rwlock_init(&memory->read_lock, NULL);
-    int error = state_file_open(&memory->file, dir_fd, &format);
+    int error = database_open(dir_fd, &format, DATABASE_ALONE, &memory->database);
     if (error == 0)
         error = load_all(memory);
     if (error == -ENOMEM) {
         maildir_memory_free(memory);
         return error;
     }
-    if (error != 0) /* without the rest a number would be given twice, and a mark that is there be unseen */
-        boxes_release(&memory->boxes);
-    memory->error = error != 0 ? error : memory->file.error;
-    if (memory->error == 0)
-        memory->error = take_over_old(memory, dir_fd);
-    if (memory->error != 0)
-        log_warning("what Maildirs are to remember cannot be kept: %s", strerror(-memory->error));
+    if (error != 0)
+        refuse(memory, error);
     *ret_memory = memory;
     return 0;
 }
@@ -780,7 +620,9 @@ void maildir_memory_free(struct maildir_memory *memory)
 {
     if (memory == NULL)
         return;
-    state_file_release(&memory->file);
+    if (memory->sizes_len > 0)
+        (void)write_mails(memory, NULL, NULL, NULL, 0);
+    database_free(memory->database);
     boxes_release(&memory->boxes);
     free(memory->by_inbox);
     pthread_rwlock_destroy(&memory->read_lock);
@@ -1035,6 +877,8 @@ int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_
 
 /* ---------------------------------------------------------------- sizes */
 
+/* Written with the next change, or when there are many: waiting for the disk each time would cost more than
+ * fetching a size again after a kill. */
 static void note_size_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                              int64_t size)
 {
@@ -1043,11 +887,14 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
         return;
     struct maildir_mail mail = *known;
     mail.size = size;
-    if (begin(memory, false) == 0)
-        (void)end(memory, put_mail(memory, box, &mail));
     lock_for_writing(memory);
     box_put(box, &mail);
     unlock(memory);
+    memory->sizes[memory->sizes_len++] = (struct noted_size){box, uid};
+    if (memory->sizes_len == SIZES_MAX) {
+        (void)write_mails(memory, NULL, NULL, NULL, 0);
+        memory->sizes_len = 0; /* those that could not be written are fetched again */
+    }
 }
 
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What Maildirs need to be remembered and no service keeps: of every inbox its uidvalidity, and of each
- * message its U number, where it lies and how it is marked, and its size, which takes a fetch to learn. All
- * of it is in memory, and in a file of the state directory (state_file.h), in which U numbers and marks are,
- * durably, before anybody sees them. It is a file of its own: the cache beside it may be deleted, or found
- * damaged, and no mark is lost with it.
+ * The memory of the Maildirs, which no service keeps: of every inbox its uidvalidity; of each message its U
+ * number, where it lies, how it is marked, and its size, which takes a fetch to learn. All of it is in
+ * memory, and in two tables of maildir/maildir.sqlite3, where U numbers and marks are durable before anybody
+ * sees them. The database is not in the cache, which a user may delete. A database that is damaged, or that a
+ * newer version made, stays as it is, with words in the log, and there are no Maildirs.
  *
  * U numbers are given from 1 on in the order of first sight and never again: a message that is gone keeps its
  * own, and gets it back should it return; one that a user removed keeps its own, too, and is not shown again,
@@ -14,9 +14,9 @@
  * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
  *
  * `write_lock` is held throughout a change, `read_lock` for writing only for the moment in which readers
- * could see half of it. Order: write_lock, read_lock. The file is written under write_lock alone. What news
- * of the inbox changes at once (the times of folders, and whether they are stale) changes under read_lock
- * alone, so as not to wait for the disk; a change under way adds to that.
+ * could see half of it. Order: write_lock, read_lock. The database is written under write_lock alone. News of
+ * the inbox changes the times of folders, and whether they are stale, under read_lock alone, so as not to
+ * wait for the disk; a change under way adds to that.
  */
 #ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
 #define INBOXFS_STORE_MAILDIR_MEMORY_H
@@ -66,8 +66,9 @@ struct maildir_sighting {
 
 struct maildir_memory;
 
-/* Opens or makes the file in `dir_fd`, and takes over what version 0.1 left there (waits for the disk). 0,
- * -ENOMEM. What can be neither read nor written is an error of each change. */
+/* Opens or makes the database in `dir_fd`, and takes over what version 0.2 left there (waits for the disk).
+ * 0, -ENOMEM. A database that cannot be had is an error of each change, and of maildir_memory_add_inbox():
+ * -EIO where it is damaged, -EPROTO where a newer version made it. */
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory);
 /* NULL-safe. Waits for the disk. */
 void maildir_memory_free(struct maildir_memory *memory);
@@ -121,7 +122,8 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
 /* The message is in the Maildir no more, and never again; the same otherwise. */
 int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
-/* The message is this large. Written without waiting for the disk: it can be learned again. */
+/* The message is this large. Some hundred sizes are written together, for they can be learned again (waits
+ * for the disk then). */
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size);
 
 #endif

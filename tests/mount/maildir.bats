@@ -265,19 +265,24 @@ teardown() {
   equal "$(find "$BOX/new" -type f | wc -l)" 3
 }
 
-@test "when what was remembered is lost, uidvalidity says so" {
+@test "where what was remembered is damaged there are no Maildirs, until it is removed: then uidvalidity is another" {
   start_maildirs one two
   local before
   mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
   before=$(head -n1 "$BOX/.uidvalidity")
   stop_mount
   head -c 5000 /dev/urandom >"$STATE/maildir/maildir.sqlite3"
+  start_mount
+  refresh
+  run ! ls "$BOX/new"
+  grep -q 'maildir.sqlite3 cannot be used' "$MOUNT_LOG"
+  stop_mount
+  rm "$STATE/maildir/maildir.sqlite3"
   wait_until 3 clock_is_past "$before"
   start_mount
   wait_maildirs
   [ "$(head -n1 "$BOX/.uidvalidity")" -gt "$before" ]
   equal "$(count "$BOX/new")" 2
-  grep -q 'set aside' "$MOUNT_LOG"
 }
 
 @test ".uidvalidity can be opened, locked and written as it is, and not otherwise" {
