@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files and folders in drafts/ that the kernel knows of: the names that lead to each, how often it was
- * looked up, and who has it open for writing, for a draft that is being written must not be handed in.
- * A draft stays in the table while the kernel, an open file or a draft below it refers to it. The kernel
- * remembers as many as it likes, so a draft has a descriptor only while somebody holds it: an open file, a
- * request, or, once it has no name any more, whoever makes the kernel remember it all the same.
+ * The files and folders in drafts/ that the kernel knows of. A *node* is one file: it has the file's inode
+ * number, the folder and the name under which it was found last, and counts who has it open for writing, for
+ * a draft that is being written must not be handed in. A file with several names has one node, which knows
+ * one of them: the kernel looks a name up before it uses it, so that is the name that it uses next.
+ *
+ * A node stays while the kernel, an open file or a node below it refers to it. Its *number*, by which the
+ * kernel names it, is its address; the kernel names what it has looked up and not yet forgotten, and nothing
+ * else. The kernel remembers as many nodes as it likes, so a node has an O_PATH descriptor only while
+ * somebody *holds* it: an open file or a request. It is opened by its name, from folder to folder, and each
+ * inode number on the way is compared. A file that was removed has no name to be opened by: its node keeps
+ * the descriptor until the kernel forgets it, which the kernel does as soon as no program uses the file.
+ *
+ * Names change with `names_lock` held for writing, and are followed with it held for reading: through system
+ * calls, which may wait for the disk. `lock` protects the nodes, and is a leaf: it is held over no system
+ * call.
  */
 #ifndef INBOXFS_TREE_DRAFT_TABLE_H
 #define INBOXFS_TREE_DRAFT_TABLE_H
@@ -19,7 +29,8 @@
 #include "base/wait.h"
 
 enum {
-    DRAFT_KEY_SIZE = 40
+    DRAFT_KEY_SIZE = 24,
+    DRAFT_DEPTH_MAX = 2048, /* folders below each other: what a path of 4,096 bytes can name */
 };
 
 enum draft_state {
@@ -28,62 +39,47 @@ enum draft_state {
     DRAFT_LEFT,   /* handed in: no draft any more; should the file come back, it comes back as another */
 };
 
-/* Where a draft is found. */
-struct draft_name {
-    struct draft_name *next;
-    struct draft_node *parent; /* with a reference */
-    char name[];
-};
-
-/* Protected by the table's lock, all but key and number, which stay, and a root, which has nothing else. */
+/* Protected by the table's lock, all but is_root. */
 struct draft_node {
-    char key[DRAFT_KEY_SIZE];     /* device and inode number in hexadecimal */
-    uint64_t number;              /* the inode's; 0: a root, which is never freed */
-    struct draft_name *names;     /* a folder has one, a file as many as are known, up to a few */
-    uint64_t references;          /* lookups, holders, names below it */
+    char key[DRAFT_KEY_SIZE];  /* the file's inode number in hexadecimal, until the file has left */
+    bool is_root;              /* is open all the time, has no name, and is never freed */
+    struct draft_node *parent; /* with a reference; NULL: it has no name any more */
+    char *name;
+    uint64_t references;          /* lookups of the kernel, holders, nodes below it */
     int fd;                       /* O_PATH | O_NOFOLLOW, while there are holders */
-    unsigned int holders;         /* and one that is no reference, once the last name is gone */
+    unsigned int holders;         /* and one that never ends, once the file is removed */
     unsigned int writers;         /* open files that may write, until their RELEASE */
-    unsigned int flushed_writers; /* of them: closed, but not yet released, as far as can be told */
+    unsigned int flushed_writers; /* of them: a descriptor was closed, and no write came since */
     enum draft_state state;
-    struct draft_node *next_dead; /* while it is being freed */
-};
-
-struct draft_slot {
-    struct draft_node *node; /* NULL: free */
-    uint32_t generation;     /* grows when it is taken, so that no number comes back */
-    uint32_t next_free;
 };
 
 struct draft_table {
     struct clock *clock; /* borrowed */
     struct draft_node root;
     dev_t device; /* of the root: nothing mounted below it is shown */
+    pthread_rwlock_t names_lock;
     pthread_mutex_t lock;
     pthread_cond_t writer_left;
-    struct map nodes; /* protected by lock, like all below; by key, without roots and what has left */
-    struct draft_slot *slots;
-    uint32_t slots_len;
-    uint32_t first_free;
-    uint64_t changes; /* grows before and after a name may come to lead elsewhere */
+    struct map nodes; /* protected by lock; by key, without roots */
 };
 
 /* Takes over `root_fd`, also when it fails. 0 or -errno. */
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd);
 void draft_table_release(struct draft_table *table);
 
-/* One more root: a folder elsewhere in which names may be looked up, too, paths among them. The descriptor is
- * borrowed. */
+/* One more root: a folder elsewhere on the same filesystem, in which paths may be looked up, too. The
+ * descriptor is borrowed. */
 void draft_root_init(struct draft_node *root, int fd);
 
-/* The node of this number, 0 being the root; NULL: no draft, or none any more. It stays for as long as the
- * kernel knows the number. */
-struct draft_node *draft_table_find_number(struct draft_table *table, uint64_t number);
+/* The node that the kernel knows by this number, 0 being the root: there while a request names it. */
+struct draft_node *draft_table_node(struct draft_table *table, uint64_t number);
+uint64_t draft_node_number(const struct draft_node *node);
 
-/* The file called `name` in the folder `parent`, with one reference more, and its attributes. 0; -ENOENT;
- * -EXDEV: on another filesystem; -errno. */
+/* The file called `name` in the folder `parent`, with one reference more, and its attributes. Waits for the
+ * disk. 0; -ENOENT; -EXDEV: on another filesystem; -ESTALE: as draft_hold(); -errno. */
 int draft_table_find(struct draft_table *table, struct draft_node *parent, const char *name,
                      struct draft_node **ret_node, struct stat *ret_stat);
+/* Gives references back, without which the node may be freed. */
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count);
 
 /* ---------------------------------------------------------------- holding */
@@ -94,7 +90,9 @@ struct draft_hold {
     struct draft_node *node;
     int fd;
 };
-/* 0; -ESTALE: none of its names leads to it any more; -errno. */
+/* Waits for the disk. 0; -ESTALE: its name does not lead to it any more, because it was changed past the
+ * mount, or it has none (the kernel then looks the path up again); -ENAMETOOLONG: below DRAFT_DEPTH_MAX
+ * folders; -errno. */
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret);
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)
@@ -111,21 +109,17 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node);
 
 /* ---------------------------------------------------------------- changing names */
 
-/* unlinkat(2) and renameat2(2). */
+/* unlinkat(2) and renameat2(2), with names_lock held for writing. */
 int draft_table_remove(struct draft_table *table, struct draft_node *parent, const char *name, int flags);
 int draft_table_rename(struct draft_table *table, struct draft_node *parent, const char *name,
                        struct draft_node *new_parent, const char *new_name, unsigned int flags);
 
-/* A name that may come to lead to another file than this, or nowhere, while it is being left. */
-struct draft_leaving {
-    struct draft_hold hold; /* of what the name leads to; its table and node are NULL where that is nothing */
-    struct draft_node *parent;
-    const char *name; /* borrowed */
-};
-/* 0, also where there is no such file; -errno. Ended by draft_leave_end(). */
-int draft_leave_begin(struct draft_table *table, struct draft_node *parent, const char *name,
-                      struct draft_leaving *ret);
-void draft_leave_end(struct draft_leaving *leaving, bool has_left);
+/* For a name that is changed elsewhere (a rename into or out of the outbox): holds what it leads to; nothing
+ * is held where nothing is there. 0 or -errno. */
+int draft_hold_name(struct draft_table *table, struct draft_node *parent, const char *name,
+                    struct draft_hold *ret);
+/* The name does not lead to what is held any more. */
+void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name);
 
 /* ---------------------------------------------------------------- writers */
 

@@ -24,50 +24,42 @@
 
 /* ---------------------------------------------------------------- entries */
 
-/* What the user sees as a draft's inode number stays the same while the kernel forgets the draft and asks
- * again. */
+/* The inode number that the user sees stays the same while the kernel forgets the draft and asks again. */
 uint64_t draft_shown_ino(ino_t ino)
 {
     return node_ino(NODE_DRAFT, ino);
 }
 
-static uint64_t ino_of(const struct draft_node *node)
+static struct draft_node *node_of(struct tree *tree, uint64_t ino)
 {
-    return node_ino(NODE_DRAFT, node->number);
+    return draft_table_node(&tree->drafts, node_number(ino));
 }
 
-static struct draft_node *find_node(struct tree *tree, uint64_t ino)
+static int hold(struct tree *tree, uint64_t ino, struct draft_hold *ret)
 {
-    return draft_table_find_number(&tree->drafts, node_number(ino));
-}
-
-static bool is_draft(uint64_t ino)
-{
-    return node_kind(ino) == NODE_DRAFT;
+    return draft_hold(&tree->drafts, node_of(tree, ino), ret);
 }
 
 static void fill_entry(const struct draft_node *node, const struct stat *stat, struct tree_entry *ret)
 {
-    *ret = (struct tree_entry){.ino = ino_of(node), .attributes = {.stat = *stat}};
+    *ret = (struct tree_entry){.ino = node_ino(NODE_DRAFT, draft_node_number(node)),
+                               .attributes = {.stat = *stat}};
     ret->attributes.stat.st_ino = draft_shown_ino(stat->st_ino);
 }
 
 static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct draft_node *node = find_node(tree, ino);
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     struct stat stat;
     (void)caller;
-    if (node == NULL)
-        return -ENOENT;
-    int error = draft_hold(&tree->drafts, node, &hold);
+    int error = hold(tree, ino, &held);
     if (error != 0)
         return error;
-    if (fstat(hold.fd, &stat) != 0)
+    if (fstat(held.fd, &stat) != 0)
         return -errno;
-    fill_entry(node, &stat, ret);
-    if (node == &tree->drafts.root) {
+    fill_entry(held.node, &stat, ret);
+    if (held.node == &tree->drafts.root) {
         ret->is_name_lasting = true;
         ret->attributes.stat.st_ino = ino;
         ret->attributes.stat.st_mode = S_IFDIR | 0700;
@@ -88,16 +80,13 @@ int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *na
 static int lookup_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name, struct tree_entry *ret)
 {
-    struct draft_node *parent = find_node(tree, folder);
     (void)caller;
-    return parent == NULL ? -ENOTDIR : draft_lookup_in(tree, parent, name, ret);
+    return draft_lookup_in(tree, node_of(tree, folder), name, ret);
 }
 
 static void forget_draft(struct tree *tree, uint64_t ino, uint64_t lookups)
 {
-    struct draft_node *node = find_node(tree, ino);
-    if (node != NULL)
-        draft_node_unref(&tree->drafts, node, lookups);
+    draft_node_unref(&tree->drafts, node_of(tree, ino), lookups);
 }
 
 static int init_drafts(struct tree *tree, int state_dir_fd)
@@ -166,7 +155,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
-/* What others write through a mapping the kernel keeps to itself for a while: it may be in a hole. */
+/* The kernel keeps for a while what others write through a mapping: it may be in a hole. */
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
@@ -237,7 +226,7 @@ static bool may_change(int flags)
 }
 
 /* Takes over the hold and `fd`, also when it fails. */
-static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, int flags,
+static int new_draft_handle(struct tree *tree, struct draft_hold *held, int fd, int flags,
                             struct tree_handle **ret_handle)
 {
     struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
@@ -245,36 +234,34 @@ static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, 
         close(fd);
         return -ENOMEM;
     }
-    draft->hold = *hold;
+    draft->hold = *held;
     draft->fd = fd;
-    hold->table = NULL;
+    held->table = NULL;
     *ret_handle = &draft->base;
     return 0;
 }
 
-static int open_by_descriptor(struct tree *tree, struct draft_hold *hold, int flags,
+static int open_by_descriptor(struct tree *tree, struct draft_hold *held, int flags,
                               struct tree_handle **ret_handle)
 {
     char path[DRAFT_FD_PATH_SIZE];
-    draft_fd_path(hold->fd, path);
+    draft_fd_path(held->fd, path);
     int fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
-    return fd < 0 ? -errno : new_draft_handle(tree, hold, fd, flags, ret_handle);
+    return fd < 0 ? -errno : new_draft_handle(tree, held, fd, flags, ret_handle);
 }
 
 static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                       struct tree_handle **ret_handle)
 {
-    struct draft_node *node = find_node(tree, ino);
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    struct draft_node *node = node_of(tree, ino);
     (void)caller;
-    if (node == NULL)
-        return -ESTALE;
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    int error = draft_hold(&tree->drafts, node, &hold);
+    int error = draft_hold(&tree->drafts, node, &held);
     if (error == 0 && may_change(flags))
         error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    error = open_by_descriptor(tree, &hold, flags, ret_handle);
+    error = open_by_descriptor(tree, &held, flags, ret_handle);
     /* O_RDONLY | O_TRUNC has done all its writing. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node, false);
@@ -297,14 +284,14 @@ static int open_created(struct tree *tree, struct draft_node *node, int fd, int 
                         struct tree_handle **ret_handle)
 {
     _cleanup_close_ int owned_fd = fd;
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     bool is_writer = (flags & O_ACCMODE) != O_RDONLY;
-    int error = draft_hold(&tree->drafts, node, &hold);
+    int error = draft_hold(&tree->drafts, node, &held);
     if (error == 0 && is_writer)
         error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
+    error = new_draft_handle(tree, &held, TAKE_FD(owned_fd), flags, ret_handle);
     if (error != 0 && is_writer)
         draft_node_end_write(&tree->drafts, node, false);
     return error;
@@ -313,13 +300,13 @@ static int open_created(struct tree *tree, struct draft_node *node, int fd, int 
 int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
                     struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     struct draft_node *node = NULL;
     struct stat stat;
-    int error = draft_hold(&tree->drafts, parent, &folder);
+    int error = draft_hold(&tree->drafts, parent, &held);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = create_file(folder.fd, name, mode, flags);
+    _cleanup_close_ int fd = create_file(held.fd, name, mode, flags);
     if (fd < 0)
         return fd;
     error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
@@ -338,9 +325,8 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    struct draft_node *parent = find_node(tree, folder);
     (void)caller;
-    return parent == NULL ? -EPERM : draft_create_in(tree, parent, name, mode, flags, ret_entry, ret_handle);
+    return draft_create_in(tree, node_of(tree, folder), name, mode, flags, ret_entry, ret_handle);
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -357,11 +343,8 @@ static uint64_t listed_ino(const struct tree_dir *dir, const struct dirent *item
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct draft_node *node = find_node(dir->tree, dir->ino);
     (void)caller;
-    if (node == NULL)
-        return -ENOTDIR;
-    int fd = draft_node_open_folder(&dir->tree->drafts, node);
+    int fd = draft_node_open_folder(&dir->tree->drafts, node_of(dir->tree, dir->ino));
     if (fd < 0)
         return fd;
     dir->state = fdopendir(fd);
@@ -395,11 +378,8 @@ static void release_draft_dir(struct tree_dir *dir)
 
 static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
-    struct draft_node *node = find_node(tree, folder);
     (void)caller;
-    if (node == NULL)
-        return 0;
-    _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node);
+    _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node_of(tree, folder));
     return fd < 0 ? fd : file_sync(fd);
 }
 
@@ -430,22 +410,22 @@ static int set_draft_owner(int fd, const struct tree_change *change)
 static int set_node(struct tree *tree, const struct tree_caller *caller, struct draft_node *draft,
                     struct tree_handle *handle, const struct tree_change *change)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
     struct stat stat;
-    int error = draft_hold(&tree->drafts, draft, &hold);
+    int error = draft_hold(&tree->drafts, draft, &held);
     if (error != 0)
         return error;
-    if (fstat(hold.fd, &stat) != 0)
+    if (fstat(held.fd, &stat) != 0)
         return -errno;
     /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
     if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
         return -EOPNOTSUPP;
 
-    draft_fd_path(hold.fd, path);
+    draft_fd_path(held.fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
         return -errno;
-    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(hold.fd, change)) != 0)
+    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(held.fd, change)) != 0)
         return error;
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
@@ -454,7 +434,7 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
         if (error != 0)
             return error;
     }
-    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(hold.fd, "", change->times, AT_EMPTY_PATH) != 0)
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(held.fd, "", change->times, AT_EMPTY_PATH) != 0)
         return -errno;
     return 0;
 }
@@ -477,10 +457,8 @@ static int drop_fixed(const struct tree_ownership *shown, struct tree_change *ch
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
-    struct draft_node *node = find_node(tree, ino);
+    struct draft_node *node = node_of(tree, ino);
     struct tree_change effective = *change;
-    if (node == NULL)
-        return node_set_size(caller, handle, change, -EACCES);
     if (node == &tree->drafts.root)
         effective.fields &= TREE_SET_SIZE | TREE_SET_TIMES;
     int error = drop_fixed(&tree->shown_as, &effective);
@@ -503,89 +481,75 @@ static int make_folder(int parent_fd, const char *name, mode_t mode)
 static int make_draft_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, mode_t mode, struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct draft_node *parent = find_node(tree, folder);
+    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
     (void)caller;
-    if (parent == NULL)
-        return -EPERM;
-    int error = draft_hold(&tree->drafts, parent, &hold);
-    error = error != 0 ? error : make_folder(hold.fd, name, mode);
-    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
+    int error = hold(tree, folder, &parent);
+    error = error != 0 ? error : make_folder(parent.fd, name, mode);
+    return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
 }
 
 static int make_draft_node(struct tree *tree, uint64_t folder, const char *name, mode_t mode,
                            struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct draft_node *parent = find_node(tree, folder);
-    if (parent == NULL || (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode)))
+    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
+    if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
-    int error = draft_hold(&tree->drafts, parent, &hold);
+    int error = hold(tree, folder, &parent);
     if (error != 0)
         return error;
-    if (mknodat(hold.fd, name, mode, 0) != 0 || fchmodat(hold.fd, name, mode & 07777, 0) != 0)
+    if (mknodat(parent.fd, name, mode, 0) != 0 || fchmodat(parent.fd, name, mode & 07777, 0) != 0)
         return -errno;
-    return draft_lookup_in(tree, parent, name, ret);
+    return draft_lookup_in(tree, parent.node, name, ret);
 }
 
 static int make_draft_symlink(struct tree *tree, const char *target, uint64_t folder, const char *name,
                               struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct draft_node *parent = find_node(tree, folder);
-    if (parent == NULL)
-        return -EPERM;
-    int error = draft_hold(&tree->drafts, parent, &hold);
+    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
+    int error = hold(tree, folder, &parent);
     if (error != 0)
         return error;
-    if (symlinkat(target, hold.fd, name) != 0)
-        return -errno;
-    return draft_lookup_in(tree, parent, name, ret);
+    return symlinkat(target, parent.fd, name) != 0 ? -errno : draft_lookup_in(tree, parent.node, name, ret);
 }
 
-static int link_node(struct tree *tree, struct draft_node *draft, struct draft_node *parent,
-                     const char *new_name)
+static int link_node(struct tree *tree, struct draft_node *draft, uint64_t folder, const char *new_name)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
-    int error = draft_hold(&tree->drafts, draft, &hold);
-    error = error != 0 ? error : draft_hold(&tree->drafts, parent, &folder);
+    int error = draft_hold(&tree->drafts, draft, &held);
+    error = error != 0 ? error : hold(tree, folder, &parent);
     if (error != 0)
         return error;
-    /* That /proc leads here is followed; a symbolic link that is found here is not. */
-    draft_fd_path(hold.fd, path);
-    return linkat(AT_FDCWD, path, folder.fd, new_name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+    /* The link in /proc is followed; a symbolic link that it leads to is not. */
+    draft_fd_path(held.fd, path);
+    return linkat(AT_FDCWD, path, parent.fd, new_name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
 static int make_draft_link(struct tree *tree, uint64_t ino, uint64_t folder, const char *name,
                            struct tree_entry *ret)
 {
-    struct draft_node *draft = is_draft(ino) ? find_node(tree, ino) : NULL;
-    struct draft_node *parent = find_node(tree, folder);
-    if (draft == NULL || parent == NULL)
+    if (node_kind(ino) != NODE_DRAFT)
         return -EPERM;
     /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
+    struct draft_node *draft = node_of(tree, ino);
     int error = draft_node_begin_write(&tree->drafts, draft);
     if (error != 0)
         return error;
-    error = link_node(tree, draft, parent, name);
+    error = link_node(tree, draft, folder, name);
     draft_node_end_write(&tree->drafts, draft, false);
-    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
+    return error != 0 ? error : draft_lookup_in(tree, node_of(tree, folder), name, ret);
 }
 
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                            char *ret_target, size_t size)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    struct draft_node *node = find_node(tree, ino);
+    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     (void)caller;
-    if (node == NULL)
-        return -EINVAL;
-    int error = draft_hold(&tree->drafts, node, &hold);
+    int error = hold(tree, ino, &held);
     if (error != 0)
         return error;
-    ssize_t len = readlinkat(hold.fd, "", ret_target, size);
+    ssize_t len = readlinkat(held.fd, "", ret_target, size);
     if (len < 0)
         return -errno;
     if ((size_t)len >= size)
@@ -594,22 +558,16 @@ static int read_draft_link(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-static int remove_draft(struct tree *tree, uint64_t folder, const char *name, int flags)
-{
-    struct draft_node *parent = find_node(tree, folder);
-    return parent == NULL ? -EPERM : draft_table_remove(&tree->drafts, parent, name, flags);
-}
-
 static int remove_draft_dir(struct tree *tree, uint64_t folder, const char *name)
 {
-    return remove_draft(tree, folder, name, AT_REMOVEDIR);
+    return draft_table_remove(&tree->drafts, node_of(tree, folder), name, AT_REMOVEDIR);
 }
 
 static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name)
 {
     (void)caller;
-    return remove_draft(tree, folder, name, 0);
+    return draft_table_remove(&tree->drafts, node_of(tree, folder), name, 0);
 }
 
 /* ---------------------------------------------------------------- renames into drafts/ */
@@ -617,30 +575,28 @@ static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uin
 static int take_out(struct tree *tree, uint64_t folder, const char *name, struct draft_node *new_parent,
                     const char *new_name, unsigned int flags)
 {
-    struct draft_leaving replaced;
+    _cleanup_draft_hold_ struct draft_hold replaced = {.table = NULL};
     int error = items_check_rename(tree, folder, name, flags);
     if (error != 0)
         return error;
     _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, new_parent);
     if (dir_fd < 0)
         return dir_fd;
-    error = draft_leave_begin(&tree->drafts, new_parent, new_name, &replaced);
-    if (error != 0)
-        return error;
-    error = items_take_out(tree, folder, name, dir_fd, new_name, flags);
-    draft_leave_end(&replaced, error == 0);
+    error = draft_hold_name(&tree->drafts, new_parent, new_name, &replaced);
+    error = error != 0 ? error : items_take_out(tree, folder, name, dir_fd, new_name, flags);
+    if (error == 0)
+        draft_hold_lose_name(&replaced, new_parent, new_name);
     return error;
 }
 
 static int rename_into_drafts(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
-    struct draft_node *parent = is_draft(folder) ? find_node(tree, folder) : NULL;
-    struct draft_node *new_parent = find_node(tree, new_folder);
+    struct draft_node *new_parent = node_of(tree, new_folder);
     (void)caller;
-    if (parent != NULL && new_parent != NULL)
-        return draft_table_rename(&tree->drafts, parent, name, new_parent, new_name, flags);
-    if (new_parent != NULL && items_is_folder(folder))
+    if (node_kind(folder) == NODE_DRAFT)
+        return draft_table_rename(&tree->drafts, node_of(tree, folder), name, new_parent, new_name, flags);
+    if (items_is_folder(folder))
         return take_out(tree, folder, name, new_parent, new_name, flags);
     return node_refuse_rename(flags);
 }

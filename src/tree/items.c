@@ -618,35 +618,31 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
                           caller->pid);
 }
 
-static int hand_in_alone(struct tree *tree, const struct tree_caller *caller, struct draft_node *parent,
-                         const char *name, const struct hand_in *to, const struct draft_hold *hold)
+int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                  const struct hand_in *to)
 {
+    _cleanup_draft_hold_ struct draft_hold draft = {.table = NULL};
+    struct draft_node *parent = draft_table_node(&tree->drafts, node_number(folder));
+    struct draft_node *node = NULL;
+    struct stat stat;
     char shown_path[PATH_MAX];
+    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    if (error != 0)
+        return error;
+    error = draft_hold(&tree->drafts, node, &draft);
+    draft_node_unref(&tree->drafts, node, 1);
+    if (error != 0)
+        return error;
     show_path(tree, parent, name, shown_path);
-    int error = draft_node_begin_move(&tree->drafts, hold->node, caller->cancel);
+    error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
     if (error == -EBUSY)
         events_report(tree, EVENT_REFUSED, shown_path, "the file is being written, mapped or moved");
     if (error != 0)
         return error;
     error = hand_in_file(tree, caller, parent, name, to, shown_path);
-    draft_node_end_move(&tree->drafts, hold->node, error == 0);
-    return error;
-}
-
-int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                  const struct hand_in *to)
-{
-    struct draft_node *parent = draft_table_find_number(&tree->drafts, node_number(folder));
-    struct draft_leaving leaving;
-    if (parent == NULL)
-        return -EPERM;
-    int error = draft_leave_begin(&tree->drafts, parent, name, &leaving);
-    if (error != 0)
-        return error;
-    if (leaving.hold.node == NULL)
-        return -ENOENT;
-    error = hand_in_alone(tree, caller, parent, name, to, &leaving.hold);
-    draft_leave_end(&leaving, error == 0);
+    draft_node_end_move(&tree->drafts, node, error == 0);
+    if (error == 0)
+        draft_hold_lose_name(&draft, parent, name);
     return error;
 }
 

@@ -77,8 +77,8 @@ static void a_file_has_one_node_under_all_its_names(void **state)
     assert_ptr_equal(find(fixture, "a"), a);
     assert_ptr_equal(find(fixture, "c"), a);
     assert_ptr_not_equal(find(fixture, "b"), a);
-    assert_ptr_equal(draft_table_find_number(&fixture->table, a->number), a);
-    assert_int_not_equal(a->number, 0);
+    assert_ptr_equal(draft_table_node(&fixture->table, draft_node_number(a)), a);
+    assert_int_not_equal(draft_node_number(a), 0);
     draft_node_unref(&fixture->table, a, 3);
     assert_int_equal(fixture->table.nodes.len, 1);
 }
@@ -89,8 +89,8 @@ static void names_that_lead_nowhere_are_errors(void **state)
     struct draft_node *node = NULL;
     struct stat stat;
     assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "no", &node, &stat), -ENOENT);
-    assert_null(draft_table_find_number(&fixture->table, 3));
-    assert_ptr_equal(draft_table_find_number(&fixture->table, 0), &fixture->table.root);
+    assert_ptr_equal(draft_table_node(&fixture->table, 0), &fixture->table.root);
+    assert_int_equal(draft_node_number(&fixture->table.root), 0);
 }
 
 static void a_symbolic_link_is_not_followed(void **state)
@@ -123,7 +123,7 @@ static struct draft_node *find_in(struct fixture *fixture, struct draft_node *pa
     return node;
 }
 
-/* What holding it comes to; 0: it is the file that it was. */
+/* Holds the node. 0: the descriptor is that of the node's file; -errno. */
 static int try_hold(struct fixture *fixture, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -133,27 +133,9 @@ static int try_hold(struct fixture *fixture, struct draft_node *node)
     if (error != 0)
         return error;
     assert_int_equal(fstat(hold.fd, &stat), 0);
-    snprintf(key, sizeof(key), "%llx:%llx", (unsigned long long)stat.st_dev, (unsigned long long)stat.st_ino);
+    snprintf(key, sizeof(key), "%llx", (unsigned long long)stat.st_ino);
     assert_string_equal(key, node->key);
     return 0;
-}
-
-static void a_number_never_comes_back(void **state)
-{
-    struct fixture *fixture = *state;
-    make_file(fixture, "a");
-    uint64_t last = 0;
-    for (int i = 0; i < 1000; i++) {
-        struct draft_node *node = find(fixture, "a");
-        uint64_t number = node->number;
-        assert_true(number > last);
-        assert_ptr_equal(draft_table_find_number(&fixture->table, number), node);
-        draft_node_unref(&fixture->table, node, 1);
-        assert_null(draft_table_find_number(&fixture->table, number));
-        last = number;
-    }
-    assert_null(draft_table_find_number(&fixture->table, UINT64_MAX >> 6));
-    assert_null(draft_table_find_number(&fixture->table, UINT64_MAX));
 }
 
 /* Any other would be another file's, which goes on as if it were its own. */
@@ -183,7 +165,7 @@ static void what_is_known_needs_no_descriptor(void **state)
 {
     struct fixture *fixture = *state;
     char name[16];
-    char second[16];
+    char second[32];
     int before = count_descriptors();
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof(name), "%d", i);
@@ -192,7 +174,7 @@ static void what_is_known_needs_no_descriptor(void **state)
         assert_int_equal(linkat(fixture->dir.fd, name, fixture->dir.fd, second, 0), 0);
         struct draft_node *node = find(fixture, name);
         assert_ptr_equal(find(fixture, second), node);
-        /* As git does it: the first name goes, the second stays. */
+        /* git does so: the first name goes, the second stays. */
         assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, name, 0), 0);
         assert_int_equal(try_hold(fixture, node), 0);
     }
@@ -255,8 +237,8 @@ static void names_follow_the_renames_above_them(void **state)
     assert_int_equal(try_hold(fixture, file), 0);
 }
 
-/* Each name keeps the folder that it is in known, and no other. */
-static void a_file_of_two_folders_lets_go_of_both(void **state)
+/* The kernel looks a name up before it uses it. */
+static void a_file_is_known_by_the_name_that_was_looked_up_last(void **state)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mkdirat(fixture->dir.fd, "one", 0700), 0);
@@ -269,12 +251,67 @@ static void a_file_of_two_folders_lets_go_of_both(void **state)
     assert_ptr_equal(find_in(fixture, two, "file"), file);
     draft_node_unref(&fixture->table, one, 1);
     draft_node_unref(&fixture->table, two, 1);
-    assert_int_equal(fixture->table.nodes.len, 3);
+    assert_int_equal(fixture->table.nodes.len, 2);
+    assert_int_equal(try_hold(fixture, file), 0);
     draft_node_unref(&fixture->table, file, 2);
     assert_int_equal(fixture->table.nodes.len, 0);
 }
 
-static void a_long_way_is_gone_in_pieces(void **state)
+/* git links an object to its name, and removes the first one. The other way about, the name that is left has
+ * to be looked up. */
+static void a_removed_name_is_not_the_files_last(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_node *root = &fixture->table.root;
+    make_file(fixture, "first");
+    assert_int_equal(linkat(fixture->dir.fd, "first", fixture->dir.fd, "second", 0), 0);
+    struct draft_node *node = find(fixture, "first");
+    find(fixture, "second");
+    assert_int_equal(draft_table_remove(&fixture->table, root, "first", 0), 0);
+    assert_int_equal(try_hold(fixture, node), 0);
+    assert_int_equal(linkat(fixture->dir.fd, "second", fixture->dir.fd, "third", 0), 0);
+    int before = count_descriptors();
+    assert_int_equal(draft_table_remove(&fixture->table, root, "second", 0), 0);
+    assert_int_equal(try_hold(fixture, node), -ESTALE);
+    assert_int_equal(count_descriptors(), before);
+    assert_ptr_equal(find(fixture, "third"), node);
+    assert_int_equal(try_hold(fixture, node), 0);
+}
+
+static void two_names_of_one_file_stay_when_one_is_renamed_to_the_other(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_node *root = &fixture->table.root;
+    make_file(fixture, "a");
+    assert_int_equal(linkat(fixture->dir.fd, "a", fixture->dir.fd, "b", 0), 0);
+    struct draft_node *node = find(fixture, "a");
+    assert_int_equal(draft_table_rename(&fixture->table, root, "a", root, "b", 0), 0);
+    assert_int_equal(try_hold(fixture, node), 0);
+    assert_ptr_equal(find(fixture, "b"), node);
+}
+
+static void folders_that_no_path_can_name_are_too_deep(void **state)
+{
+    struct fixture *fixture = *state;
+    struct draft_node *node = &fixture->table.root;
+    struct draft_node *last = NULL;
+    struct draft_hold hold = {.table = NULL};
+    /* What is held on the way spares the climb from the root for each of them. */
+    assert_int_equal(draft_hold(&fixture->table, node, &hold), 0);
+    for (int depth = 0; depth <= DRAFT_DEPTH_MAX; depth++) {
+        struct draft_hold above = hold;
+        assert_int_equal(mkdirat(hold.fd, "d", 0700), 0);
+        last = node;
+        node = find_in(fixture, node, "d");
+        assert_int_equal(draft_hold(&fixture->table, node, &hold), 0);
+        draft_hold_release(&above);
+    }
+    draft_hold_release(&hold);
+    assert_int_equal(try_hold(fixture, last), 0);
+    assert_int_equal(try_hold(fixture, node), -ENAMETOOLONG);
+}
+
+static void a_path_may_be_longer_than_a_system_call_takes(void **state)
 {
     struct fixture *fixture = *state;
     char name[201];
@@ -344,8 +381,7 @@ static void a_rename_under_way_hides_nothing_below(void **state)
     }
     pthread_join(thread, NULL);
     assert_int_equal(try_hold(fixture, file), 0);
-    assert_string_equal(folder->names->name, "here");
-    assert_null(folder->names->next);
+    assert_string_equal(folder->name, "here");
 }
 
 /* ---------------------------------------------------------------- writers */
@@ -450,14 +486,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_has_one_node_under_all_its_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_that_lead_nowhere_are_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_symbolic_link_is_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_number_never_comes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_its_own_descriptors_are_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_known_needs_no_descriptor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rename_under_way_hides_nothing_below, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_of_two_folders_lets_go_of_both, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_long_way_is_gone_in_pieces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_is_known_by_the_name_that_was_looked_up_last, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_removed_name_is_not_the_files_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_names_of_one_file_stay_when_one_is_renamed_to_the_other, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(folders_that_no_path_can_name_are_too_deep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_path_may_be_longer_than_a_system_call_takes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_draft_being_written_cannot_move, set_up, tear_down),
