@@ -186,6 +186,24 @@ static bool is_link(int dir_fd, const char *path)
     return fstatat(dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
+/* Makes the name of a new directory durable. Not where its parent may not be read, and so not be opened. */
+static int sync_parent(int dir_fd, const char *directory)
+{
+    char parent[PATH_MAX + sizeof("/..")];
+    snprintf(parent, sizeof(parent), "%s/..", directory);
+    _cleanup_close_ int fd = openat(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EACCES ? 0 : -errno;
+    return file_sync(fd);
+}
+
+static int make_dir(int dir_fd, const char *path)
+{
+    if (mkdirat(dir_fd, path, 0700) != 0)
+        return errno == EEXIST ? 0 : -errno;
+    return sync_parent(dir_fd, path);
+}
+
 int file_open_dir(int dir_fd, const char *path)
 {
     char part[PATH_MAX];
@@ -201,8 +219,9 @@ int file_open_dir(int dir_fd, const char *path)
             continue;
         char end = part[i];
         part[i] = '\0';
-        if (mkdirat(dir_fd, part, 0700) != 0 && errno != EEXIST)
-            return -errno;
+        int error = make_dir(dir_fd, part);
+        if (error != 0)
+            return error;
         if (dir_fd != AT_FDCWD && is_link(dir_fd, part))
             return -ELOOP;
         part[i] = end;

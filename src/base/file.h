@@ -44,9 +44,10 @@ int file_sync(int fd);
  * them, so that file_sync() has less to wait for later. Promises nothing. */
 void file_begin_sync(int fd, off_t offset, off_t len);
 
-/* Opens a directory below `dir_fd`, making it (0700) and its missing parents first. AT_FDCWD is allowed; then
- * symbolic links are the user's, and are followed. The descriptor (O_DIRECTORY | O_CLOEXEC), or -errno:
- * -ELOOP for a symbolic link below `dir_fd`. */
+/* Opens a directory below `dir_fd`, making it (0700) and its missing parents first: the names of those that
+ * it makes are durable when it returns. AT_FDCWD is allowed; then symbolic links are the user's, and are
+ * followed. The descriptor (O_DIRECTORY | O_CLOEXEC), or -errno: -ELOOP for a symbolic link below `dir_fd`.
+ */
 int file_open_dir(int dir_fd, const char *path);
 
 /* opendir(3) below `dir_fd`. NULL with errno. */
