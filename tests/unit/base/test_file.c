@@ -8,11 +8,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "support/disk.h"
 #include "support/temp_dir.h"
 
 static int set_up(void **state)
@@ -79,18 +78,12 @@ static void what_cannot_be_written_whole_replaces_nothing(void **state)
 {
     int dir = dir_fd(state);
     char bytes[10000];
-    struct rlimit before;
-    struct rlimit small = {.rlim_cur = 5000};
     memset(bytes, 'n', sizeof(bytes));
     assert_int_equal(file_replace_at(dir, "a", "old", 3, 0600), 0);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    small.rlim_max = before.rlim_max;
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    disk_fill(5000);
     int error = file_replace_at(dir, "a", bytes, sizeof(bytes), 0600);
     int lazy_error = file_replace_lazily_at(dir, "a", bytes, sizeof(bytes), 0600);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, handler);
+    disk_empty();
     assert_int_equal(error, -EFBIG);
     assert_int_equal(lazy_error, -EFBIG);
     assert_content(dir, "a", "old");
@@ -216,6 +209,20 @@ static void folders_are_made_with_their_parents(void **state)
     assert_int_equal(file_open_dir(dir, "link/"), -ELOOP);
 }
 
+static void the_name_of_a_new_folder_is_durable(void **state)
+{
+    int dir = dir_fd(state);
+    disk_reset();
+    close(file_open_dir(dir, "a/b"));
+    disk_assert_synced("/a");
+    assert_int_equal(disk_count_syncs(""), 2);
+    close(file_open_dir(dir, "a/b"));
+    assert_int_equal(disk_count_syncs(""), 2);
+    disk_fail_syncs("/a", EIO);
+    assert_int_equal(file_open_dir(dir, "a/c"), -EIO);
+    disk_reset();
+}
+
 static bool is_below(void **state, const char *path, const char *directory)
 {
     char whole[PATH_MAX];
@@ -267,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(failures_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(positions_are_written_and_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_name_of_a_new_folder_is_durable, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_below_a_folder_is_known_before_it_is_there, set_up,
                                         tear_down),
     };

@@ -3,10 +3,10 @@
  * Sending: delivery, rules, idempotency, attachments, replies and forwards, daily limits.
  */
 #include <sqlite3.h>
-#include <sys/resource.h>
 
 #include "base/strbuf.h"
 #include "mail/email_record.h"
+#include "support/disk.h"
 #include "unit/service/service_fixture.h"
 
 #define SEND "/api/v1/email/send"
@@ -316,16 +316,11 @@ static void an_attachment_that_the_disk_does_not_take_is_refused(void **state)
     enum {
         DISK_BYTES = 2000 * 1000
     };
-    struct rlimit limit;
     char *bytes = calloc(2, DISK_BYTES);
     assert_non_null(bytes);
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(0, getrlimit(RLIMIT_FSIZE, &limit));
-    const struct rlimit before = limit;
-    limit.rlim_cur = DISK_BYTES;
-    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
+    disk_fill(DISK_BYTES);
     free(upload(fixture, "large.bin", "application/x-test", bytes, (size_t)2 * DISK_BYTES, 500));
-    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &before));
+    disk_empty();
     free(upload(fixture, "large.bin", "application/x-test", bytes, (size_t)2 * DISK_BYTES, 200));
     free(bytes);
 }

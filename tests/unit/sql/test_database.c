@@ -20,22 +20,16 @@
 #include <cmocka.h>
 
 #include "sql/database.h"
+#include "support/disk.h"
 #include "support/temp_dir.h"
 
-static atomic_uint syncs;
 static atomic_uint returned; /* writers that database_end_write() has let go */
 static atomic_uint returned_before_sync;
-static atomic_bool is_disk_broken;
 
-/* Stands before the C library's, for SQLite too. */
-int fdatasync(int fd)
+static void look_at_returned(int fd)
 {
+    (void)fd;
     returned_before_sync = returned;
-    syncs++;
-    if (!is_disk_broken)
-        return (int)syscall(SYS_fdatasync, fd);
-    errno = EIO;
-    return -1;
 }
 
 struct writer {
@@ -85,7 +79,9 @@ static void await_sleep(const struct writer *writer)
 static void write_together(struct database *database, struct writer *writers, size_t len)
 {
     struct connection *connection = NULL;
-    syncs = returned = returned_before_sync = 0;
+    returned = returned_before_sync = 0;
+    disk_forget_syncs();
+    disk_call_before_syncs(look_at_returned);
     assert_int_equal(0, database_begin_write(database, &connection));
     for (size_t i = 1; i < len; i++) {
         writers[i].database = database;
@@ -131,7 +127,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    is_disk_broken = false;
+    disk_reset();
     database_free(fixture->database);
     temp_dir_release(&fixture->dir);
     free(fixture);
@@ -150,7 +146,7 @@ static void who_waits_together_shares_a_commit(void **state)
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(0, writers[i].result);
     assert_int_equal(6, count(fixture->database));
-    assert_int_equal(1, syncs);
+    assert_int_equal(1, disk_count_syncs(""));
     assert_int_equal(0, returned_before_sync);
 }
 
@@ -168,7 +164,7 @@ static void a_commit_is_not_put_off_for_ever(void **state)
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(0, writers[i].result);
     assert_int_equal(MANY, count(fixture->database));
-    assert_int_equal(2, syncs);
+    assert_int_equal(2, disk_count_syncs(""));
 }
 
 static void a_turn_is_undone_by_itself(void **state)
@@ -199,7 +195,7 @@ static void who_writes_nothing_waits_for_what_it_saw(void **state)
         write_together(fixture->database, writers, 2);
         assert_int_equal(0, writers[0].result);
         assert_int_equal(writers[1].error, writers[1].result);
-        assert_int_equal(1, syncs);
+        assert_int_equal(1, disk_count_syncs(""));
         assert_int_equal(0, returned_before_sync);
     }
 }
@@ -210,11 +206,11 @@ static void where_the_commit_fails_all_hear_of_it(void **state)
     struct writer writers[] = {{.statement = INSERT("1")},
                                {.statement = INSERT("2")},
                                {.statement = "SELECT name FROM settings", .error = -EEXIST}};
-    is_disk_broken = true;
+    disk_fail_syncs("", EIO);
     write_together(fixture->database, writers, 3);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(-EIO, writers[i].result);
-    is_disk_broken = false;
+    disk_fail_syncs("", 0);
     assert_int_equal(0, count(fixture->database));
     struct writer after = {.statement = INSERT("4")};
     write_together(fixture->database, &after, 1);
@@ -403,9 +399,9 @@ static void an_expendable_commit_does_not_wait_for_the_disk(void **state)
     struct fixture *fixture = *state;
     assert_int_equal(0, reopen(fixture, &expendable));
     execute(fixture->database, INSERT("1")); /* begins the log, whose head is synced */
-    unsigned int before = syncs;
+    disk_forget_syncs();
     execute(fixture->database, INSERT("2"));
-    assert_int_equal(before, syncs);
+    assert_int_equal(0, disk_count_syncs(""));
 }
 
 int main(void)
