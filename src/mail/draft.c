@@ -150,15 +150,10 @@ __attribute__((format(printf, 2, 3))) static int note_not_carried(struct draft_r
     struct string_list *list = &reading->not_carried;
     if (list->len > NOT_CARRIED_MAX)
         return 0;
-    _cleanup_free_ char *words = NULL;
     va_list arguments;
     va_start(arguments, format);
-    int written = vasprintf(&words, format, arguments);
+    g_autofree char *words = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    if (written < 0) {
-        words = NULL;
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < list->len; i++)
         if (strcasecmp(list->items[i], words) == 0)
             return 0;
@@ -171,9 +166,13 @@ static int draft_refuse_recipients(struct draft_reading *reading)
     return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
 }
 
-static int refuse_large_text(char **ret_reason)
+/* How many blanks and line ends the text begins with. */
+static size_t blank_len(const char *bytes, size_t len)
 {
-    return reason_give(ret_reason, -EMSGSIZE, "the text is larger than %d bytes", DRAFT_BODY_MAX_BYTES);
+    size_t blank = 0;
+    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
+        blank++;
+    return blank;
 }
 
 /* ---- the JSON form: the send request of the interface, with its conveniences. Every field and type is
@@ -525,138 +524,6 @@ enum {
     HEADER_NAME_SHOWN = 80,
 };
 
-/* The headers that matter to a section as a whole. */
-static const struct known_header {
-    const char *name;
-    bool makes_a_message; /* one of these has to be there */
-    bool is_single;
-} known_headers[] = {
-    {"To", true, false},           {"Cc", true, false},
-    {"Bcc", true, false},          {"Subject", true, true},
-    {"From", true, true},          {"Reply-To", false, false},
-    {"Attach", false, false},      {"MIME-Version", false, false},
-    {"Content-Type", false, true}, {"Content-Transfer-Encoding", false, true},
-};
-
-/* The header section of a message, or of one of its parts. */
-struct header_section {
-    struct span header;
-    struct span body;
-    bool seen[ARRAY_LEN(known_headers)];
-};
-
-static const struct known_header *find_known_header(struct span name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        if (strlen(known_headers[i].name) == name.len &&
-            strncasecmp(known_headers[i].name, name.bytes, name.len) == 0)
-            return &known_headers[i];
-    return NULL;
-}
-
-/* No blank stands before the colon, as programs had it before 2001. */
-static bool has_header_name(const struct mime_field *field)
-{
-    return field->name.len <= HEADER_NAME_MAX_BYTES &&
-           field->value.bytes == field->name.bytes + field->name.len + 1;
-}
-
-/* A carriage return that ends no line ends one to some mail programs. */
-static bool has_bare_return(struct span text)
-{
-    const char *end = text.bytes + text.len;
-    for (const char *at = text.bytes; (at = memchr(at, '\r', (size_t)(end - at))) != NULL; at++)
-        if (at + 1 == end || at[1] != '\n')
-            return true;
-    return false;
-}
-
-/* In the file that the user wrote, from 1 on. */
-static unsigned int line_number(const struct draft_reading *reading, const char *line)
-{
-    unsigned int number = 1;
-    for (const char *c = reading->message; c < line; c++)
-        number += *c == '\n';
-    return number;
-}
-
-static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
-{
-    return reason_give(reading->ret_reason, -EBADMSG,
-                       "%sline %u is neither a header nor the blank line after them",
-                       where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
-}
-
-static int check_field(struct draft_reading *reading, const char *where, const struct mime_field *field,
-                       struct header_section *section)
-{
-    if (!has_header_name(field) || has_bare_return(field->line))
-        return refuse_header_line(reading, where, field->line.bytes);
-    const struct known_header *known = find_known_header(field->name);
-    if (known == NULL)
-        return 0;
-    bool *is_seen = &section->seen[known - known_headers];
-    if (known->is_single && *is_seen)
-        return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
-    *is_seen = true;
-    return 0;
-}
-
-static bool is_ended(const struct header_section *section)
-{
-    return section->body.bytes != section->header.bytes + section->header.len;
-}
-
-/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as
- * format_where() has it. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
-static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
-                               struct header_section *ret_section)
-{
-    struct header_section section = {0};
-    struct mime_field field;
-    mime_split(entity, &section.header, &section.body);
-    if (section.header.len > HEADER_SECTION_MAX_BYTES)
-        return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
-                           HEADER_SECTION_MAX_BYTES);
-    struct span rest = section.header;
-    int error = 0;
-    while (error == 0 && mime_take_field(&rest, &field))
-        error = check_field(reading, where, &field, &section);
-    if (error == 0 && !is_ended(&section) && section.body.len > 0)
-        error = refuse_header_line(reading, where, section.body.bytes);
-    *ret_section = section;
-    return error;
-}
-
-/* Checks that the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
- * -EMSGSIZE. */
-static int read_message_header_section(struct draft_reading *reading, struct span message,
-                                       struct header_section *ret_section)
-{
-    int error = read_header_section(reading, "", message, ret_section);
-    if (error != 0)
-        return error;
-    bool is_message = false;
-    for (size_t i = 0; i < ARRAY_LEN(known_headers); i++)
-        is_message =
-            is_message || ((known_headers[i].makes_a_message || reading->is_answer) && ret_section->seen[i]);
-    if (!is_message)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
-    /* What ends within its headers may be cut in the middle of an address. */
-    return is_ended(ret_section) ? 0
-                                 : reason_give(reading->ret_reason, -EBADMSG,
-                                               "the message is cut off: no blank line ends its headers");
-}
-
-/* Returns true if the first line is one of the headers that count. */
-static bool draft_begins_with_header(struct span text)
-{
-    struct mime_field field;
-    return mime_take_field(&text, &field) && has_header_name(&field) && find_known_header(field.name) != NULL;
-}
-
 /* A header that is text. */
 static int read_text_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
@@ -721,58 +588,195 @@ static int read_ids_header(struct draft_reading *reading, const char *name, cons
     return error;
 }
 
-/* `target`: where the value goes in struct draft_reading. */
+enum header_trait {
+    HEADER_COUNTS = 1,        /* a text that begins with it is a message */
+    HEADER_IS_SINGLE = 2,     /* it may not stand twice */
+    HEADER_MAKES_MESSAGE = 4, /* one of these has to be there */
+};
+
+/* The headers that are understood. `read` is NULL for those that every message gets anew, or that say nothing
+ * to whom it is for; `target`: where the value goes in struct draft_reading. */
 static const struct header {
     const char *name;
+    unsigned int traits;
     int (*read)(struct draft_reading *reading, const char *name, const char *raw, void *target);
     size_t target;
 } headers[] = {
-    {"To", read_addresses_header, offsetof(struct draft_reading, to)},
-    {"Cc", read_addresses_header, offsetof(struct draft_reading, cc)},
-    {"Bcc", read_addresses_header, offsetof(struct draft_reading, bcc)},
-    {"Reply-To", read_addresses_header, offsetof(struct draft_reading, reply_to)},
-    {"Subject", read_text_header, offsetof(struct draft_reading, subject)},
-    {"Attach", read_attach_header, offsetof(struct draft_reading, attachment_names)},
-    {"From", read_from_header, offsetof(struct draft_reading, from)},
-    {"In-Reply-To", read_ids_header, offsetof(struct draft_reading, in_reply_to)},
-    {"References", read_ids_header, offsetof(struct draft_reading, references)},
+    {"To", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, to)},
+    {"Cc", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, cc)},
+    {"Bcc", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, bcc)},
+    {"Subject", HEADER_COUNTS | HEADER_MAKES_MESSAGE | HEADER_IS_SINGLE, read_text_header,
+     offsetof(struct draft_reading, subject)},
+    {"From", HEADER_COUNTS | HEADER_MAKES_MESSAGE | HEADER_IS_SINGLE, read_from_header,
+     offsetof(struct draft_reading, from)},
+    {"Reply-To", HEADER_COUNTS, read_addresses_header, offsetof(struct draft_reading, reply_to)},
+    {"Attach", HEADER_COUNTS, read_attach_header, offsetof(struct draft_reading, attachment_names)},
+    {"In-Reply-To", 0, read_ids_header, offsetof(struct draft_reading, in_reply_to)},
+    {"References", 0, read_ids_header, offsetof(struct draft_reading, references)},
+    {"MIME-Version", HEADER_COUNTS, NULL, 0},
+    {"Content-Type", HEADER_COUNTS | HEADER_IS_SINGLE, NULL, 0},
+    {"Content-Transfer-Encoding", HEADER_COUNTS | HEADER_IS_SINGLE, NULL, 0},
+    {"Date", 0, NULL, 0},
+    {"Message-ID", 0, NULL, 0},
+    {"Received", 0, NULL, 0},
+    {"Return-Path", 0, NULL, 0},
+    {"User-Agent", 0, NULL, 0},
+    {"X-Mailer", 0, NULL, 0},
 };
 
-/* Headers that every message gets anew, or that say nothing to who receives it. */
-static bool is_of_no_account(const char *name)
-{
-    static const char *const names[] = {"Date",        "Message-ID", "MIME-Version", "Received",
-                                        "Return-Path", "User-Agent", "X-Mailer"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcasecmp(names[i], name) == 0)
-            return true;
-    return strncasecmp(name, "Content-", strlen("Content-")) == 0;
-}
+/* The header section of a message, or of one of its parts. */
+struct header_section {
+    struct span header;
+    struct span body;
+    unsigned int traits; /* of the headers that are there */
+    bool seen[ARRAY_LEN(headers)];
+};
 
-static int read_header(struct draft_reading *reading, const char *name, const char *value)
+static const struct header *find_header(struct span name)
 {
     for (size_t i = 0; i < ARRAY_LEN(headers); i++)
-        if (strcasecmp(headers[i].name, name) == 0)
-            return headers[i].read(reading, headers[i].name, value, (char *)reading + headers[i].target);
-    if (is_of_no_account(name))
+        if (strlen(headers[i].name) == name.len && strncasecmp(headers[i].name, name.bytes, name.len) == 0)
+            return &headers[i];
+    return NULL;
+}
+
+/* In letters of either case. */
+static bool has_prefix(struct span name, const char *prefix)
+{
+    return name.len >= strlen(prefix) && strncasecmp(name.bytes, prefix, strlen(prefix)) == 0;
+}
+
+/* No blank stands before the colon, as programs had it before 2001. */
+static bool has_header_name(const struct mime_field *field)
+{
+    return field->name.len <= HEADER_NAME_MAX_BYTES &&
+           field->value.bytes == field->name.bytes + field->name.len + 1;
+}
+
+/* A carriage return that ends no line ends one to some mail programs. */
+static bool has_bare_return(struct span text)
+{
+    const char *end = text.bytes + text.len;
+    for (const char *at = text.bytes; (at = memchr(at, '\r', (size_t)(end - at))) != NULL; at++)
+        if (at + 1 == end || at[1] != '\n')
+            return true;
+    return false;
+}
+
+/* In the file that the user wrote, from 1 on. */
+static unsigned int line_number(const struct draft_reading *reading, const char *line)
+{
+    unsigned int number = 1;
+    for (const char *c = reading->message; c < line; c++)
+        number += *c == '\n';
+    return number;
+}
+
+static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
+{
+    return reason_give(reading->ret_reason, -EBADMSG,
+                       "%sline %u is neither a header nor the blank line after them",
+                       where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
+}
+
+static int check_field(struct draft_reading *reading, const char *where, const struct mime_field *field,
+                       struct header_section *section)
+{
+    if (!has_header_name(field) || has_bare_return(field->line))
+        return refuse_header_line(reading, where, field->line.bytes);
+    const struct header *known = find_header(field->name);
+    if (known == NULL)
+        return 0;
+    bool *is_seen = &section->seen[known - headers];
+    if ((known->traits & HEADER_IS_SINGLE) != 0 && *is_seen)
+        return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
+    *is_seen = true;
+    section->traits |= known->traits;
+    return 0;
+}
+
+static bool is_ended(const struct header_section *section)
+{
+    return section->body.bytes != section->header.bytes + section->header.len;
+}
+
+/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as
+ * format_where() has it. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
+static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
+                               struct header_section *ret_section)
+{
+    struct header_section section = {0};
+    struct mime_field field;
+    mime_split(entity, &section.header, &section.body);
+    if (section.header.len > HEADER_SECTION_MAX_BYTES)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
+                           HEADER_SECTION_MAX_BYTES);
+    struct span rest = section.header;
+    int error = 0;
+    while (error == 0 && mime_take_field(&rest, &field))
+        error = check_field(reading, where, &field, &section);
+    if (error == 0 && !is_ended(&section) && section.body.len > 0)
+        error = refuse_header_line(reading, where, section.body.bytes);
+    *ret_section = section;
+    return error;
+}
+
+/* Checks that the bytes begin with a header section that can be a message's: nothing but header lines up to a
+ * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
+ * -EMSGSIZE. */
+static int read_message_header_section(struct draft_reading *reading, struct span message,
+                                       struct header_section *ret_section)
+{
+    int error = read_header_section(reading, "", message, ret_section);
+    if (error != 0)
+        return error;
+    unsigned int needed = reading->is_answer ? HEADER_COUNTS : HEADER_MAKES_MESSAGE;
+    if ((ret_section->traits & needed) == 0)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
+    /* What ends within its headers may be cut in the middle of an address. */
+    return is_ended(ret_section) ? 0
+                                 : reason_give(reading->ret_reason, -EBADMSG,
+                                               "the message is cut off: no blank line ends its headers");
+}
+
+/* Returns true if the first line is one of the headers that count. */
+static bool draft_begins_with_header(struct span text)
+{
+    struct mime_field field;
+    if (!mime_take_field(&text, &field) || !has_header_name(&field))
+        return false;
+    const struct header *header = find_header(field.name);
+    return header != NULL && (header->traits & HEADER_COUNTS) != 0;
+}
+
+/* Of a header that is not in the table. */
+static int read_other_header(struct draft_reading *reading, struct span name)
+{
+    int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
+    if (has_prefix(name, "Content-"))
         return 0;
     /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
-    if (strncasecmp(name, "Attach", strlen("Attach")) == 0)
+    if (has_prefix(name, "Attach"))
         return reason_give(reading->ret_reason, -EBADMSG,
-                           "%.*s: no such header; Attach: NAME attaches a file of attachments/",
-                           HEADER_NAME_SHOWN, name);
-    return note_not_carried(reading, "the header %.*s", HEADER_NAME_SHOWN, name);
+                           "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
+                           name.bytes);
+    return note_not_carried(reading, "the header %.*s", shown, name.bytes);
 }
 
 /* Takes over what the message's own headers say. */
-static int draft_read_headers(struct draft_reading *reading, struct span header)
+static int draft_read_headers(struct draft_reading *reading, struct span section)
 {
     struct mime_field field;
     int error = 0;
-    while (error == 0 && mime_take_field(&header, &field)) {
-        _cleanup_free_ char *name = strndup(field.name.bytes, field.name.len);
-        _cleanup_free_ char *value = strndup(field.value.bytes, field.value.len);
-        error = name == NULL || value == NULL ? -ENOMEM : read_header(reading, name, value);
+    while (error == 0 && mime_take_field(&section, &field)) {
+        const struct header *header = find_header(field.name);
+        if (header == NULL) {
+            error = read_other_header(reading, field.name);
+        } else if (header->read != NULL) {
+            g_autofree char *value = g_strndup(field.value.bytes, field.value.len);
+            error = header->read(reading, header->name, value, (char *)reading + header->target);
+        }
     }
     return error;
 }
@@ -803,15 +807,10 @@ __attribute__((format(printf, 3, 4))) static int
 refuse_part(const struct draft_reading *reading, const struct mime_entity *part, const char *format, ...)
 {
     char where[WHERE_BYTES];
-    _cleanup_free_ char *words = NULL;
     va_list arguments;
     va_start(arguments, format);
-    int written = vasprintf(&words, format, arguments);
+    g_autofree char *words = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    if (written < 0) {
-        words = NULL;
-        return -ENOMEM;
-    }
     format_where(part, where);
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
 }
@@ -840,61 +839,6 @@ static int refuse_content(const struct draft_reading *reading, const struct mime
     default:
         return error;
     }
-}
-
-/* The part's file name without any folders; NULL: it gives none. The extension tells what is in a file, so
- * that a name that is too long or holds a control character is mended, not dropped. Caller frees. 0 or
- * -ENOMEM.
- */
-static int read_part_name(const struct mime_entity *part, char **ret_name)
-{
-    _cleanup_free_ char *given = NULL;
-    int error = mime_read_file_name(part->header, &given);
-    *ret_name = NULL;
-    if (error != 0 || given == NULL)
-        return error;
-    const char *name = given;
-    for (const char *c = given; *c != '\0'; c++)
-        if (*c == '/' || *c == '\\')
-            name = c + 1;
-    _cleanup_free_ char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
-    if (mended == NULL)
-        return -ENOMEM;
-    character_replace(mended, CHARACTER_CONTROL, '_');
-    if (file_name_is_valid(mended))
-        *ret_name = TAKE_PTR(mended);
-    return 0;
-}
-
-/* "attachment-2.pdf", for a part without a name of its own. NULL without memory. */
-static char *make_up_name(const char *content_type, size_t number)
-{
-    static const struct {
-        const char *content_type;
-        const char *extension;
-    } known[] = {
-        {"message/rfc822", ".eml"},
-        {"text/plain", ".txt"},
-        {"text/html", ".html"},
-        {"text/calendar", ".ics"},
-        {"text/csv", ".csv"},
-        {"text/vcard", ".vcf"},
-        {"application/pdf", ".pdf"},
-        {"application/json", ".json"},
-        {"application/zip", ".zip"},
-        {"application/pgp-signature", ".asc"},
-        {"application/pkcs7-signature", ".p7s"},
-        {"application/pkcs7-mime", ".p7m"},
-        {"image/png", ".png"},
-        {"image/jpeg", ".jpg"},
-        {"image/gif", ".gif"},
-    };
-    const char *extension = "";
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (strcmp(known[i].content_type, content_type) == 0)
-            extension = known[i].extension;
-    char *name = NULL;
-    return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
 /* A piece of a message, or a reference to one (RFC 2046 section 5.2): what its Content-Type says besides,
@@ -932,9 +876,7 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     const char *words = NULL;
     char *bytes = NULL;
     size_t len = 0;
-    int error = read_part_name(part, &name);
-    if (error == 0 && name == NULL)
-        error = (name = make_up_name(part->type, reading->parts_len + 1)) != NULL ? 0 : -ENOMEM;
+    int error = mime_name_file(part, reading->parts_len + 1, &name);
     if (error != 0)
         return error;
     error = transfer_encoding_decode(part->header, part->body, true, &bytes, &len, &words);
@@ -1085,9 +1027,7 @@ static int draft_read_mime(struct draft_reading *reading, const char *bytes, siz
 
 static bool is_json(const char *bytes, size_t len)
 {
-    size_t blank = 0;
-    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
-        blank++;
+    size_t blank = blank_len(bytes, len);
     return blank < len && bytes[blank] == '{';
 }
 
@@ -1201,9 +1141,7 @@ static int refuse_nobody(struct draft_reading *reading)
 /* Whether a text that begins so can be more than a body: JSON, or what may become the name of a header. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
-    size_t blank = 0;
-    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
-        blank++;
+    size_t blank = blank_len(bytes, len);
     size_t name_len = 0;
     while (name_len < len && bytes[name_len] > ' ' && bytes[name_len] < 0x7f && bytes[name_len] != ':')
         name_len++;
@@ -1257,7 +1195,8 @@ static int check_whole(struct draft_reading *reading)
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)
         return draft_refuse_recipients(reading);
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
-        return refuse_large_text(reading->ret_reason);
+        return reason_give(reading->ret_reason, -EMSGSIZE, "the text is larger than %d bytes",
+                           DRAFT_BODY_MAX_BYTES);
     if (reading->attachment_ids.len + reading->attachment_names.len + reading->parts_len > ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
 
@@ -1341,9 +1280,7 @@ static bool has_too_many_values(const char *json, size_t len)
 /* No header begins so. */
 static bool is_json_list(const char *bytes, size_t len)
 {
-    size_t next = len > 0 && bytes[0] == '[' ? 1 : len;
-    while (next < len && strchr(" \t\r\n", bytes[next]) != NULL)
-        next++;
+    size_t next = len > 0 && bytes[0] == '[' ? 1 + blank_len(bytes + 1, len - 1) : len;
     return next < len && strchr("{[\"", bytes[next]) != NULL;
 }
 
@@ -1358,9 +1295,7 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     bytes += mark_len;
     len -= mark_len;
 
-    size_t blank = 0;
-    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
-        blank++;
+    size_t blank = blank_len(bytes, len);
     if (blank == len)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it is empty");
     if (bytes[blank] == '{' && has_too_many_values(bytes, len))
@@ -1428,112 +1363,74 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     return error != 0 ? error : make_draft(&reading, ret_draft);
 }
 
+/* Moves the ids that the request has, and these behind them, to its end. 0 or -ENOMEM. */
+static int add_attachment_ids(json_t *request, const char *const *ids, size_t len)
+{
+    json_t *all = json_incref(json_object_get(request, "attachment_ids"));
+    json_object_del(request, "attachment_ids");
+    if (all == NULL && len > 0)
+        all = json_array();
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = json_array_append_new(all, json_string(ids[i])) == 0 ? 0 : -ENOMEM;
+    if (all != NULL && json_object_set_new(request, "attachment_ids", all) != 0)
+        error = -ENOMEM;
+    return error;
+}
+
 int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
                            const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * REQUEST_MAX_BYTES);
-    _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
-    if (request == NULL)
-        return -ENOMEM; /* it was written here, so it is JSON */
-
+    _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
+    _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    const char *key;
-    json_t *value;
+    /* Both are JSON that was written here. */
+    if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
+        return -ENOMEM;
+    if (replies_to != NULL && draft->message_ids_len > 0 &&
+        (json_object_set_new(request, "existing_email_id", json_string(replies_to)) != 0 ||
+         json_object_set_new(request, "message_type", json_string("reply")) != 0))
+        return -ENOMEM;
+    if (add_attachment_ids(request, attachment_ids, attachment_ids_len) != 0)
+        return -ENOMEM;
     json_writer_init(&writer, &text, 0);
-    json_begin_object(&writer);
-    json_member_string(&writer, "from_address", from);
-    json_object_foreach (request, key, value) {
-        if (strcmp(key, "attachment_ids") == 0)
-            continue;
-        json_key(&writer, key);
-        json_value_write(value, &writer);
-    }
-    if (replies_to != NULL && draft->message_ids_len > 0) {
-        json_member_string(&writer, "existing_email_id", replies_to);
-        json_member_string(&writer, "message_type", "reply");
-    }
-
-    const json_t *ids = json_object_get(request, "attachment_ids");
-    if (json_array_size(ids) + attachment_ids_len > 0) {
-        json_key(&writer, "attachment_ids");
-        json_begin_array(&writer);
-        for (size_t i = 0; i < json_array_size(ids); i++)
-            json_value_write(json_array_get(ids, i), &writer);
-        write_ids(&writer, attachment_ids, attachment_ids_len);
-        json_end_array(&writer);
-    }
-    json_end_object(&writer);
+    json_value_write(request, &writer);
     *ret_request = strbuf_take(&text, NULL);
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
 /* ---------------------------------------------------------------- the order of sending */
 
-struct recipient_addresses {
-    const char **addresses; /* borrowed from the request */
-    size_t len;
-};
-
-static int collect_addresses(const json_t *list, struct recipient_addresses *recipients)
+/* Appends them in small letters. */
+static void collect_addresses(const json_t *list, GPtrArray *addresses)
 {
-    size_t more = json_array_size(list);
-    if (more == 0)
-        return 0;
-    const char **grown = realloc(recipients->addresses, (recipients->len + more) * sizeof(*grown));
-    if (grown == NULL)
-        return -ENOMEM;
-    recipients->addresses = grown;
-    for (size_t i = 0; i < more; i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const char *address = json_string_value(json_object_get(json_array_get(list, i), "address"));
         if (address != NULL)
-            grown[recipients->len++] = address;
+            g_ptr_array_add(addresses, g_ascii_strdown(address, -1));
     }
-    return 0;
 }
 
 static int compare_addresses(const void *one, const void *other)
 {
-    return strcasecmp(*(const char *const *)one, *(const char *const *)other);
-}
-
-static void append_lower(struct strbuf *out, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++)
-        strbuf_append_char(out, *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c);
-    strbuf_append_char(out, '\n');
-}
-
-static int digest_sequence(const struct recipient_addresses *recipients, const char *from,
-                           char ret_sequence[65])
-{
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT((DRAFT_RECIPIENTS_MAX + 2) * (ADDRESS_MAX_BYTES + 1));
-    append_lower(&text, from);
-    for (size_t i = 0; i < recipients->len; i++)
-        append_lower(&text, recipients->addresses[i]);
-    if (text.error != 0)
-        return text.error == -ENOMEM ? -ENOMEM : -EBADMSG;
-    hash_sha256(text.data, text.len, ret_sequence);
-    return 0;
+    return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
 int draft_sequence(const char *request, const char *from, char ret_sequence[65])
 {
-    static const char *const lists[] = {"to_addresses", "cc_addresses", "bcc_addresses"};
-    json_t *root = json_loads(request, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(root)) {
-        json_decref(root);
+    _cleanup_json_ json_t *root = json_loads(request, JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(root))
         return -EBADMSG;
-    }
-    struct recipient_addresses recipients = {NULL, 0};
-    int error = 0;
-    for (size_t i = 0; i < ARRAY_LEN(lists) && error == 0; i++)
-        error = collect_addresses(json_object_get(root, lists[i]), &recipients);
-    if (error == 0) {
-        if (recipients.len > 1)
-            qsort(recipients.addresses, recipients.len, sizeof(*recipients.addresses), compare_addresses);
-        error = digest_sequence(&recipients, from, ret_sequence);
-    }
-    free(recipients.addresses);
-    json_decref(root);
-    return error;
+    g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+    collect_addresses(json_object_get(root, "to_addresses"), lines);
+    collect_addresses(json_object_get(root, "cc_addresses"), lines);
+    collect_addresses(json_object_get(root, "bcc_addresses"), lines);
+    g_ptr_array_sort(lines, compare_addresses);
+    g_ptr_array_insert(lines, 0, g_ascii_strdown(from, -1));
+    g_ptr_array_add(lines, g_strdup(""));
+    g_ptr_array_add(lines, NULL);
+    g_autofree char *text = g_strjoinv("\n", (char **)lines->pdata);
+    hash_sha256(text, strlen(text), ret_sequence);
+    return 0;
 }

@@ -7,11 +7,14 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
+#include "mail/file_name.h"
 #include "mail/header_text.h"
 
 enum {
@@ -134,13 +137,6 @@ void mime_read_type(struct span header, const char *without, char ret_type[MIME_
     for (size_t i = 0; i < type.len; i++)
         ret_type[i] = g_ascii_tolower(type.bytes[i]);
     ret_type[type.len] = '\0';
-}
-
-int mime_read_file_name(struct span header, char **ret_name)
-{
-    int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
-    return error == 0 && *ret_name == NULL ? mime_read_parameter(header, "Content-Type", "name", ret_name)
-                                           : error;
 }
 
 void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
@@ -269,6 +265,14 @@ static bool is_prose(const struct mime_entity *leaf)
     return mime_is_type(leaf, "text/");
 }
 
+/* The name that the part gives to its file, as it is written; NULL: none. */
+static int read_file_name(struct span header, char **ret_name)
+{
+    int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
+    return error == 0 && *ret_name == NULL ? mime_read_parameter(header, "Content-Type", "name", ret_name)
+                                           : error;
+}
+
 /* A message that is nothing but its text may name a file, too. */
 int mime_is_file(const struct mime_entity *leaf)
 {
@@ -277,8 +281,59 @@ int mime_is_file(const struct mime_entity *leaf)
         strncasecmp(disposition.bytes, "attachment", disposition.len) == 0)
         return 1;
     _cleanup_free_ char *name = NULL;
-    int error = leaf->depth > 0 ? mime_read_file_name(leaf->header, &name) : 0;
+    int error = leaf->depth > 0 ? read_file_name(leaf->header, &name) : 0;
     return error != 0 ? error : name != NULL;
+}
+
+/* "attachment-2.pdf". NULL without memory. */
+static char *make_up_name(const char *type, size_t number)
+{
+    static const struct {
+        const char *type;
+        const char *extension;
+    } known[] = {
+        {"message/rfc822", ".eml"},
+        {"text/plain", ".txt"},
+        {"text/html", ".html"},
+        {"text/calendar", ".ics"},
+        {"text/csv", ".csv"},
+        {"text/vcard", ".vcf"},
+        {"application/pdf", ".pdf"},
+        {"application/json", ".json"},
+        {"application/zip", ".zip"},
+        {"application/pgp-signature", ".asc"},
+        {"application/pkcs7-signature", ".p7s"},
+        {"application/pkcs7-mime", ".p7m"},
+        {"image/png", ".png"},
+        {"image/jpeg", ".jpg"},
+        {"image/gif", ".gif"},
+    };
+    const char *extension = "";
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+        if (strcmp(known[i].type, type) == 0)
+            extension = known[i].extension;
+    char *name = NULL;
+    return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
+}
+
+/* The extension tells what is in a file, so that a name that is too long or holds a control character is
+ * mended, not dropped. */
+int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
+{
+    _cleanup_free_ char *given = NULL;
+    int error = read_file_name(part->header, &given);
+    if (error != 0)
+        return error;
+    const char *name = given != NULL ? given : "";
+    for (const char *c = name; *c != '\0'; c++)
+        if (*c == '/' || *c == '\\')
+            name = c + 1;
+    _cleanup_free_ char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
+    if (mended == NULL)
+        return -ENOMEM;
+    character_replace(mended, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
+    *ret_name = file_name_is_valid(mended) ? TAKE_PTR(mended) : make_up_name(part->type, number);
+    return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
 /* Returns true if this leaf may give a text of this kind to all multiparts around it, and notes that it

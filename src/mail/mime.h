@@ -83,9 +83,6 @@ enum {
 /* "type/subtype" in small letters; `without`: where there is none; MIME_TYPE_OF_BYTES: malformed. */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE]);
 
-/* The name that a part gives to its file, as it is written; NULL: none. The caller frees. 0 or -ENOMEM. */
-int mime_read_file_name(struct span header, char **ret_name);
-
 /* The Content-ID without its brackets; "": there is none that can stand in a header or a link. */
 void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
@@ -158,6 +155,11 @@ bool mime_is_type(const struct mime_entity *entity, const char *type);
 
 /* 1: the leaf is called an attachment, or names a file within a multipart; 0: neither; -ENOMEM. */
 int mime_is_file(const struct mime_entity *leaf);
+
+/* The name of the part's file: as the part gives it, without folders, at most 255 bytes, "_" for what
+ * terminals obey; where it gives none, one that tells its number and its type. The caller frees. 0 or
+ * -ENOMEM. */
+int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name);
 
 /* Equal for all leaves within the same outermost multipart/alternative; NULL: the leaf is in none. */
 const void *mime_alternative_of(const struct mime_entity *leaf);

@@ -17,7 +17,6 @@
 #include "mail/address.h"
 #include "mail/date.h"
 #include "mail/draft.h"
-#include "mail/file_name.h"
 #include "mail/header_date.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
@@ -171,19 +170,6 @@ static struct span skip_mbox_line(const char *raw, size_t len)
 
 /* ---- parts */
 
-/* *ret_name is NULL where the part names no file. The caller frees. 0 or -ENOMEM. */
-static int read_file_name(const struct mime_entity *part, char **ret_name)
-{
-    _cleanup_free_ char *name = NULL;
-    int error = mime_read_file_name(part->header, &name);
-    *ret_name = NULL;
-    if (error != 0 || name == NULL || name[0] == '\0')
-        return error;
-    character_replace(name, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
-    *ret_name = file_name_shortened(name, NAME_MAX_BYTES);
-    return *ret_name != NULL ? 0 : -ENOMEM;
-}
-
 static int list_attachment(struct message *message, const struct mime_entity *part)
 {
     size_t count = message->attachments_len;
@@ -197,12 +183,7 @@ static int list_attachment(struct message *message, const struct mime_entity *pa
     *attachment = (struct message_attachment){.content_type = strdup(part->type),
                                               .encoding = transfer_encoding_name(part->header)};
     mime_content_id(part->header, attachment->content_id);
-    int error = read_file_name(part, &attachment->name);
-    const char *extension = mime_is_type(part, "message/rfc822") ? ".eml" : "";
-    if (error == 0 && attachment->name == NULL &&
-        asprintf(&attachment->name, "attachment-%zu%s", count + 1, extension) < 0)
-        attachment->name = NULL;
-    if (attachment->name == NULL || attachment->content_type == NULL)
+    if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
         return -ENOMEM;
     return random_uuid(attachment->id);
 }

@@ -199,7 +199,7 @@ static void texts_kept_as_attachments_are_texts_after_an_update(void **state)
     json_t *content = newest_content(fixture, bob);
     assert_string_equal("Look:\nYour code is 123456", text_of(content, "plain_text"));
     assert_int_equal(2, json_array_size(json_object_get(content, "attachments")));
-    assert_attachment(fixture, content, 0, "attachment-1", "image/png", "1");
+    assert_attachment(fixture, content, 0, "attachment-1.png", "image/png", "1");
     assert_attachment(fixture, content, 1, "a.pdf", "application/pdf", "%PDF");
     assert_string_equal("3", text_of(json_array_get(json_object_get(content, "attachments"), 1), "id"));
     json_decref(content);
