@@ -507,28 +507,6 @@ enum {
     HTML_LISTS_MAX = 12 /* deeper ones are numbered as one */
 };
 
-/* Where a cell's text is in the output. */
-struct cell {
-    size_t begin;
-    size_t end;
-};
-
-enum {
-    TABLE_CELLS_MAX = 10 * 1000,
-    CELL_COLUMNS_MAX = 20, /* of a table of Markdown */
-};
-
-/* The innermost open table, while it may still become a table of Markdown: it holds no table and no heading,
- * it is in no list and no quote, and its rows have the same number of cells. One of another kind is closed,
- * and its text stays as in a plain text. */
-struct table {
-    bool is_open;
-    GArray *cells;  /* of struct cell, an empty one for each further column; NULL before the first table */
-    size_t span;    /* columns of the last cell */
-    size_t rows;    /* that have begun */
-    size_t columns; /* of the first row, once it has ended */
-};
-
 /* The innermost row. While all its text is in one line, that line is not broken between two cells: programs
  * that write mail put each cell's text into a paragraph of its own. A heading, a list and the like end that.
  */
@@ -544,7 +522,6 @@ struct table_row {
 struct html_reading {
     struct text_layout layout;
     unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
-    struct table table;
     struct table_row row;
     bool shows_all; /* what is not displayed, too */
     bool has_image;
@@ -716,7 +693,7 @@ static void begin_list_item(struct html_reading *reading)
     text_layout_push(&reading->layout, blanks, mark);
 }
 
-/* ---- from elements to text: headings and tables, which Markdown marks */
+/* ---- from elements to text: headings, which Markdown marks, and tables */
 
 static void begin_heading(struct html_reading *reading, const char *name)
 {
@@ -725,7 +702,6 @@ static void begin_heading(struct html_reading *reading, const char *name)
         LEVELS_MAX = sizeof(mark) - 2
     };
     text_layout_break(&reading->layout, 2);
-    reading->table.is_open = false;
     if (reading->markdown_level == 0)
         return;
     unsigned int level = reading->markdown_level + (unsigned int)(name[1] - '0');
@@ -737,29 +713,6 @@ static void end_heading(struct html_reading *reading)
     if (reading->markdown_level > 0)
         text_layout_pop(&reading->layout);
     text_layout_break(&reading->layout, 2);
-}
-
-static void begin_table(struct html_reading *reading)
-{
-    struct table *table = &reading->table;
-    text_layout_break(&reading->layout, 2);
-    table->is_open = reading->markdown_level > 0 && reading->layout.level == 0;
-    table->rows = 0;
-    table->columns = 0;
-    if (table->is_open && table->cells == NULL)
-        table->cells = g_array_new(FALSE, FALSE, sizeof(struct cell));
-    if (table->is_open)
-        g_array_set_size(table->cells, 0);
-}
-
-/* Whether all rows so far are complete, and nothing but cells is in them. */
-static bool has_whole_rows(const struct html_reading *reading)
-{
-    const struct table *table = &reading->table;
-    size_t cells = table->cells->len;
-    return cells == table->rows * table->columns &&
-           (cells == 0 ||
-            g_array_index(table->cells, struct cell, cells - 1).end == reading->layout.out->len);
 }
 
 static bool is_line(const struct html_reading *reading)
@@ -784,19 +737,12 @@ static void break_in_row(struct html_reading *reading, unsigned int breaks)
 
 static void begin_row(struct html_reading *reading)
 {
-    struct table *table = &reading->table;
     text_layout_break(&reading->layout, 1);
     reading->row = (struct table_row){
         .is_open = true,
         .follows_columns = reading->row.follows_columns,
         .lines = reading->layout.lines,
     };
-    if (!table->is_open)
-        return;
-    if (table->rows == 1)
-        table->columns = table->cells->len;
-    table->is_open = has_whole_rows(reading);
-    table->rows++;
 }
 
 static void end_row(struct html_reading *reading)
@@ -809,114 +755,13 @@ static void end_row(struct html_reading *reading)
     text_layout_break(&reading->layout, 1);
 }
 
-static size_t column_span(const char *const *attributes)
+static void begin_cell(struct html_reading *reading)
 {
-    const char *span = html_attribute(attributes, "colspan");
-    long columns = span != NULL ? strtol(span, NULL, 10) : 1;
-    return columns < 1 ? 1 : (size_t)columns;
-}
-
-static void begin_cell(struct html_reading *reading, const char *const *attributes)
-{
-    struct table *table = &reading->table;
-    size_t begin = reading->layout.out->len;
     if (reading->row.cells > 0 && is_line(reading))
         reading->layout.owed_breaks = 0;
     reading->row.cells++;
-    reading->row.cell_begin = begin;
+    reading->row.cell_begin = reading->layout.out->len;
     text_layout_space(&reading->layout, 2);
-    if (!table->is_open)
-        return;
-    size_t cells = table->cells->len;
-    bool is_behind_cell = cells == 0 || g_array_index(table->cells, struct cell, cells - 1).end == begin;
-    table->span = column_span(attributes);
-    table->is_open =
-        table->rows > 0 && cells < TABLE_CELLS_MAX && is_behind_cell && table->span <= CELL_COLUMNS_MAX;
-    if (table->is_open)
-        g_array_append_val(table->cells, ((struct cell){begin, begin}));
-}
-
-static void end_cell(struct html_reading *reading)
-{
-    struct table *table = &reading->table;
-    size_t end = reading->layout.out->len;
-    if (!table->is_open || table->cells->len == 0)
-        return;
-    g_array_index(table->cells, struct cell, table->cells->len - 1).end = end;
-    for (; table->span > 1; table->span--)
-        g_array_append_val(table->cells, ((struct cell){end, end}));
-}
-
-/* The text of the cell without the white space around it, which was paid before it. */
-static struct cell cell_text(const struct html_reading *reading, size_t i)
-{
-    const char *out = strbuf_str(reading->layout.out);
-    struct cell cell = g_array_index(reading->table.cells, struct cell, i);
-    while (cell.begin < cell.end && g_ascii_isspace(out[cell.begin]))
-        cell.begin++;
-    return cell;
-}
-
-static bool is_markdown_table(const struct html_reading *reading)
-{
-    const struct table *table = &reading->table;
-    const struct strbuf *out = reading->layout.out;
-    if (!table->is_open || table->rows < 2 || table->columns < 2 || !has_whole_rows(reading) ||
-        g_array_index(table->cells, struct cell, 0).begin == out->len)
-        return false;
-    for (size_t i = 0; i < table->cells->len; i++) {
-        struct cell cell = cell_text(reading, i);
-        if (memmem(strbuf_str(out) + cell.begin, cell.end - cell.begin, "\n\n", 2) != NULL)
-            return false;
-    }
-    return true;
-}
-
-static void append_markdown_cell(struct strbuf *rows, const char *text, size_t len)
-{
-    strbuf_append_str(rows, "| ");
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '|')
-            strbuf_append_char(rows, '\\');
-        if (text[i] == '\n')
-            strbuf_append_str(rows, "<br>");
-        else
-            strbuf_append_char(rows, text[i]);
-    }
-    if (len > 0)
-        strbuf_append_char(rows, ' ');
-}
-
-/* Writes the table, whose text is the last in the output, anew. */
-static void write_markdown_table(struct html_reading *reading)
-{
-    const struct table *table = &reading->table;
-    struct strbuf *out = reading->layout.out;
-    _cleanup_strbuf_ struct strbuf rows = STRBUF_INIT(out->max_bytes);
-    for (size_t i = 0; i < table->cells->len; i++) {
-        struct cell cell = cell_text(reading, i);
-        append_markdown_cell(&rows, strbuf_str(out) + cell.begin, cell.end - cell.begin);
-        if ((i + 1) % table->columns == 0)
-            strbuf_append_str(&rows, i + 1 < table->cells->len ? "|\n" : "|");
-        if (i + 1 == table->columns) {
-            for (size_t column = 0; column < table->columns; column++)
-                strbuf_append_str(&rows, "| --- ");
-            strbuf_append_str(&rows, "|\n");
-        }
-    }
-    strbuf_truncate(out, g_array_index(table->cells, struct cell, 0).begin);
-    reading->address_end = 0;
-    text_layout_break(&reading->layout, 2);
-    text_layout_append(&reading->layout, strbuf_str(&rows), rows.len);
-}
-
-static void end_table(struct html_reading *reading)
-{
-    if (is_markdown_table(reading))
-        write_markdown_table(reading);
-    reading->table.is_open = false;
-    reading->row = (struct table_row){.is_open = false};
-    text_layout_break(&reading->layout, 2);
 }
 
 /* ---- from elements to text: elements */
@@ -958,13 +803,13 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         layout->keeps_blanks = true;
         break;
     case HTML_TABLE:
-        begin_table(reading);
+        text_layout_break(layout, 2);
         break;
     case HTML_ROW:
         begin_row(reading);
         break;
     case HTML_CELL:
-        begin_cell(reading, attributes);
+        begin_cell(reading);
         break;
     case HTML_COLUMN:
         text_layout_space(layout, 2);
@@ -1007,10 +852,8 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
         end_heading(reading);
         break;
     case HTML_TABLE:
-        end_table(reading);
-        break;
-    case HTML_CELL:
-        end_cell(reading);
+        reading->row = (struct table_row){.is_open = false};
+        text_layout_break(layout, 2);
         break;
     case HTML_QUOTE:
         text_layout_pop(layout);
@@ -1069,7 +912,6 @@ static void html_reading_close(struct html_reading *reading)
     text_layout_pop_all(&reading->layout);
     reading->layout.keeps_blanks = false;
     free(TAKE_PTR(reading->link));
-    reading->table.is_open = false;
     reading->row = (struct table_row){.is_open = false};
     reading->open = 0;
     reading->hidden = 0;
@@ -1202,8 +1044,6 @@ static int read_html(struct strbuf *out, const char *html, size_t len, unsigned 
     if (text_layout_is_empty(&reader.reading.layout) && reader.reading.has_image)
         text_layout_append(&reader.reading.layout, "[image]", strlen("[image]"));
     htmlFreeParserCtxt(reader.parser);
-    if (reader.reading.table.cells != NULL)
-        g_array_free(reader.reading.table.cells, TRUE);
     text_layout_finish(&reader.reading.layout);
     return out->error;
 }

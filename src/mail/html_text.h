@@ -20,9 +20,8 @@
  * or -EMSGSIZE: it would pass the buffer's ceiling; what fits is appended. */
 int html_to_text(struct strbuf *out, const char *html, size_t len);
 
-/* The same as Markdown, for what stands below a heading of `level` (1 or more): <h1> is one level lower, and
- * tables are tables, but those that only lay out a page: with a table, a heading or several paragraphs in a
- * cell, or with rows of different lengths. Line ends in a cell are "<br>". */
+/* The same as Markdown, for what stands below a heading of `level` (1 or more): <h1> is a heading one level
+ * lower. */
 int html_to_markdown(struct strbuf *out, const char *html, size_t len, unsigned int level);
 
 #endif
