@@ -16,7 +16,6 @@
 #include "base/strbuf.h"
 #include "mail/date.h"
 #include "mail/header_text.h"
-#include "mail/mime_library.h"
 
 enum {
     HEADER_DATE_MAX_BYTES = 998 /* a line; GMime takes many times as much memory as the text is long */
@@ -123,7 +122,6 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
     }
     strbuf_append_str(&day, time != NULL ? behind : date.data);
 
-    mime_library_init();
     GDateTime *midnight = g_mime_utils_header_decode_date(strbuf_str(&day));
     if (midnight == NULL)
         return day.error == -ENOMEM ? -ENOMEM : -EBADMSG;

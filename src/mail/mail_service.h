@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/wait.h"
 #include "mail/email_content.h"
@@ -43,7 +44,11 @@ struct service_result {
                      OK without an error. Owned: service_result_release() */
 };
 
-void service_result_release(struct service_result *result);
+static inline void service_result_release(struct service_result *result)
+{
+    free(result->detail);
+    *result = (struct service_result){.retry_after_ms = -1};
+}
 
 /* What is known of the server by now (interface sections 2 and 3). */
 enum service_capability {

@@ -22,7 +22,6 @@
 #include "mail/html_text.h"
 #include "mail/message_id.h"
 #include "mail/mime.h"
-#include "mail/mime_library.h"
 #include "mail/mime_text.h"
 #include "mail/transfer_encoding.h"
 
@@ -55,7 +54,6 @@ void message_release(struct message *message)
 
 char *message_ascii_address(const char *address)
 {
-    mime_library_init();
     InternetAddress *mailbox = internet_address_mailbox_new(NULL, address);
     char *ascii = strdup(internet_address_mailbox_get_idn_addr(INTERNET_ADDRESS_MAILBOX(mailbox)));
     g_object_unref(mailbox);

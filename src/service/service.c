@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gmime/gmime.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "mail/mime_library.h"
 #include "mail/reason.h"
 #include "service/keys.h"
 #include "service/pool.h"
@@ -199,7 +199,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     service->context.domain = service->domain;
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
-    mime_library_init();
+    g_mime_init();
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES); /* what is freed of a large message goes back at once */
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)

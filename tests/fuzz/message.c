@@ -6,13 +6,13 @@
 #include "service/message.h"
 
 #include <errno.h>
+#include <gmime/gmime.h>
 
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 #include "mail/address.h"
 #include "mail/draft.h"
 #include "mail/json_writer.h"
-#include "mail/mime_library.h"
 
 static void check_text(const char *text)
 {
@@ -49,7 +49,7 @@ static void check_record(struct message *message)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    mime_library_init(); /* as the service does */
+    g_mime_init(); /* as the service does */
     struct message message = {0};
     FUZZ_CHECK(message_read((const char *)bytes, len, &message) == 0);
     fuzz_check_harmless(message.subject, strlen(message.subject), "");

@@ -12,7 +12,6 @@
 #include <gmime/gmime.h>
 
 #include "base/cleanup.h"
-#include "mail/mime_library.h"
 #include "service/message.h"
 
 static char *enclose(const char *original, size_t len, size_t *ret_len)
@@ -296,7 +295,7 @@ static void lines_end_with_crlf_and_a_long_one_of_a_header_is_folded(void **stat
 
 int main(void)
 {
-    mime_library_init();
+    g_mime_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(enclosed_mail_becomes_fit_and_its_content_stays),
         cmocka_unit_test(an_enclosed_message_has_the_bytes_that_it_had),
