@@ -5,6 +5,7 @@
  */
 #include "mail/maildir_name.h"
 
+#include <glib.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +42,8 @@ void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_
     char hex[2 * MAILDIR_ID_BYTES + 1];
     for (size_t i = 0; i < MAILDIR_ID_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x", name->id[i]);
-    int len = snprintf(ret_text, MAILDIR_NAME_SIZE, "%" PRId64 ".%s%s%" PRIu32, shown_epoch(name->epoch), hex,
-                       host, name->uid);
+    int len = snprintf(ret_text, MAILDIR_NAME_SIZE, "%" PRId64 ".%s.inboxfs,U=%" PRIu32,
+                       shown_epoch(name->epoch), hex, name->uid);
     if (!name->has_info)
         return;
     memcpy(ret_text + len, info, sizeof(info));
@@ -50,53 +51,6 @@ void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_
 }
 
 /* ---------------------------------------------------------------- reading */
-
-/* A number as it is written here: without sign and leading zeros. */
-static bool take_number(const char **text, uint64_t max, uint64_t *ret)
-{
-    const char *at = *text;
-    uint64_t number = 0;
-    if (*at == '0' && at[1] >= '0' && at[1] <= '9')
-        return false;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        number = 10 * number + (uint64_t)(*at - '0');
-        if (number > max)
-            return false;
-    }
-    if (at == *text)
-        return false;
-    *text = at;
-    *ret = number;
-    return true;
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool take_id(const char **text, unsigned char ret_id[MAILDIR_ID_BYTES])
-{
-    for (size_t i = 0; i < MAILDIR_ID_BYTES; i++, *text += 2) {
-        int high = hex_value((*text)[0]);
-        int low = high < 0 ? -1 : hex_value((*text)[1]);
-        if (low < 0)
-            return false;
-        ret_id[i] = (unsigned char)(high << 4 | low);
-    }
-    return true;
-}
-
-static bool take_word(const char **text, const char *word)
-{
-    size_t len = strlen(word);
-    if (strncmp(*text, word, len) != 0)
-        return false;
-    *text += len;
-    return true;
-}
 
 static bool take_flags(const char *text, uint64_t *ret_flags)
 {
@@ -109,19 +63,29 @@ static bool take_flags(const char *text, uint64_t *ret_flags)
     return true;
 }
 
+/* A number may be written in other ways than ours, with a sign or a zero before it: the text is a name of
+ * ours if it is the same when it is written again. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret)
 {
-    uint64_t epoch = 0;
-    uint64_t uid = 0;
-    struct maildir_name name = {.epoch = 0};
-    if (!take_number(&text, (uint64_t)epoch_max, &epoch) || !take_word(&text, ".") ||
-        !take_id(&text, name.id) || !take_word(&text, host) || !take_number(&text, UINT32_MAX, &uid) ||
-        uid == 0)
+    char again[MAILDIR_NAME_SIZE];
+    char *end = NULL;
+    struct maildir_name name = {.epoch = g_ascii_strtoll(text, &end, 10)};
+    const char *id = end + (*end == '.');
+    if (strspn(id, "0123456789abcdef") != 2 * sizeof(name.id))
         return false;
-    name.epoch = (int64_t)epoch;
-    name.uid = (uint32_t)uid;
-    name.has_info = take_word(&text, info);
-    if (name.has_info ? !take_flags(text, &name.flags) : *text != '\0')
+    for (size_t i = 0; i < sizeof(name.id); i++)
+        name.id[i] =
+            (unsigned char)(g_ascii_xdigit_value(id[2 * i]) << 4 | g_ascii_xdigit_value(id[2 * i + 1]));
+    const char *behind = id + 2 * sizeof(name.id);
+    if (!g_str_has_prefix(behind, host))
+        return false;
+    name.uid = (uint32_t)g_ascii_strtoull(behind + strlen(host), NULL, 10);
+    maildir_name_format(&name, again);
+    if (name.uid == 0 || !g_str_has_prefix(text, again))
+        return false;
+    text += strlen(again);
+    name.has_info = g_str_has_prefix(text, info);
+    if (name.has_info ? !take_flags(text + strlen(info), &name.flags) : *text != '\0')
         return false;
     *ret = name;
     return true;
