@@ -922,12 +922,9 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     return error;
 }
 
-/* Text outside the parts is to be ignored (RFC 2046 section 5.1.1), and so is not carried. */
 static int judge_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
 {
     struct draft_reading *reading = context;
-    char where[WHERE_BYTES];
-    format_where(entity, where);
     switch (defect) {
     case MIME_NO_PARTS:
         return refuse_part(reading, entity, "a multipart message without its parts");
@@ -940,10 +937,6 @@ static int judge_defect(void *context, const struct mime_entity *entity, enum mi
     case MIME_TOO_DEEP:
         return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
                            MIME_NESTING_MAX);
-    case MIME_TEXT_BEFORE:
-        return note_not_carried(reading, "%sthe text before the first part", where);
-    case MIME_TEXT_BEHIND:
-        return note_not_carried(reading, "%sthe text after the last part", where);
     }
     return 0;
 }

@@ -187,8 +187,7 @@ static struct span text_before(const char *begin, const char *boundary)
 
 void mime_parts_init(struct mime_parts *parts, struct span body, const char *boundary)
 {
-    *parts = (struct mime_parts){
-        .rest = body, .boundary = boundary, .boundary_len = strlen(boundary), .before = body};
+    *parts = (struct mime_parts){.rest = body, .boundary = boundary, .boundary_len = strlen(boundary)};
 }
 
 /* Takes the next line that has the boundary anywhere in it. False: there is none. Only these are looked at:
@@ -220,8 +219,6 @@ bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
         const char *begin = parts->begin;
         parts->begin = parts->rest.bytes;
         parts->is_closed = found == LINE_ENDS_MULTIPART;
-        if (begin == NULL)
-            parts->before.len = (size_t)(line.bytes - parts->before.bytes);
         if (begin == NULL || begin == line.bytes)
             continue;
         *ret_part = text_before(begin, line.bytes);
@@ -407,16 +404,6 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* Many programs write before the first part that the message is in MIME format. */
-static int report_text_around(const struct reading *reading, const struct mime_entity *entity,
-                              const struct mime_parts *parts)
-{
-    struct span before = parts->before;
-    bool is_note = memmem(before.bytes, before.len, "MIME", strlen("MIME")) != NULL;
-    int result = is_white_space(before) || is_note ? 0 : report(reading, entity, MIME_TEXT_BEFORE);
-    return result == 0 && !is_white_space(parts->rest) ? report(reading, entity, MIME_TEXT_BEHIND) : result;
-}
-
 /* Some multiparts without parts hold text, and their parts stand behind them, with their boundary. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
@@ -461,10 +448,9 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
         if (result == 0)
             result = read_entity(reading, part, entity, ++number);
     }
-    if (result != 0)
-        return result;
-    return number == 0 ? read_without_parts(reading, entity, parts.begin != NULL && !parts.is_closed)
-                       : report_text_around(reading, entity, &parts);
+    return result != 0 || number > 0
+               ? result
+               : read_without_parts(reading, entity, parts.begin != NULL && !parts.is_closed);
 }
 
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,

@@ -93,9 +93,8 @@ struct mime_parts {
     struct span rest;     /* what was not read yet; in the end: what stands behind the last boundary */
     const char *boundary; /* borrowed */
     size_t boundary_len;
-    const char *begin;  /* of the part whose end is looked for; NULL: no boundary was seen */
-    struct span before; /* the text before the first boundary; all of it, where there is none */
-    bool is_closed;     /* the closing boundary was seen */
+    const char *begin; /* of the part whose end is looked for; NULL: no boundary was seen */
+    bool is_closed;    /* the closing boundary was seen */
 };
 
 void mime_parts_init(struct mime_parts *parts, struct span body, const char *boundary);
@@ -130,12 +129,10 @@ struct mime_entity {
 };
 
 enum mime_defect {
-    MIME_NO_PARTS,    /* a multipart without any; it is read as text */
-    MIME_CUT_OFF,     /* its closing boundary is missing */
-    MIME_TOO_MANY,    /* a part behind the first MIME_ENTITIES_MAX; it is passed over */
-    MIME_TOO_DEEP,    /* more than MIME_NESTING_MAX multiparts in each other; it is read as an attachment */
-    MIME_TEXT_BEFORE, /* text before the first part, other than a note about MIME */
-    MIME_TEXT_BEHIND, /* text behind the last part */
+    MIME_NO_PARTS, /* a multipart without any; it is read as text */
+    MIME_CUT_OFF,  /* its closing boundary is missing */
+    MIME_TOO_MANY, /* a part behind the first MIME_ENTITIES_MAX; it is passed over */
+    MIME_TOO_DEEP, /* more than MIME_NESTING_MAX multiparts in each other; it is read as an attachment */
 };
 
 /* Each returns 0 to go on; any other number ends the reading, and mime_read() returns it. All but `leaf` may
