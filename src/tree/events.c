@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happened, a line of JSON each: the bounded file events.jsonl, and the stream `events`. All of it is in
- * memory, under one lock, so that appending and reading never wait for the disk; a thread copies what is new
- * and writes it behind, with the lock free. The disk failing costs the lines their next life, never the
- * program.
+ * Events, a line of JSON each: the file events.jsonl, and the stream `events`. Both are read from memory. The
+ * disk has the lines in two files: new ones are appended to events.jsonl, and when that is full it becomes
+ * events.jsonl.1, in the place of the one before, whose lines are forgotten.
  *
- * A position counts the bytes ever logged in this process (plus what the file held at the start), so that a
- * reader keeps its place when the older half is cut away. For the same reason events.jsonl is another inode
- * to whoever opens it after a cut: each begins at the position where it was first found, and goes on growing
- * for those who have it open.
+ * A position counts the bytes ever logged in this process (plus what the files held at the start), so that a
+ * reader keeps its place when the older file goes. For the same reason events.jsonl is another inode to
+ * whoever opens it afterwards: each begins at the position where it was first found, and goes on growing for
+ * those who have it open.
+ *
+ * A thread that adds an event holds `writing`, and waits for the disk; readers take `lock` alone, and never
+ * wait. A line that the disk does not take is in memory all the same, and is missing after the next start.
  */
 #include "tree/events.h"
 
@@ -21,191 +23,145 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "base/thread.h"
 #include "tree/node.h"
 
 enum {
-    EVENT_LOG_MAX_BYTES = 1024 * 1024
+    FILE_FULL_BYTES = 512 * 1024,
+    FILE_MAX_BYTES = 1024 * 1024, /* of one that is read at the start */
+    LINE_MAX_BYTES = 256 * 1024,
 };
 
 static const char log_name[] = "events.jsonl";
+static const char older_name[] = "events.jsonl.1";
 
 struct event_log {
-    int dir_fd; /* borrowed */
-    pthread_t writer;
-    bool has_failed; /* the writer's: a failure is said once */
+    int dir_fd;              /* borrowed */
+    pthread_mutex_t writing; /* taken before `lock` */
+    int fd;                  /* events.jsonl; -1: not open. Protected by writing */
+    bool has_failed;         /* protected by writing: a failure is logged once */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct strbuf text; /* protected by lock, like all below */
-    uint64_t cut_bytes; /* positions before this are gone */
-    uint64_t written;   /* position up to which the file is right */
-    bool must_rewrite;  /* the file holds what was cut away */
-    bool is_ending;
+    struct strbuf
+        text;         /* protected by lock, like all below: of both files. Changed with `writing` held, too */
+    size_t older_len; /* of it: from events.jsonl.1 */
+    uint64_t first;   /* the position at which the text begins */
     int64_t changed_ms;
 };
 
-/* What the writer takes out of the lock in one go. */
-struct pending {
-    char *bytes;
-    size_t len;
-    bool is_whole; /* replaces the file */
-};
-
-static int write_pending(const struct event_log *log, const struct pending *pending)
+/* A line that did not fit is taken back, so that none is half there. */
+static int write_line(struct event_log *log, const struct strbuf *line, bool is_full)
 {
-    if (pending->is_whole)
-        return file_replace_lazily_at(log->dir_fd, log_name, pending->bytes, pending->len, 0600);
-    _cleanup_close_ int fd =
-        openat(log->dir_fd, log_name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
+    if (is_full) {
+        cleanup_close(&log->fd);
+        log->fd = -1;
+        if (renameat(log->dir_fd, log_name, log->dir_fd, older_name) != 0 && errno != ENOENT)
+            return -errno;
+    }
+    if (log->fd < 0)
+        log->fd = openat(log->dir_fd, log_name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    off_t end = log->fd < 0 ? -1 : lseek(log->fd, 0, SEEK_END);
+    if (end < 0)
         return -errno;
-    return file_write_all(fd, pending->bytes, pending->len);
+    int error = file_write_all(log->fd, line->data, line->len);
+    if (error != 0 && ftruncate(log->fd, end) != 0)
+        log_debug("half a line stays in %s: %s", log_name, strerror(errno));
+    return error;
 }
 
-static bool is_behind_locked(const struct event_log *log)
+/* False: there is no memory for it. `is_full`: the line begins a file. */
+static bool add_line(struct event_log *log, const struct strbuf *line, bool is_full, int64_t time_ms)
 {
-    return log->must_rewrite || log->written < log->cut_bytes + log->text.len;
-}
-
-/* False without memory: the next event tries again. */
-static bool take_pending_locked(struct event_log *log, struct pending *ret)
-{
-    size_t skip = log->must_rewrite ? 0 : (size_t)(log->written - log->cut_bytes);
-    size_t len = log->text.len - skip;
-    char *bytes = malloc(len + 1);
-    if (bytes == NULL)
+    LOCK_GUARD(&log->lock);
+    if (is_full) {
+        size_t kept = log->text.len - log->older_len;
+        memmove(log->text.data, log->text.data + log->older_len, kept);
+        strbuf_truncate(&log->text, kept);
+        log->first += log->older_len;
+        log->older_len = kept;
+    }
+    if (strbuf_append(&log->text, line->data, line->len) != 0) {
+        log->text.error = 0;
         return false;
-    memcpy(bytes, strbuf_str(&log->text) + skip, len);
-    *ret = (struct pending){.bytes = bytes, .len = len, .is_whole = log->must_rewrite};
-    log->written = log->cut_bytes + log->text.len;
-    log->must_rewrite = false;
+    }
+    log->changed_ms = time_ms;
     return true;
 }
 
-static void *write_behind(void *argument)
+static void event_log_append(struct event_log *log, const struct event *event)
 {
-    struct event_log *log = argument;
-    struct pending pending;
-
-    pthread_mutex_lock(&log->lock);
-    for (;;) {
-        bool is_taken = false;
-        while (!(is_taken = is_behind_locked(log) && take_pending_locked(log, &pending)) && !log->is_ending)
-            pthread_cond_wait(&log->changed, &log->lock);
-        if (!is_taken)
-            break;
-        pthread_mutex_unlock(&log->lock);
-        int error = write_pending(log, &pending);
-        free(pending.bytes);
-        if (error != 0 && !log->has_failed)
-            log_warning("cannot write %s: %s", log_name, strerror(-error));
-        log->has_failed = error != 0;
-        pthread_mutex_lock(&log->lock);
-        /* The file may hold half a line now. It is made anew with the next event, not in a loop. */
-        if (error != 0 && !log->is_ending) {
-            uint64_t end = log->cut_bytes + log->text.len;
-            while (log->cut_bytes + log->text.len == end && !log->is_ending)
-                pthread_cond_wait(&log->changed, &log->lock);
-            log->must_rewrite = true;
-        }
-    }
-    pthread_mutex_unlock(&log->lock);
-    return NULL;
+    _cleanup_strbuf_ struct strbuf line = STRBUF_INIT(LINE_MAX_BYTES);
+    if (event_append_line(event, &line) != 0)
+        return;
+    LOCK_GUARD(&log->writing);
+    bool is_full = log->text.len - log->older_len + line.len > FILE_FULL_BYTES;
+    if (!add_line(log, &line, is_full, event->time_ms))
+        return;
+    int error = write_line(log, &line, is_full);
+    if (error != 0 && !log->has_failed)
+        log_warning("cannot write %s: %s", log_name, strerror(-error));
+    log->has_failed = error != 0;
 }
 
-static void cut_locked(struct event_log *log)
-{
-    const char *text = strbuf_str(&log->text);
-    const char *newline = memchr(text + log->text.len / 2, '\n', log->text.len - log->text.len / 2);
-    size_t cut = newline == NULL ? log->text.len : (size_t)(newline + 1 - text);
-    size_t kept = log->text.len - cut;
-
-    memmove(log->text.data, log->text.data + cut, kept);
-    strbuf_truncate(&log->text, kept);
-    log->cut_bytes += cut;
-    log->must_rewrite = true;
-}
-
-/* Half a line at the end (a power cut) must not run into the next one. */
-static void read_file(struct event_log *log)
+/* A file that cannot be read, or is too long, is begun anew. */
+static void read_file(struct event_log *log, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
-    int error = file_read_at(log->dir_fd, log_name, EVENT_LOG_MAX_BYTES, &bytes, &len);
-    log->must_rewrite = error != 0 && error != -ENOENT;
-    if (error != 0)
-        return;
-    strbuf_append(&log->text, bytes, len);
-    if (len > 0 && bytes[len - 1] != '\n') {
-        strbuf_append_char(&log->text, '\n');
-        log->must_rewrite = true;
-    }
-    log->written = log->text.len;
+    int error = file_read_at(log->dir_fd, name, FILE_MAX_BYTES, &bytes, &len);
+    if (error == 0)
+        strbuf_append(&log->text, bytes, len);
+    else if (error != -ENOENT)
+        unlinkat(log->dir_fd, name, 0);
 }
 
-/* Reads what the file holds, and starts the writer. A file that cannot be read, or is too long, is begun
- * anew. 0, -ENOMEM, or no thread could be started. */
-static int event_log_new(int state_dir_fd, struct event_log **ret_log)
+/* Half a line at the end (a power cut) must not run into the next one. */
+static void end_half_line(struct event_log *log)
+{
+    _cleanup_strbuf_ struct strbuf newline = STRBUF_INIT(1);
+    if (log->text.len == log->older_len || log->text.data[log->text.len - 1] == '\n' ||
+        strbuf_append_char(&newline, '\n') != 0)
+        return;
+    strbuf_append_char(&log->text, '\n');
+    (void)write_line(log, &newline, false);
+}
+
+static int init_event_log(struct tree *tree, int state_dir_fd)
 {
     struct event_log *log = calloc(1, sizeof(*log));
     if (log == NULL)
         return -ENOMEM;
-    log->dir_fd = state_dir_fd;
-    log->text = STRBUF_INIT(2 * EVENT_LOG_MAX_BYTES);
+    *log = (struct event_log){.dir_fd = state_dir_fd, .fd = -1, .text = STRBUF_INIT(4 * FILE_MAX_BYTES)};
+    pthread_mutex_init(&log->writing, NULL);
     pthread_mutex_init(&log->lock, NULL);
-    pthread_cond_init(&log->changed, NULL);
-    read_file(log);
-
-    int error = thread_start(&log->writer, "event-log", write_behind, log);
-    if (error != 0) {
-        strbuf_release(&log->text);
-        free(log);
-        return error;
-    }
-    *ret_log = log;
+    read_file(log, older_name);
+    log->older_len = log->text.len;
+    read_file(log, log_name);
+    end_half_line(log);
+    tree->event_log = log;
     return 0;
 }
 
-/* Writes out what is left, and frees. NULL-safe. */
-static void event_log_free(struct event_log *log)
+static void release_event_log(struct tree *tree)
 {
+    struct event_log *log = tree->event_log;
     if (log == NULL)
         return;
-    pthread_mutex_lock(&log->lock);
-    log->is_ending = true;
-    pthread_cond_signal(&log->changed);
-    pthread_mutex_unlock(&log->lock);
-    pthread_join(log->writer, NULL);
-
-    pthread_cond_destroy(&log->changed);
-    pthread_mutex_destroy(&log->lock);
+    cleanup_close(&log->fd);
     strbuf_release(&log->text);
+    pthread_mutex_destroy(&log->lock);
+    pthread_mutex_destroy(&log->writing);
     free(log);
 }
 
-/* Past the bound the older half, up to a line's end, is cut away. */
-static void event_log_append(struct event_log *log, const struct event *event)
-{
-    pthread_mutex_lock(&log->lock);
-    size_t before = log->text.len;
-    if (event_append_line(event, &log->text) == 0) {
-        log->changed_ms = event->time_ms;
-    } else {
-        strbuf_truncate(&log->text, before);
-        log->text.error = 0;
-    }
-    if (log->text.len > EVENT_LOG_MAX_BYTES)
-        cut_locked(log);
-    pthread_cond_signal(&log->changed);
-    pthread_mutex_unlock(&log->lock);
-}
+/* ---------------------------------------------------------------- positions */
 
+/* Copies from this position on; fewer bytes at the end. */
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
-    size_t offset = (size_t)(position - log->cut_bytes);
+    size_t offset = (size_t)(position - log->first);
     if (offset >= log->text.len)
         return 0;
     if (len > log->text.len - offset)
@@ -214,96 +170,39 @@ static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t l
     return len;
 }
 
-static size_t read_locked(const struct event_log *log, char *ret_bytes, size_t len, uint64_t position)
-{
-    size_t gone = 0;
-    if (position < log->cut_bytes) {
-        uint64_t all_gone = log->cut_bytes - position;
-        gone = all_gone < len ? (size_t)all_gone : len;
-        memset(ret_bytes, '\n', gone);
-    }
-    return gone + copy_locked(log, ret_bytes + gone, len - gone, position + gone);
-}
-
-/* Where the file begins for whoever opens it now: at a line. */
-static uint64_t event_log_begin(struct event_log *log)
-{
-    pthread_mutex_lock(&log->lock);
-    uint64_t begin = log->cut_bytes;
-    pthread_mutex_unlock(&log->lock);
-    return begin;
-}
-
-/* The file that begins at `begin`, as it is now: bytes from `offset` on, fewer at its end. What was cut away
- * reads as empty lines. */
-static size_t event_log_read(struct event_log *log, uint64_t begin, void *ret_bytes, size_t len, off_t offset)
-{
-    if (offset < 0)
-        return 0;
-    pthread_mutex_lock(&log->lock);
-    size_t copied = read_locked(log, ret_bytes, len, begin + (uint64_t)offset);
-    pthread_mutex_unlock(&log->lock);
-    return copied;
-}
-
 static uint64_t event_log_end(struct event_log *log)
 {
-    pthread_mutex_lock(&log->lock);
-    uint64_t end = log->cut_bytes + log->text.len;
-    pthread_mutex_unlock(&log->lock);
-    return end;
-}
-
-static size_t event_log_size(struct event_log *log, uint64_t begin)
-{
-    uint64_t end = event_log_end(log);
-    return begin < end ? (size_t)(end - begin) : 0;
-}
-
-/* Realtime of the last event; 0: none in this process. */
-static int64_t event_log_changed_ms(struct event_log *log)
-{
-    pthread_mutex_lock(&log->lock);
-    int64_t changed_ms = log->changed_ms;
-    pthread_mutex_unlock(&log->lock);
-    return changed_ms;
-}
-
-/* The stream that begins at *begin: its bytes from `offset` on; 0: none yet. What was cut away meanwhile is
- * passed over, which moves *begin. */
-static size_t event_log_follow(struct event_log *log, uint64_t *begin, uint64_t offset, void *ret_bytes,
-                               size_t len)
-{
-    pthread_mutex_lock(&log->lock);
-    if (*begin + offset < log->cut_bytes)
-        *begin = log->cut_bytes - offset;
-    size_t copied = copy_locked(log, ret_bytes, len, *begin + offset);
-    pthread_mutex_unlock(&log->lock);
-    return copied;
+    LOCK_GUARD(&log->lock);
+    return log->first + log->text.len;
 }
 
 /* ---------------------------------------------------------------- events.jsonl */
 
 struct log_handle {
     struct tree_handle base;
-    uint64_t begin; /* its position in the log */
+    uint64_t begin; /* the position of its offset 0 */
 };
 
+/* The lines that are forgotten read as empty ones. */
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    uint64_t begin = ((const struct log_handle *)handle)->begin;
-    size_t size = event_log_size(handle->tree->event_log, begin);
+    struct event_log *log = handle->tree->event_log;
+    uint64_t position = ((const struct log_handle *)handle)->begin + (uint64_t)offset;
     if (offset < 0)
         return -EINVAL;
-    if ((size_t)offset >= size)
+    LOCK_GUARD(&log->lock);
+    uint64_t end = log->first + log->text.len;
+    if (position >= end)
         return 0;
-    if (len > size - (size_t)offset)
-        len = size - (size_t)offset;
-    ret->owned = malloc(len);
-    if (ret->owned == NULL)
+    len = len < end - position ? len : (size_t)(end - position);
+    char *bytes = malloc(len);
+    if (bytes == NULL)
         return -ENOMEM;
-    ret->bytes = ret->owned;
-    ret->len = event_log_read(handle->tree->event_log, begin, ret->owned, len, offset);
+    size_t gone = position >= log->first ? 0 : (size_t)(log->first - position);
+    gone = gone < len ? gone : len;
+    memset(bytes, '\n', gone);
+    copy_locked(log, bytes + gone, len - gone, position + gone);
+    *ret = (struct tree_data){.fd = -1, .owned = bytes, .bytes = bytes, .len = len};
     return 0;
 }
 
@@ -313,10 +212,11 @@ static int get_event_log(struct tree *tree, const struct tree_caller *caller, ui
                          struct tree_entry *ret)
 {
     struct event_log *log = tree->event_log;
-    uint64_t begin = node_number(ino) != 0 ? node_number(ino) - 1 : event_log_begin(log);
     (void)caller;
-    entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, event_log_size(log, begin),
-                  event_log_changed_ms(log), 0, ret);
+    LOCK_GUARD(&log->lock);
+    uint64_t begin = node_number(ino) != 0 ? node_number(ino) - 1 : log->first;
+    entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, log->first + log->text.len - begin,
+                  log->changed_ms, 0, ret);
     ret->ino = node_ino(NODE_EVENT_LOG, begin + 1);
     return 0;
 }
@@ -334,16 +234,6 @@ static int open_event_log(struct tree *tree, const struct tree_caller *caller, u
     log->begin = node_number(ino) - 1;
     *ret_handle = &log->base;
     return 0;
-}
-
-static int init_event_log(struct tree *tree, int state_dir_fd)
-{
-    return event_log_new(state_dir_fd, &tree->event_log);
-}
-
-static void release_event_log(struct tree *tree)
-{
-    event_log_free(tree->event_log);
 }
 
 const struct node_ops event_log_ops = {
@@ -366,16 +256,21 @@ struct stream_handle {
     uint64_t position; /* behind what was read last, for those who poll */
 };
 
+/* Lines that are forgotten are passed over, which moves the beginning. */
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct stream_handle *stream = (struct stream_handle *)handle;
+    struct event_log *log = handle->tree->event_log;
     if (len > STREAM_READ_MAX_BYTES)
         len = STREAM_READ_MAX_BYTES;
     ret->owned = malloc(len);
     if (ret->owned == NULL)
         return -ENOMEM;
     ret->bytes = ret->owned;
-    ret->len = event_log_follow(handle->tree->event_log, &stream->begin, (uint64_t)offset, ret->owned, len);
+    LOCK_GUARD(&log->lock);
+    if (stream->begin + (uint64_t)offset < log->first)
+        stream->begin = log->first - (uint64_t)offset;
+    ret->len = copy_locked(log, ret->owned, len, stream->begin + (uint64_t)offset);
     stream->position = stream->begin + (uint64_t)offset + ret->len;
     return 0;
 }

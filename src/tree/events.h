@@ -9,7 +9,7 @@
 
 struct tree;
 
-/* Adds what happened: readers of both files see it at once. Does not wait; no lock may be held. */
+/* Adds what happened: readers of both files see it at once. Writes it to the disk; no lock may be held. */
 void events_add(struct tree *tree, const struct event *event);
 /* The same of a user's request that went wrong, in words. `path` is below the mount point. */
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.jsonl and `events`: what is read is what was appended, the file is the same after a restart, the
- * older half goes.
+ * events.jsonl and `events`: what is read is what was appended, all of it is there after a restart, the older
+ * of two files goes.
  */
 #include "tree_fixture.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -143,7 +145,20 @@ static void it_is_the_same_after_a_restart(void **state)
     assert_non_null(strstr(bytes + strlen(before), "sent/000003"));
 }
 
-static void the_older_half_is_cut_at_a_line(void **state)
+static char *read_files(const struct temp_dir *dir)
+{
+    _cleanup_free_ char *older = NULL;
+    _cleanup_free_ char *newer = NULL;
+    size_t older_len = 0;
+    size_t newer_len = 0;
+    char *both = NULL;
+    assert_int_equal(file_read_at(dir->fd, "events.jsonl.1", BOUND, &older, &older_len), 0);
+    assert_int_equal(file_read_at(dir->fd, name, BOUND, &newer, &newer_len), 0);
+    assert_true(asprintf(&both, "%s%s", older, newer) > 0);
+    return both;
+}
+
+static void the_older_of_two_files_goes_when_the_newer_is_full(void **state)
 {
     const struct temp_dir *dir = *state;
     struct tree *tree = open_log(dir);
@@ -158,10 +173,12 @@ static void the_older_half_is_cut_at_a_line(void **state)
     assert_null(strstr(text, "sent/000000"));
     tree_free(tree);
 
-    _cleanup_free_ char *bytes = NULL;
-    size_t len = 0;
-    assert_int_equal(file_read_at(dir->fd, name, BOUND, &bytes, &len), 0);
-    assert_string_equal(bytes, text);
+    _cleanup_free_ char *files = read_files(dir);
+    assert_string_equal(files, text);
+    tree = open_log(dir);
+    _cleanup_free_ char *again = read_all(tree);
+    assert_string_equal(again, text);
+    tree_free(tree);
 }
 
 static void a_stream_begins_at_its_open_and_can_be_read_again(void **state)
@@ -222,7 +239,7 @@ static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
         at += len;
     }
     assert_int_equal(size_of(tree, ino), at);
-    /* Who opens it now finds another inode, which looks the same. */
+    /* An open finds another inode now, which looks the same. */
     struct tree_entry now = find(tree, name);
     assert_int_not_equal(now.ino, ino);
     struct tree_attributes before;
@@ -264,8 +281,7 @@ static void a_file_that_is_too_long_is_begun_anew(void **state)
     struct tree *tree = open_log(dir);
     assert_int_equal(find(tree, name).attributes.stat.st_size, 0);
     tree_free(tree);
-    assert_int_equal(fstatat(dir->fd, name, &stat, 0), 0);
-    assert_int_equal(stat.st_size, 0);
+    assert_int_equal(fstatat(dir->fd, name, &stat, 0), -1);
 }
 
 static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
@@ -277,6 +293,34 @@ static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
     append(tree, 2);
     _cleanup_free_ char *text = read_all(tree);
     assert_non_null(strstr(text, "sent/000001"));
+    tree_free(tree);
+}
+
+static void a_line_that_the_disk_takes_half_of_is_not_in_the_file(void **state)
+{
+    const struct temp_dir *dir = *state;
+    struct rlimit before;
+    struct stat stat;
+    struct tree *tree = open_log(dir);
+    append(tree, 1);
+    _cleanup_free_ char *first = read_all(tree);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit limit = {.rlim_cur = strlen(first) + 10, .rlim_max = before.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    append(tree, 2);
+    assert_int_equal(fstatat(dir->fd, name, &stat, 0), 0);
+    assert_int_equal(stat.st_size, strlen(first));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    append(tree, 3);
+    _cleanup_free_ char *text = read_all(tree);
+    assert_non_null(strstr(text, "sent/000002"));
+    tree_free(tree);
+    tree = open_log(dir);
+    _cleanup_free_ char *after = read_all(tree);
+    assert_null(strstr(after, "sent/000002"));
+    assert_non_null(strstr(after, "sent/000003"));
     tree_free(tree);
 }
 
@@ -298,13 +342,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_appended_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_the_same_after_a_restart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_older_half_is_cut_at_a_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_older_of_two_files_goes_when_the_newer_is_full, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(neither_file_can_be_opened_for_writing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_slow_stream_goes_on_at_a_line, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_a_line_from_a_crash_stays_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_is_too_long_is_begun_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_line_that_the_disk_takes_half_of_is_not_in_the_file, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up,
                                         tear_down),
     };
