@@ -20,7 +20,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "fs/init_reply.h"
 #include "fs/request.h"
 #include "tree/tree.h"
 
@@ -61,10 +60,7 @@ static const struct fuse_in_header *header_of(const void *message)
 static void carry_out(const struct request_loop *loop, char *message, size_t len)
 {
     const struct fuse_buf buffer = {.mem = message, .size = len};
-    if (len >= sizeof(struct fuse_in_header) && header_of(message)->opcode == FUSE_INIT)
-        init_reply_carry_out(loop->fuse, message, len);
-    else
-        fuse_session_process_buf(loop->fuse, &buffer);
+    fuse_session_process_buf(loop->fuse, &buffer);
 }
 
 /* A request that needs a slot and takes none only makes another one wait; so this decides by what is quickly
