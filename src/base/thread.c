@@ -52,21 +52,6 @@ void thread_give_way(void)
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 }
 
-static _Thread_local void (*before_wait)(void *context);
-static _Thread_local void *before_wait_context;
-
-void thread_set_before_wait(void (*function)(void *context), void *context)
-{
-    before_wait = function;
-    before_wait_context = context;
-}
-
-void thread_will_wait(void)
-{
-    if (before_wait != NULL)
-        before_wait(before_wait_context);
-}
-
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool)
 {
     struct worker_pool *pool = calloc(1, sizeof(*pool));

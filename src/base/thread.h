@@ -16,12 +16,6 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void
  * Not SCHED_IDLE, under which a lock that it holds might not be given back for a second on a busy machine. */
 void thread_give_way(void);
 
-/* A thread whose work others could do while it waits is told of waits that may be long where they are met: it
- * sets a function (NULL: none), which thread_will_wait() calls. That is called with the locks of whoever
- * waits held, so the function takes leaves alone. */
-void thread_set_before_wait(void (*function)(void *context), void *context);
-void thread_will_wait(void);
-
 /* A pool that starts threads as jobs come, up to a bound, and ends idle ones. Jobs beyond the bound queue. */
 struct worker_pool;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request loop: reading the device, the slots, and the threads. Waking a thread costs more than most
+ * The request loop: reading the device, and the threads. Waking a thread costs more than most
  * requests do, so after an answer the leader looks for the next request for some microseconds before it
  * sleeps.
  */
@@ -20,7 +20,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "fs/request.h"
 #include "tree/tree.h"
 
 enum {
@@ -31,31 +30,10 @@ enum {
 
 struct request_thread {
     struct request_loop *loop;
-    bool leads; /* reads the device */
     _Alignas(struct fuse_in_header) char message[BUFFER_BYTES];
 };
 
-/* The message of the kernel that interrupts a request. */
-struct interrupt_message {
-    struct fuse_in_header header;
-    struct fuse_interrupt_in body;
-};
-
-/* The message of a request that waits for a slot. */
-struct set_aside {
-    struct set_aside *next;
-    bool is_interrupted;
-    struct interrupt_message interrupt; /* where it is: not handed to libfuse yet */
-    size_t len;
-    char message[];
-};
-
-/* ---------------------------------------------------------------- slots */
-
-static const struct fuse_in_header *header_of(const void *message)
-{
-    return message;
-}
+/* ---------------------------------------------------------------- carrying out */
 
 static void carry_out(const struct request_loop *loop, char *message, size_t len)
 {
@@ -63,42 +41,17 @@ static void carry_out(const struct request_loop *loop, char *message, size_t len
     fuse_session_process_buf(loop->fuse, &buffer);
 }
 
-/* A request that needs a slot and takes none only makes another one wait; so this decides by what is quickly
- * known. */
-static bool needs_slot(const struct fuse_in_header *header)
-{
-    const void *arguments = header + 1;
-    switch (header->opcode) {
-    case FUSE_FORGET:
-    case FUSE_BATCH_FORGET:
-    case FUSE_INTERRUPT:
-    case FUSE_READ:
-    case FUSE_READDIR:
-    case FUSE_READDIRPLUS:
-    case FUSE_RELEASE:
-    case FUSE_RELEASEDIR:
-    case FUSE_STATFS:
-        return false;
-    case FUSE_RENAME:
-        return tree_waits_for_service(header->nodeid, false) ||
-               tree_waits_for_service(((const struct fuse_rename_in *)arguments)->newdir, false);
-    case FUSE_RENAME2:
-        return tree_waits_for_service(header->nodeid, false) ||
-               tree_waits_for_service(((const struct fuse_rename2_in *)arguments)->newdir, false);
-    default:
-        return tree_waits_for_service(header->nodeid, header->opcode == FUSE_FLUSH);
-    }
-}
-
-/* Whether the leader carries it out itself. */
+/* Returns true if the leader carries it out itself. */
 static bool is_answered_at_once(const char *message, size_t len)
 {
-    if (len < sizeof(struct fuse_in_header))
+    const struct fuse_in_header *header = (const void *)message;
+    if (len < sizeof(*header))
         return false;
-    switch (header_of(message)->opcode) {
+    switch (header->opcode) {
     case FUSE_INIT:
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
         return true;
     case FUSE_LOOKUP:
     case FUSE_GETATTR:
@@ -109,175 +62,10 @@ static bool is_answered_at_once(const char *message, size_t len)
     case FUSE_READDIR:
     case FUSE_READDIRPLUS:
     case FUSE_RELEASEDIR:
-        return tree_answers_at_once(header_of(message)->nodeid);
+        return tree_answers_at_once(header->nodeid);
     default:
         return false;
     }
-}
-
-/* All are taken, or all threads but this one have one. Somebody has one, so that what is set aside is found.
- */
-static bool must_wait_for_slot_locked(const struct request_loop *loop)
-{
-    return loop->slots_taken > 0 &&
-           (loop->slots_taken >= REQUEST_LOOP_SLOTS || loop->slots_taken + 1 >= loop->threads);
-}
-
-/* False: there is no memory for it. */
-static bool set_aside_locked(struct request_loop *loop, const char *message, size_t len)
-{
-    struct set_aside *aside = malloc(sizeof(*aside) + len);
-    if (aside == NULL)
-        return false;
-    *aside = (struct set_aside){.len = len};
-    memcpy(aside->message, message, len);
-    *loop->aside_end = aside;
-    loop->aside_end = &aside->next;
-    return true;
-}
-
-static struct set_aside *unlink_locked(struct request_loop *loop, struct set_aside **link)
-{
-    struct set_aside *aside = *link;
-    *link = aside->next;
-    if (loop->aside_end == &aside->next)
-        loop->aside_end = link;
-    return aside;
-}
-
-/* The request in whose favour a slot is given up; NULL: nobody wants it. */
-static struct set_aside *give_up_slot(struct request_loop *loop)
-{
-    struct set_aside *next = NULL;
-    pthread_mutex_lock(&loop->lock);
-    if (loop->first_aside != NULL)
-        next = unlink_locked(loop, &loop->first_aside);
-    else
-        loop->slots_taken--;
-    pthread_mutex_unlock(&loop->lock);
-    return next;
-}
-
-/* libfuse remembers an interrupt of a request that it has not seen, and so request_begin() learns of it. */
-static void carry_out_aside(const struct request_loop *loop, struct set_aside *aside)
-{
-    if (aside->is_interrupted)
-        carry_out(loop, (char *)&aside->interrupt, sizeof(aside->interrupt));
-    carry_out(loop, aside->message, aside->len);
-    free(aside);
-}
-
-static void carry_out_without_slot(struct request_loop *loop, char *message, size_t len)
-{
-    carry_out(loop, message, len);
-    pthread_mutex_lock(&loop->lock);
-    loop->without_slot--;
-    pthread_mutex_unlock(&loop->lock);
-}
-
-/* The kernel gives no number twice. */
-static bool was_interrupted_locked(const struct request_loop *loop, uint64_t unique)
-{
-    for (size_t i = 0; i < ARRAY_LEN(loop->early); i++)
-        if (loop->early[i] == unique)
-            return true;
-    return false;
-}
-
-/* Before it is set aside, a request is looked up among the early interrupts, and an interrupt becomes an
- * early one where nothing is set aside: both with the lock held, so one of them sees the other. */
-static void carry_out_in_slot(struct request_loop *loop, char *message, size_t len)
-{
-    pthread_mutex_lock(&loop->lock);
-    bool must_wait = must_wait_for_slot_locked(loop);
-    bool is_early = must_wait && loop->without_slot < REQUEST_LOOP_WITHOUT_SLOT_MAX &&
-                    was_interrupted_locked(loop, header_of(message)->unique);
-    bool is_set_aside = must_wait && !is_early && set_aside_locked(loop, message, len);
-    if (is_early)
-        loop->without_slot++;
-    else if (!is_set_aside)
-        loop->slots_taken++;
-    pthread_mutex_unlock(&loop->lock);
-    if (is_set_aside)
-        return;
-    if (is_early) {
-        carry_out_without_slot(loop, message, len);
-        return;
-    }
-    carry_out(loop, message, len);
-    struct set_aside *aside;
-    while ((aside = give_up_slot(loop)) != NULL)
-        carry_out_aside(loop, aside);
-}
-
-/* Where the request of this number is set aside, or NULL. */
-static struct set_aside **find_aside_locked(struct request_loop *loop, uint64_t unique)
-{
-    struct set_aside **link = &loop->first_aside;
-    while (*link != NULL && header_of((*link)->message)->unique != unique)
-        link = &(*link)->next;
-    return *link == NULL ? NULL : link;
-}
-
-/* Takes out the request that is interrupted, to be carried out without a slot. NULL: it is not set aside; or
- * (*ret_is_kept) it stays so, because the signal only informs and as many as may wait on without a slot. */
-static struct set_aside *interrupt_aside(struct request_loop *loop, const struct interrupt_message *interrupt,
-                                         bool only_informs, bool *ret_is_kept)
-{
-    struct set_aside *aside = NULL;
-    pthread_mutex_lock(&loop->lock);
-    struct set_aside **link = find_aside_locked(loop, interrupt->body.unique);
-    *ret_is_kept = link != NULL && only_informs && loop->without_slot >= REQUEST_LOOP_WITHOUT_SLOT_MAX;
-    if (link != NULL) {
-        (*link)->interrupt = *interrupt;
-        (*link)->is_interrupted = true;
-    }
-    if (link == NULL)
-        loop->early[loop->earlies++ % REQUEST_LOOP_EARLY_MAX] = interrupt->body.unique;
-    if (link != NULL && !*ret_is_kept) {
-        aside = unlink_locked(loop, link);
-        loop->without_slot++;
-    }
-    pthread_mutex_unlock(&loop->lock);
-    return aside;
-}
-
-static pid_t find_task_aside(struct request_loop *loop, uint64_t unique)
-{
-    pthread_mutex_lock(&loop->lock);
-    struct set_aside **link = find_aside_locked(loop, unique);
-    pid_t task = link == NULL ? 0 : (pid_t)header_of((*link)->message)->pid;
-    pthread_mutex_unlock(&loop->lock);
-    return task;
-}
-
-static void carry_out_interrupt(struct request_loop *loop, struct interrupt_message *interrupt)
-{
-    bool is_kept;
-    pid_t task = find_task_aside(loop, interrupt->body.unique);
-    bool only_informs = task > 0 && request_signals_only_inform(task);
-    struct set_aside *aside = interrupt_aside(loop, interrupt, only_informs, &is_kept);
-    if (is_kept)
-        return;
-    if (aside == NULL) {
-        carry_out(loop, (char *)interrupt, sizeof(*interrupt));
-        return;
-    }
-    carry_out_aside(loop, aside);
-    pthread_mutex_lock(&loop->lock);
-    loop->without_slot--;
-    pthread_mutex_unlock(&loop->lock);
-}
-
-static void take_message(struct request_loop *loop, char *message, size_t len)
-{
-    bool has_header = len >= sizeof(struct fuse_in_header);
-    if (has_header && header_of(message)->opcode == FUSE_INTERRUPT && len >= sizeof(struct interrupt_message))
-        carry_out_interrupt(loop, (struct interrupt_message *)(void *)message);
-    else if (has_header && needs_slot(header_of(message)))
-        carry_out_in_slot(loop, message, len);
-    else
-        carry_out(loop, message, len);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -347,7 +135,6 @@ static int start_thread(struct request_loop *loop)
     if (thread == NULL)
         return -ENOMEM;
     thread->loop = loop;
-    thread->leads = false;
     int error = thread_start(&id, "fs-request", run_thread, thread);
     if (error == 0)
         pthread_detach(id);
@@ -427,41 +214,28 @@ static void report_end(struct request_loop *loop)
         loop->ended(loop->context);
 }
 
-/* Another thread leads from now on; where there is none and none can be started, requests wait in the kernel
- * until this one is done. */
-static void hand_lead_on(void *context)
-{
-    struct request_thread *thread = context;
-    if (!thread->leads)
-        return;
-    thread->leads = false;
-    if (!call_next(thread->loop))
-        (void)add_thread(thread->loop);
-}
-
-/* Leads: reads messages and carries them out, until one may wait, or does. The result is that of
+/* Leads: reads messages and carries them out, up to one that may wait: before that, another thread leads.
+ * Without a thread for it, requests wait in the kernel until this one is done. The result is that of
  * await_message(); where it is not above 0, this thread leads still. */
 static ssize_t take_messages(struct request_thread *thread)
 {
-    ssize_t len = 0;
-    thread->leads = true;
-    while (thread->leads && (len = await_message(thread)) > 0) {
-        if (is_answered_at_once(thread->message, (size_t)len)) {
-            carry_out(thread->loop, thread->message, (size_t)len);
-        } else {
-            hand_lead_on(thread);
-            take_message(thread->loop, thread->message, (size_t)len);
-        }
+    ssize_t len;
+    while ((len = await_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
+        carry_out(thread->loop, thread->message, (size_t)len);
+    if (len > 0) {
+        if (!call_next(thread->loop))
+            (void)add_thread(thread->loop);
+        carry_out(thread->loop, thread->message, (size_t)len);
     }
     return len;
 }
 
-/* What the kernel has handed out already may be the last close of a message. */
+/* The kernel may have handed out the last close of a message already. */
 static void take_last_messages(struct request_thread *thread)
 {
     ssize_t len;
     for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(thread)) > 0; i++)
-        take_message(thread->loop, thread->message, (size_t)len);
+        carry_out(thread->loop, thread->message, (size_t)len);
 }
 
 static void *run_thread(void *argument)
@@ -469,10 +243,8 @@ static void *run_thread(void *argument)
     struct request_thread *thread = argument;
     struct request_loop *loop = thread->loop;
     ssize_t len = 1;
-    thread_set_before_wait(hand_lead_on, thread);
     while (len > 0 && lead(loop))
         len = take_messages(thread);
-    thread_set_before_wait(NULL, NULL);
     if (len <= 0)
         call_next(loop);
     if (len == 0)
@@ -494,7 +266,6 @@ int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void
     pthread_mutex_init(&loop->lock, NULL);
     sem_init(&loop->called, 0, 0);
     clock_condition_init(&loop->thread_ended);
-    loop->aside_end = &loop->first_aside;
     loop->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     loop->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return loop->end_fd < 0 ? -errno : 0;

@@ -16,7 +16,6 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread.h"
 
 enum {
     CACHE_KB = 1024, /* the kernel caches the file, too */
@@ -289,9 +288,6 @@ void state_file_release(struct state_file *file)
 /* It is held while a commit waits for the disk. */
 void state_file_lock(struct state_file *file)
 {
-    if (pthread_mutex_trylock(&file->connection) == 0)
-        return;
-    thread_will_wait();
     pthread_mutex_lock(&file->connection);
 }
 

@@ -561,7 +561,6 @@ static int rename_into_email_folder(struct tree *tree, const struct tree_caller 
 
 const struct node_ops email_folder_ops = {
     .get = get_in_email_folder,
-    .waits_for_service = true,
     .open = open_in_email_folder,
     .read_link = read_email_link,
     .lookup = lookup_in_email_folder,

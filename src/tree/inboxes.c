@@ -536,8 +536,7 @@ static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_
     return node_set_size(caller, handle, change, is_writable ? -EPERM : -EACCES);
 }
 
-const struct node_ops inbox_file_ops = {
-    .get = get_file, .open = open_file, .set_attributes = set_file, .is_closed_at_service = true};
+const struct node_ops inbox_file_ops = {.get = get_file, .open = open_file, .set_attributes = set_file};
 
 /* ---------------------------------------------------------------- .invalid/ */
 
@@ -623,7 +622,6 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
 
 const struct node_ops invalid_ops = {
     .get = get_invalid,
-    .waits_for_service = true,
     .lookup = lookup_in_invalid,
     .read_dir = read_invalid,
     .parent = parent_of_invalid,

@@ -979,7 +979,6 @@ const struct node_ops maildirs_ops = {
 
 const struct node_ops maildir_ops = {
     .get = get_part,
-    .waits_for_service = true,
     .lookup = lookup_in_maildir,
     .is_announced = is_announced,
     .lookup_announced = lookup_announced,
@@ -1045,8 +1044,7 @@ static int open_message(struct tree *tree, const struct tree_caller *caller, uin
     return 0;
 }
 
-const struct node_ops maildir_message_ops = {
-    .get = get_message, .open = open_message, .waits_for_service = true};
+const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};
 
 struct uidvalidity_handle {
     struct tree_handle base;

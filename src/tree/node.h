@@ -190,9 +190,6 @@ struct node_ops {
     int (*read_link)(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                      size_t size);
 
-    /* tree_waits_for_service() */
-    bool waits_for_service;
-    bool is_closed_at_service;
     bool answers_at_once; /* tree_answers_at_once() */
 
     /* Of folders. lookup NULL: it is none. */

@@ -464,7 +464,5 @@ static int set_reply_file(struct tree *tree, const struct tree_caller *caller, u
     return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;
 }
 
-const struct node_ops reply_file_ops = {.get = get_reply_file,
-                                        .open = open_reply_file,
-                                        .set_attributes = set_reply_file,
-                                        .waits_for_service = true};
+const struct node_ops reply_file_ops = {
+    .get = get_reply_file, .open = open_reply_file, .set_attributes = set_reply_file};

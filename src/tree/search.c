@@ -760,7 +760,6 @@ const struct node_ops search_ops = {
 
 const struct node_ops query_ops = {
     .get = get_query,
-    .waits_for_service = true,
     .lookup = lookup_in_query,
     .open_dir = open_query,
     .read_dir = read_query,

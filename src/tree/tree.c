@@ -651,12 +651,6 @@ bool tree_is_barrier(uint64_t folder_ino)
     return node_ops_of(folder_ino)->is_barrier;
 }
 
-bool tree_waits_for_service(uint64_t ino, bool is_close)
-{
-    const struct node_ops *ops = node_ops_of(ino);
-    return is_close ? ops->is_closed_at_service : ops->waits_for_service;
-}
-
 bool tree_answers_at_once(uint64_t ino)
 {
     return node_ops_of(ino)->answers_at_once;

@@ -128,13 +128,8 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
 /* Of the filesystem that holds drafts and spool. */
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 
-/* Whether calls about this inode, or about names in it, may wait for the service: closing it (`is_close`), or
- * the others. Decided by its kind alone, so that asking costs nothing; reading, listing and releasing what is
- * open never wait for the service. */
-bool tree_waits_for_service(uint64_t ino, bool is_close);
-
 /* Whether looking up names in it, its attributes, listing, opening, reading and releasing it wait for nothing
- * but one read of the disk at most, or say so first (thread_will_wait()). Decided by its kind alone, too. */
+ * but one read of the disk at most. Decided by its kind alone, so that asking costs nothing. */
 bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads and slots of the request loop, without a mount: this file has in place of libfuse's the
+ * The threads of the request loop, without a mount: this file has in place of libfuse's the
  * functions that the loop calls, and a socket in place of the FUSE device.
  */
 #include "fs/request_loop.h"
@@ -18,11 +18,10 @@
 #include <linux/fuse.h>
 
 #include "base/cleanup.h"
-#include "store/state_file.h"
 #include "tree/tree.h"
 
 enum {
-    NUMBERS_MAX = 512,
+    NUMBERS_MAX = REQUEST_LOOP_THREADS_MAX + 10,
     WAIT_S = 60,
 };
 
@@ -36,9 +35,6 @@ struct device {
 };
 
 static struct device device;
-
-/* Read by each FUSE_READ. */
-static struct state_file file;
 
 int fuse_session_fd(struct fuse_session *session)
 {
@@ -56,10 +52,6 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
     struct fuse_in_header header;
     (void)session;
     memcpy(&header, buffer->mem, sizeof(header));
-    if (header.opcode == FUSE_READ) {
-        state_file_lock(&file);
-        state_file_unlock(&file);
-    }
     pthread_mutex_lock(&device.lock);
     device.has_come[header.unique] = true;
     pthread_cond_broadcast(&device.changed);
@@ -87,15 +79,6 @@ static bool await_come(uint64_t unique)
     return has_come;
 }
 
-/* A number of a node whose requests wait for the service. */
-static uint64_t find_slow_node(void)
-{
-    uint64_t ino = TREE_ROOT_INO;
-    while (!tree_waits_for_service(ino, false))
-        ino++;
-    return ino;
-}
-
 /* A number of a node whose requests are answered at once. */
 static uint64_t find_quick_node(void)
 {
@@ -114,11 +97,6 @@ static void send_message(uint64_t unique, uint32_t opcode, uint64_t ino)
     assert_int_equal(send(device.ends[0], &message, sizeof(message), 0), sizeof(message));
 }
 
-static void send_request(uint64_t unique)
-{
-    send_message(unique, FUSE_GETATTR, find_slow_node());
-}
-
 static void send_interrupt(uint64_t unique, uint64_t interrupted)
 {
     const struct {
@@ -134,7 +112,6 @@ static int start(void **state)
     static struct request_loop loop;
     device = (struct device){.is_open = false};
     pthread_mutex_init(&device.lock, NULL);
-    pthread_mutex_init(&file.connection, NULL);
     pthread_cond_init(&device.changed, NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
         request_loop_init(&loop, NULL, ignore_end, NULL) != 0 || request_loop_start(&loop) != 0)
@@ -159,7 +136,6 @@ static int stop(void **state)
     request_loop_release(loop);
     pthread_cond_destroy(&device.changed);
     pthread_mutex_destroy(&device.lock);
-    pthread_mutex_destroy(&file.connection);
     close(device.ends[0]);
     close(device.ends[1]);
     return 0;
@@ -201,25 +177,6 @@ static void what_waits_holds_nothing_up(void **state)
     assert_true(await_come(unique));
 }
 
-static void what_waits_for_the_disk_though_it_should_not_holds_nothing_up(void **state)
-{
-    struct request_loop *loop = *state;
-    uint64_t unique = 0;
-    bool has_come = true;
-    open_gate();
-    state_file_lock(&file); /* as a commit does */
-    while (has_come && unique < 6) {
-        send_message(++unique, FUSE_READ, find_quick_node());
-        send_message(++unique, FUSE_GETATTR, find_quick_node());
-        has_come = await_come(unique);
-    }
-    state_file_unlock(&file);
-    assert_true(has_come);
-    while (unique > 0)
-        assert_true(await_come(unique--));
-    assert_in_range(count_threads(loop), 1, 4);
-}
-
 static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
 {
     uint64_t unique = 0;
@@ -233,27 +190,13 @@ static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
     assert_true(await_come(unique));
 }
 
-/* Interrupts that come while their request is set aside, and before it is. */
-static void what_is_interrupted_waits_for_no_slot(void **state)
+static void an_interrupt_is_carried_out_while_its_request_waits(void **state)
 {
-    uint64_t unique = 0;
     (void)state;
-    while (unique < REQUEST_LOOP_SLOTS) {
-        send_request(++unique);
-        assert_true(await_come(unique));
-    }
-    send_request(101);
-    send_interrupt(102, 101);
-    assert_true(await_come(101));
-    assert_true(await_come(102));
-    send_interrupt(104, 103);
-    assert_true(await_come(104));
-    send_request(103);
-    assert_true(await_come(103));
-
-    send_request(105);
-    open_gate();
-    assert_true(await_come(105));
+    send_message(1, FUSE_FSYNCDIR, TREE_ROOT_INO);
+    assert_true(await_come(1));
+    send_interrupt(2, 1);
+    assert_true(await_come(2));
 }
 
 int main(void)
@@ -261,10 +204,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_answered_at_once_takes_one_thread, start, stop),
         cmocka_unit_test_setup_teardown(what_waits_holds_nothing_up, start, stop),
-        cmocka_unit_test_setup_teardown(what_waits_for_the_disk_though_it_should_not_holds_nothing_up, start,
-                                        stop),
         cmocka_unit_test_setup_teardown(without_a_thread_more_requests_wait_in_the_kernel, start, stop),
-        cmocka_unit_test_setup_teardown(what_is_interrupted_waits_for_no_slot, start, stop),
+        cmocka_unit_test_setup_teardown(an_interrupt_is_carried_out_while_its_request_waits, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,19 +227,6 @@ static void looking_at_the_inbox_asks_nothing(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
 }
 
-static void waiting_is_where_it_says_so(void **state)
-{
-    struct tree_fixture *fixture = *state;
-    uint64_t folder = fixture_ino(fixture, BOX "/" STEM);
-    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX), false));
-    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM ".json"), false));
-    assert_true(tree_waits_for_service(folder, false));
-    assert_true(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/body.txt"), false));
-    assert_true(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/reply"), false));
-    /* What is closed is never behind those who wait for content. */
-    assert_false(tree_waits_for_service(fixture_ino(fixture, BOX "/" STEM "/reply"), true));
-}
-
 #define CONTENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
 
 int main(void)
@@ -254,7 +241,6 @@ int main(void)
         CONTENT_TEST(what_is_not_there),
         CONTENT_TEST(a_number_that_means_something_else_now_opens_nothing),
         CONTENT_TEST(looking_at_the_inbox_asks_nothing),
-        CONTENT_TEST(waiting_is_where_it_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,6 @@ static void every_inbox_is_a_maildir(void **state)
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         assert_int_equal(fixture_find(fixture, folders[i], &entry), 0);
         assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0700);
-        assert_true(tree_waits_for_service(entry.ino, false) || i == 0);
     }
     assert_int_equal(fixture_find(fixture, BOX "/other", &entry), -ENOENT);
     assert_int_equal(fixture_find(fixture, BOX "/.lock", &entry), -ENOENT);
@@ -203,7 +202,6 @@ static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting
     assert_int_equal(entry.attributes.stat.st_size, 10);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0444);
     assert_true(entry.attributes.is_lasting && entry.is_name_lasting);
-    assert_true(tree_waits_for_service(entry.ino, false));
     assert_int_equal(list(fixture, BOX "/new", 0).by_uid[1].ino, entry.ino);
 
     _cleanup_free_ char *path = path_of(BOX "/new", name);
