@@ -96,7 +96,7 @@ FUZZ_SRC  := $(filter-out tests/fuzz/replay.c,$(sort $(wildcard tests/fuzz/*.c))
 FUZZ      := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(FUZZ_SRC))
 TOOL_SRC  := $(sort $(wildcard tests/tools/*.c))
 TOOLS     := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(TOOL_SRC)) $(BUILD)/tests/fault_preload.so \
-             $(BUILD)/tests/clock_preload.so
+             $(BUILD)/tests/clock_preload.so $(BUILD)/tests/record_preload.so $(BUILD)/tests/power_cuts
 # The longest first, so that none of them runs alone at the end.
 MOUNT     := $(shell ls -S tests/mount/*.bats)
 PROGRAM_TESTS := $(wildcard tests/programs/*.bats)
@@ -170,6 +170,14 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/repla
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(BUILD)/obj/options.o -Wl,--start-group $(FUZZ_LIBS) -Wl,--end-group \
+	    $(PKG_LIBS)
+
+# Cuts the power: what recovers the states of a disk, linked with the outbox.
+CUTS_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(addprefix tests/torture/,power_cuts.c cut_disk.c cut_recovery.c))
+$(BUILD)/tests/power_cuts: $(CUTS_OBJ) $(call archives,outbox $(DEPS_outbox))
+	@mkdir -p $(@D)
+	@echo "  LINK   $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(CUTS_OBJ) -Wl,--start-group $(call archives,outbox $(DEPS_outbox)) -Wl,--end-group \
 	    $(PKG_LIBS)
 
 # Loaded into inboxfs by a test (LD_PRELOAD), so never built with a sanitizer.
@@ -253,9 +261,10 @@ bench: test-deps ## measure against tmpfs, curl and other filesystems; N="10000 
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) N="$(N)" ONLY="$(ONLY)" tests/bench/run
 
-torture: test-deps ## kill inboxfs KILLS times (500) while mail is sent, count what is lost; SEED=N
-	@$(MAKE) --no-print-directory all
+torture: test-deps ## kill inboxfs KILLS times (500), cut the power in SESSIONS (200), count what is lost; SEED=N
+	@$(MAKE) --no-print-directory all $(TOOLS)
 	@BUILD=$(BUILD) KILLS=$(KILLS) SEED=$(SEED) SERVICES=$(SERVICES) tests/torture/run
+	@BUILD=$(BUILD) SESSIONS=$(SESSIONS) SEED=$(SEED) tests/torture/power_cuts.py
 
 stress: test-deps $(BUILD)/tests/unit/outbox/test_stress ## random use of the outbox; SECONDS=N (60), SEED=N, SANITIZE=thread
 	@STRESS_SECONDS=$(or $(SECONDS),60) STRESS_SEED=$(SEED) $(BUILD)/tests/unit/outbox/test_stress

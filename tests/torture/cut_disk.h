@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A disk on which every change takes effect at some time after it was made, and an fsync reports that it has.
+ * It is fed with the records of tests/torture/record_preload.c, and makes the states in which a power cut
+ * after the last record may leave the files:
+ *
+ * - Bytes that were written before the last fsync of their file began are there. Each sector (512 B or 4 kB)
+ * of a later write may have reached the disk or not, and so may the size of the file (the bytes are zeros
+ * then). Bytes that were written after the file was cut off (ftruncate, O_TRUNC) are there only if the file
+ * was cut off on the disk as well.
+ * - Changes of names are there if their folder was fsynced since. Each later change may have reached the
+ * disk, with or without those before it. A change takes effect as a whole: a rename leaves one name. A rename
+ * from one folder to another is certain when both were fsynced.
+ *
+ * All states are made if they are few. If not, these are: all old, all new, each single change missing, each
+ * single change made, each write cut at some of its sectors, and some states at random.
+ */
+#ifndef INBOXFS_TESTS_CUT_DISK_H
+#define INBOXFS_TESTS_CUT_DISK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct disk;
+struct disk_state; /* what a cut leaves; belongs to the disk, and is valid during one call of the visitor */
+
+typedef void (*disk_visitor)(void *context, const struct disk_state *state);
+
+struct disk *disk_new(void);
+void disk_free(struct disk *disk);
+
+/* Takes one record, without its line end; `bytes` are those of a write, and stay the caller's, who keeps them
+ * as long as the disk. Returns 0; -EINVAL: this is no record of the recorder; -ENOTSUP: a change of a kind
+ * that the model does not know. */
+int disk_apply(struct disk *disk, const char *record, const void *bytes);
+
+/* Calls `visit` for the states after a cut now, some of which may be equal. `seed` decides the random ones.
+ */
+void disk_visit_states(struct disk *disk, uint64_t seed, disk_visitor visit, void *context);
+/* Calls `visit` once, for the state in which all changes are made. */
+void disk_visit_newest(struct disk *disk, disk_visitor visit, void *context);
+
+/* Equal for states with the same names and bytes. */
+uint64_t disk_state_hash(const struct disk_state *state);
+/* Makes the files in the empty directory `dir_fd`. Returns 0 or -errno. */
+int disk_state_build(const struct disk_state *state, int dir_fd);
+/* Writes what of the last changes is missing in this state, a line each. */
+void disk_state_describe(const struct disk_state *state, FILE *to);
+/* Returns 0 when the directory holds these names and bytes, but for other files at the top; else -ENOENT,
+ * with a line on `to` that says what differs. */
+int disk_state_compare(const struct disk_state *state, int dir_fd, FILE *to);
+
+#endif
