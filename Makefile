@@ -24,9 +24,9 @@ OPT      ?= -O2
 SANITIZE ?=
 Q        := $(if $(V),,@)
 
-PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 libmagic libssl libcrypto
+PACKAGES     := fuse3 libcurl jansson gmime-3.0 libxml-2.0 libmicrohttpd sqlite3 zlib libmagic libssl libcrypto
 BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjansson-dev libgmime-3.0-dev libxml2-dev \
-                libmicrohttpd-dev libsqlite3-dev libmagic-dev libssl-dev scdoc
+                libmicrohttpd-dev libsqlite3-dev zlib1g-dev libmagic-dev libssl-dev scdoc
 # For `make run`, and whoever uses what was built.
 RUN_PACKAGES := fuse3 jq
 TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \

@@ -17,7 +17,6 @@ enum content_kind {
     CONTENT_ATTACHMENT, /* its name and id; the bytes are asked for by the id */
     CONTENT_PREVIOUS,   /* an earlier email of the thread: its id, and the file for it where it is not in the
                            mount */
-    CONTENT_BYTES,      /* never in a folder: bytes of an attachment or a raw message */
 };
 
 struct content_entry {
@@ -25,10 +24,8 @@ struct content_entry {
     char *name;  /* harmless (file_name.h), nothing in it hides what it is; of its kind no other has it, nor
                     one  that differs only in case or normalisation */
     char *id;    /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's; else "" */
-    char *bytes; /* owned; NULL where there is none, or it is in a file */
+    char *bytes; /* owned; NULL where there is none */
     size_t len;  /* bytes */
-    uint64_t offset; /* in the file that holds it */
-    uint64_t hash;   /* of the bytes in that file */
     int64_t date_ms; /* CONTENT_PREVIOUS: when it was sent; 0: not known */
 };
 

@@ -50,7 +50,7 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
 /* ---------------------------------------------------------------- statements that are kept */
 
 enum {
-    STATEMENTS_MAX = 40
+    STATEMENTS_MAX = 64
 };
 
 struct statements {           /* of one connection, one thread at a time; all zeros: everything fails */

@@ -25,7 +25,14 @@ static const struct database_step steps[] = {
          "CREATE TABLE records (number INTEGER PRIMARY KEY, hash INTEGER NOT NULL, json BLOB NOT NULL);"
          "CREATE TABLE replaced_records (number INTEGER PRIMARY KEY);"
          "CREATE VIRTUAL TABLE search USING fts5 (subject, sender, recipients, reply_to, body, attached,"
-         " columnsize = 0, tokenize = 'unicode61 remove_diacritics 2')"},
+         " columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+         "CREATE TABLE parts (number INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL,"
+         " kept INTEGER NOT NULL, used_s INTEGER NOT NULL, is_passing INTEGER NOT NULL,"
+         " is_file INTEGER NOT NULL, hash INTEGER NOT NULL);"
+         "CREATE TABLE part_bytes (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+         "CREATE TABLE message_ids (number INTEGER PRIMARY KEY, digest INTEGER NOT NULL, email TEXT NOT "
+         "NULL);"
+         "CREATE INDEX message_ids_by_digest ON message_ids (digest)"},
 };
 
 #define GONE_INBOXES "(SELECT number FROM inboxes WHERE is_gone)"
@@ -62,6 +69,24 @@ static const char *const statements[] = {
     [CACHE_UNINDEX_EMAIL] = "DELETE FROM search WHERE rowid = ?",
     [CACHE_HAS_CONTENT] = "SELECT attached <> ? FROM search WHERE rowid = ?",
     [CACHE_INDEX_CONTENT] = "UPDATE search SET body = ?, attached = ? WHERE rowid = ?",
+    [CACHE_READ_PART] = "SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
+                        " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?",
+    [CACHE_FIND_PART] = "SELECT number, is_file, kept FROM parts WHERE key = ?",
+    [CACHE_GET_PART_LEN] = "SELECT len FROM parts WHERE key = ?",
+    [CACHE_HAS_PART_FILE] = "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)",
+    [CACHE_ADD_PART] = "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [CACHE_ADD_PART_BYTES] = "INSERT OR REPLACE INTO part_bytes VALUES (?, ?)",
+    [CACHE_USE_PART] = "UPDATE parts SET used_s = ?, is_passing = 0 WHERE key = ?",
+    [CACHE_DELETE_PART] = "DELETE FROM parts WHERE number = ?",
+    [CACHE_DELETE_PART_BYTES] = "DELETE FROM part_bytes WHERE number = ?",
+    [CACHE_COUNT_PARTS] = "SELECT ifnull(sum(kept), 0), ifnull(max(number), 0) FROM parts",
+    [CACHE_COUNT_PARTS_OF] = "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
+    [CACHE_LIST_PARTS] = "SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ? ORDER "
+                         "BY used_s, number",
+    [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number LIMIT ?",
+    [CACHE_ADD_MESSAGE_ID] = "INSERT INTO message_ids (digest, email) VALUES (?, ?)",
+    [CACHE_TRIM_MESSAGE_IDS] =
+        "DELETE FROM message_ids WHERE number <= (SELECT max(number) FROM message_ids) - ?",
 };
 _Static_assert(ARRAY_LEN(statements) <= STATEMENTS_MAX, "room for all of them");
 
@@ -98,6 +123,7 @@ int cache_note(struct cache *cache, int error)
 int cache_renew(struct cache *cache)
 {
     int error = database_renew(cache->database);
+    atomic_fetch_add(&cache->renewals, 1);
     if (error == 0)
         atomic_store(&cache->is_damaged, false);
     return error;

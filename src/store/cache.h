@@ -9,6 +9,8 @@
  *   the row before is listed in replaced_records, and deleted when no open index.jsonl can need it any more
  *   (cache_clean()).
  * - search: the full-text index, by the numbers of emails (search_index.h).
+ * - parts and part_bytes: what emails hold, as far as it was fetched (content_cache.h).
+ * - message_ids: which emails a Message-ID names (message_ids.h).
  *
  * Rows that belong together are written in one turn (sql/database.h): none of these contradicts another after
  * a kill or a power cut. Each row of inboxes, emails and records has a hash of what is in it, because SQLite
@@ -54,11 +56,27 @@ enum cache_statement {
     CACHE_UNINDEX_EMAIL,
     CACHE_HAS_CONTENT,
     CACHE_INDEX_CONTENT,
+    CACHE_READ_PART,
+    CACHE_FIND_PART,
+    CACHE_GET_PART_LEN,
+    CACHE_HAS_PART_FILE,
+    CACHE_ADD_PART,
+    CACHE_ADD_PART_BYTES,
+    CACHE_USE_PART,
+    CACHE_DELETE_PART,
+    CACHE_DELETE_PART_BYTES,
+    CACHE_COUNT_PARTS,
+    CACHE_COUNT_PARTS_OF,
+    CACHE_LIST_PARTS,
+    CACHE_FIND_MESSAGE_ID,
+    CACHE_ADD_MESSAGE_ID,
+    CACHE_TRIM_MESSAGE_IDS,
 };
 
 struct cache {
     struct database *database;
     atomic_bool is_damaged; /* set by whoever finds damage, cleared by cache_renew() */
+    atomic_uint renewals;   /* how often it was made anew */
 };
 
 /* Opens or makes the database in the directory `dir_fd`, and removes the files that version 0.2 kept there

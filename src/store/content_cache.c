@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First the form of one file: writing it, and reading it with its checksums. Then the folder: its bound, and
- * what becomes of names. The time of change of a file says when it was last used.
+ * Rows and files of parts, their bound, and the form of texts in them. zlib's checksum shows that a row is
+ * damaged, a hash in the row that a file is.
  */
 #include "store/content_cache.h"
 
@@ -12,449 +12,535 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/random.h"
+#include "base/lock.h"
+#include "base/log.h"
 #include "base/strbuf.h"
+#include "store/message_ids.h"
 
 enum {
-    FORM = 3, /* to be raised whenever what an entry says or how it is made changes */
-    TABLE_MAX_BYTES = 8 * 1024 * 1024,
+    PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite takes no longer value */
     CHUNK_BYTES = 64 * 1024,
-    USE_INTERVAL_S = 60 * 60, /* a use within this time of the last is not written down */
-    KEPT_PERCENT = 90,        /* of the bound, after room was made */
-    NAME_CHARS = 66,          /* of a file that is kept: digest, dot, kind */
+    LEVEL = 1,                /* of zlib: 6 makes texts 8 % shorter in three times the time */
+    USE_INTERVAL_S = 60 * 60, /* a use within this time of the last is not written down, */
+    AGAIN_INTERVAL_S = 60,    /* nor is one of a passing part within this: by whoever had it fetched */
+    ROW_BYTES = 100,          /* that a part takes beside its bytes */
+    SETTLED_PERCENT = 90,     /* of the bound: up to here a new part is settled */
+    LEFT_PERCENT = 95,        /* of the bound, after room was made, */
+    PASSING_PERCENT = 5,      /* of which passing parts keep this much */
 };
 
-static const char magic[8] = "ifxcont";
-static const char temporary_prefix[] = "new-";
+/* ---------------------------------------------------------------- the form of texts */
 
-/* ---------------------------------------------------------------- the form of a file */
+/* Numbers are in the machine's own order. Name, id and bytes follow. To be raised whenever what an entry says
+ * or how it is made changes: the key of texts has it. */
+static const char form[] = "4";
 
-/* Numbers are in the machine's own order: the file is a cache of this machine's. */
-struct trailer {
-    char magic[8];
-    uint32_t form;
-    uint32_t entries;
-    uint64_t table_offset;
-    uint64_t table_len;
-    uint64_t table_hash;
-    uint64_t hash; /* of the trailer before it */
-};
-
-struct row { /* then name and id, each with a NUL */
+struct packed_entry {
     uint32_t kind;
     uint32_t name_len;
     uint32_t id_len;
     uint32_t spare;
-    uint64_t offset;
     uint64_t len;
-    uint64_t hash;
     int64_t date_ms;
 };
 
-/* In pieces of one size, so that it comes to the same wherever the bytes are. */
-static uint64_t hash_memory(const char *bytes, size_t len)
+int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret)
 {
-    uint64_t hash = len;
-    for (size_t at = 0; at < len; at += CHUNK_BYTES)
-        hash = hash_bytes(hash, bytes + at, len - at < CHUNK_BYTES ? len - at : CHUNK_BYTES);
-    return hash;
-}
-
-static int hash_file(int fd, uint64_t offset, uint64_t len, uint64_t *ret_hash)
-{
-    _cleanup_free_ char *chunk = malloc(CHUNK_BYTES);
-    uint64_t hash = len;
-    if (chunk == NULL)
-        return -ENOMEM;
-    for (uint64_t at = 0; at < len; at += CHUNK_BYTES) {
-        size_t part = len - at < CHUNK_BYTES ? (size_t)(len - at) : (size_t)CHUNK_BYTES;
-        ssize_t got = file_pread_all(fd, chunk, part, (off_t)(offset + at));
-        if (got < 0)
-            return (int)got;
-        if ((size_t)got < part)
-            return -EBADMSG;
-        hash = hash_bytes(hash, chunk, part);
-    }
-    *ret_hash = hash;
-    return 0;
-}
-
-/* ---------------------------------------------------------------- writing a file */
-
-static void append_row(struct strbuf *table, const struct content_entry *entry)
-{
-    const struct row row = {
-        .kind = entry->kind,
-        .name_len = (uint32_t)strlen(entry->name),
-        .id_len = (uint32_t)strlen(entry->id),
-        .offset = entry->offset,
-        .len = entry->len,
-        .hash = entry->hash,
-        .date_ms = entry->date_ms,
-    };
-    strbuf_append(table, &row, sizeof(row));
-    strbuf_append(table, entry->name, row.name_len + 1);
-    strbuf_append(table, entry->id, row.id_len + 1);
-}
-
-static int write_table(int fd, const struct strbuf *table, uint32_t entries, uint64_t offset)
-{
-    struct trailer trailer = {
-        .form = FORM,
-        .entries = entries,
-        .table_offset = offset,
-        .table_len = table->len,
-        .table_hash = hash_memory(strbuf_str(table), table->len),
-    };
-    if (table->error != 0)
-        return table->error;
-    memcpy(trailer.magic, magic, sizeof(magic));
-    trailer.hash = hash_bytes(0, &trailer, offsetof(struct trailer, hash));
-    int error = file_pwrite_all(fd, strbuf_str(table), table->len, (off_t)offset);
-    return error != 0 ? error : file_pwrite_all(fd, &trailer, sizeof(trailer), (off_t)(offset + table->len));
-}
-
-int content_cache_write(const struct content_temporary *file, const struct content_folder *folder)
-{
-    _cleanup_strbuf_ struct strbuf table = STRBUF_INIT(TABLE_MAX_BYTES);
-    uint64_t offset = 0;
-    for (size_t i = 0; i < folder->len; i++) {
-        struct content_entry entry = folder->entries[i];
-        entry.offset = offset;
-        entry.hash = hash_memory(entry.bytes, entry.len);
-        append_row(&table, &entry);
-        int error = file_pwrite_all(file->fd, entry.bytes, entry.len, (off_t)offset);
-        if (error != 0)
-            return error;
-        offset += entry.len;
-    }
-    return write_table(file->fd, &table, (uint32_t)folder->len, offset);
-}
-
-int content_cache_seal(const struct content_temporary *file, uint64_t len)
-{
-    _cleanup_strbuf_ struct strbuf table = STRBUF_INIT(TABLE_MAX_BYTES);
-    char nothing[] = "";
-    struct content_entry entry = {.kind = CONTENT_BYTES, .name = nothing, .id = nothing, .len = len};
-    int error = hash_file(file->fd, 0, len, &entry.hash);
-    append_row(&table, &entry);
-    return error != 0 ? error : write_table(file->fd, &table, 1, len);
-}
-
-/* ---------------------------------------------------------------- reading a file */
-
-static int read_trailer(int fd, struct trailer *ret)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return -errno;
-    if (status.st_size < (off_t)sizeof(*ret))
-        return -EBADMSG;
-    uint64_t end = (uint64_t)status.st_size - sizeof(*ret);
-    ssize_t got = file_pread_all(fd, ret, sizeof(*ret), (off_t)end);
-    if (got < 0)
-        return (int)got;
-    bool is_right = (size_t)got == sizeof(*ret) && memcmp(ret->magic, magic, sizeof(magic)) == 0 &&
-                    ret->hash == hash_bytes(0, ret, offsetof(struct trailer, hash)) && ret->form == FORM &&
-                    ret->table_len <= TABLE_MAX_BYTES && ret->table_len <= end &&
-                    ret->table_offset == end - ret->table_len;
-    return is_right ? 0 : -EBADMSG;
-}
-
-/* Takes a row from the table. */
-static int read_row(const char **at, const char *end, uint64_t data_len, struct content_folder *folder)
-{
-    struct row row;
-    if ((size_t)(end - *at) < sizeof(row))
-        return -EBADMSG;
-    memcpy(&row, *at, sizeof(row));
-    const char *name = *at + sizeof(row);
-    uint64_t texts_len = (uint64_t)row.name_len + 1 + row.id_len + 1;
-    if (texts_len > (size_t)(end - name))
-        return -EBADMSG;
-    const char *id = name + row.name_len + 1;
-    if (name[row.name_len] != '\0' || id[row.id_len] != '\0' || row.len > data_len ||
-        row.offset > data_len - row.len)
-        return -EBADMSG;
-    struct content_entry *entry = content_folder_add(folder, (enum content_kind)row.kind, name, id);
-    if (entry == NULL)
-        return -ENOMEM;
-    entry->offset = row.offset;
-    entry->len = row.len;
-    entry->hash = row.hash;
-    entry->date_ms = row.date_ms;
-    *at = name + texts_len;
-    return 0;
-}
-
-static int check_bytes(int fd, const struct content_folder *folder)
-{
+    _cleanup_strbuf_ struct strbuf packed = STRBUF_INIT(PACKED_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++) {
         const struct content_entry *entry = &folder->entries[i];
-        uint64_t hash = 0;
-        int error = hash_file(fd, entry->offset, entry->len, &hash);
-        if (error != 0)
-            return error;
-        if (hash != entry->hash)
-            return -EBADMSG;
+        const struct packed_entry head = {
+            .kind = entry->kind,
+            .name_len = (uint32_t)strlen(entry->name),
+            .id_len = (uint32_t)strlen(entry->id),
+            .len = entry->len,
+            .date_ms = entry->date_ms,
+        };
+        strbuf_append(&packed, &head, sizeof(head));
+        strbuf_append(&packed, entry->name, head.name_len);
+        strbuf_append(&packed, entry->id, head.id_len);
+        strbuf_append(&packed, entry->bytes, entry->len);
     }
-    return 0;
-}
-
-static int read_table(int fd, const struct trailer *trailer, struct content_folder *folder)
-{
-    _cleanup_free_ char *table = malloc(trailer->table_len + 1);
-    if (table == NULL)
-        return -ENOMEM;
-    ssize_t got = file_pread_all(fd, table, trailer->table_len, (off_t)trailer->table_offset);
-    if (got < 0)
-        return (int)got;
-    if ((size_t)got < trailer->table_len || hash_memory(table, trailer->table_len) != trailer->table_hash)
-        return -EBADMSG;
-    const char *at = table;
-    int error = 0;
-    for (uint32_t i = 0; i < trailer->entries && error == 0; i++)
-        error = read_row(&at, table + trailer->table_len, trailer->table_offset, folder);
-    return error;
-}
-
-int content_cache_read(int fd, enum content_check check, struct content_folder *ret_folder)
-{
-    struct trailer trailer = {.table_len = 0};
-    struct content_folder folder = {.len = 0};
-    int error = read_trailer(fd, &trailer);
-    if (error == 0)
-        error = read_table(fd, &trailer, &folder);
-    if (error == 0 && check == CONTENT_CHECK_ALL)
-        error = check_bytes(fd, &folder);
-    if (error != 0) {
-        content_folder_release(&folder);
-        return error;
-    }
-    *ret_folder = folder;
-    return 0;
-}
-
-/* ---------------------------------------------------------------- the folder */
-
-void content_cache_init(struct content_cache *cache, int dir_fd, uint64_t max_bytes)
-{
-    *cache = (struct content_cache){.dir_fd = dir_fd, .max_bytes = max_bytes};
-    /* Files of a process before this one are told from those being written now. */
-    uint32_t mark = (uint32_t)getpid();
-    random_bytes(&mark, sizeof(mark));
-    snprintf(cache->prefix, sizeof(cache->prefix), "%s%08x-", temporary_prefix, mark);
-    pthread_mutex_init(&cache->lock, NULL);
-}
-
-void content_cache_release(struct content_cache *cache)
-{
-    cleanup_close(&cache->dir_fd);
-    pthread_mutex_destroy(&cache->lock);
-}
-
-/* Each id is hashed by itself first: no two pairs of ids make one name. */
-void content_cache_name(enum content_part part, const char *email_id, const char *attachment_id,
-                        char ret_name[CONTENT_NAME_SIZE])
-{
-    static const char kinds[] = {
-        [CONTENT_PART_FOLDER] = 'c', [CONTENT_PART_RAW] = 'r', [CONTENT_PART_ATTACHMENT] = 'a'};
-    char digest[65];
-    hash_sha256(email_id, strlen(email_id), digest);
-    if (part == CONTENT_PART_ATTACHMENT) {
-        char digests[128];
-        char other[65];
-        hash_sha256(attachment_id, strlen(attachment_id), other);
-        memcpy(digests, digest, 64);
-        memcpy(digests + 64, other, 64);
-        hash_sha256(digests, sizeof(digests), digest);
-    }
-    snprintf(ret_name, CONTENT_NAME_SIZE, "%s.%c", digest, kinds[part]);
-}
-
-struct kept_file {
-    char name[CONTENT_NAME_SIZE];
-    uint64_t bytes;
-    struct timespec used;
-};
-
-struct kept_files {
-    struct kept_file *files;
+    if (packed.error != 0)
+        return packed.error;
     size_t len;
-    size_t capacity;
-    uint64_t bytes;
-};
-
-/* `name` has NAME_CHARS characters. */
-static int add_file(struct kept_files *files, const char *name, const struct stat *status)
-{
-    if (files->len == files->capacity) {
-        size_t capacity = files->capacity * 2 + 256;
-        struct kept_file *grown = realloc(files->files, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        files->files = grown;
-        files->capacity = capacity;
-    }
-    struct kept_file *file = &files->files[files->len++];
-    memcpy(file->name, name, NAME_CHARS + 1);
-    file->bytes = (uint64_t)status->st_blocks * 512;
-    file->used = status->st_mtim;
-    files->bytes += file->bytes;
-    return 0;
+    *ret = (struct content_bytes){.bytes = strbuf_take(&packed, &len), .fd = -1};
+    ret->len = len;
+    return ret->bytes == NULL ? -ENOMEM : 0;
 }
 
-static bool is_left_over(const struct content_cache *cache, const char *name)
+static char *take_text(const char **at, size_t len)
 {
-    return strncmp(name, temporary_prefix, strlen(temporary_prefix)) == 0 &&
-           strncmp(name, cache->prefix, strlen(cache->prefix)) != 0;
+    char *text = malloc(len + 1);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, *at, len);
+    text[len] = '\0';
+    *at += len;
+    return text;
 }
 
-static int list_files(struct content_cache *cache, struct kept_files *files)
+static int unpack_entry(const char **at, const char *end, struct content_folder *folder)
 {
-    _cleanup_closedir_ DIR *dir = file_opendirat(cache->dir_fd, ".");
-    if (dir == NULL)
-        return -EIO;
+    struct packed_entry head;
+    if ((size_t)(end - *at) < sizeof(head))
+        return -EBADMSG;
+    memcpy(&head, *at, sizeof(head));
+    *at += sizeof(head);
+    uint64_t left = (uint64_t)(end - *at);
+    if (head.len > left || (uint64_t)head.name_len + head.id_len > left - head.len)
+        return -EBADMSG;
+    _cleanup_free_ char *name = take_text(at, head.name_len);
+    _cleanup_free_ char *id = take_text(at, head.id_len);
+    struct content_entry *entry = name == NULL || id == NULL
+                                      ? NULL
+                                      : content_folder_add(folder, (enum content_kind)head.kind, name, id);
+    if (entry == NULL)
+        return -ENOMEM;
+    entry->date_ms = head.date_ms;
+    entry->len = head.len;
+    entry->bytes = take_text(at, head.len);
+    return entry->bytes == NULL ? -ENOMEM : 0;
+}
+
+int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder)
+{
+    struct content_folder folder = {.len = 0};
+    const char *at = bytes->bytes;
     int error = 0;
-    const struct dirent *item;
-    while (error == 0 && (item = readdir(dir)) != NULL) {
-        struct stat status;
-        if (is_left_over(cache, item->d_name)) {
-            unlinkat(cache->dir_fd, item->d_name, 0);
-        } else if (strlen(item->d_name) == NAME_CHARS &&
-                   fstatat(cache->dir_fd, item->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-                   S_ISREG(status.st_mode)) {
-            error = add_file(files, item->d_name, &status);
-        }
-    }
+    while (error == 0 && at < bytes->bytes + bytes->len)
+        error = unpack_entry(&at, bytes->bytes + bytes->len, &folder);
+    if (error != 0)
+        content_folder_release(&folder);
+    else
+        *ret_folder = folder;
     return error;
 }
 
-static int compare_use(const void *one, const void *other)
+/* ---------------------------------------------------------------- bytes */
+
+void content_bytes_release(struct content_bytes *bytes)
 {
-    const struct timespec *a = &((const struct kept_file *)one)->used;
-    const struct timespec *b = &((const struct kept_file *)other)->used;
-    if (a->tv_sec != b->tv_sec)
-        return a->tv_sec < b->tv_sec ? -1 : 1;
-    return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
+    free(bytes->bytes);
+    cleanup_close(&bytes->fd);
+    *bytes = (struct content_bytes){.fd = -1};
 }
 
-/* Removes files down to KEPT_PERCENT where there are too many. Returns whether that was enough: files that
- * were added meanwhile may be counted twice, until the folder is read again. */
-static bool trim_once(struct content_cache *cache)
+static int compress_bytes(const struct content_bytes *bytes, char **ret_bytes, size_t *ret_len)
 {
-    struct kept_files files = {.len = 0};
-    pthread_mutex_lock(&cache->lock);
-    uint64_t before = cache->bytes;
-    pthread_mutex_unlock(&cache->lock);
-    int error = list_files(cache, &files);
-    if (error == 0 && files.bytes > cache->max_bytes) {
-        uint64_t aim = cache->max_bytes / 100 * KEPT_PERCENT;
-        qsort(files.files, files.len, sizeof(*files.files), compare_use);
-        for (size_t i = 0; i < files.len && files.bytes > aim; i++) {
-            unlinkat(cache->dir_fd, files.files[i].name, 0);
-            files.bytes -= files.files[i].bytes;
-        }
-    }
-    free(files.files);
-    pthread_mutex_lock(&cache->lock);
-    uint64_t came = cache->bytes - before;
-    if (error == 0)
-        cache->bytes = files.bytes + came;
-    bool is_done = error != 0 || came == 0 || cache->bytes <= cache->max_bytes;
-    if (is_done)
-        cache->is_trimming = false;
-    pthread_mutex_unlock(&cache->lock);
-    return is_done;
-}
-
-static void trim(struct content_cache *cache)
-{
-    while (!trim_once(cache))
-        continue;
-}
-
-void content_cache_scan(struct content_cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    cache->is_trimming = true;
-    pthread_mutex_unlock(&cache->lock);
-    trim(cache);
-}
-
-static void count(struct content_cache *cache, int fd)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return;
-    pthread_mutex_lock(&cache->lock);
-    cache->bytes += (uint64_t)status.st_blocks * 512;
-    bool must_trim = cache->bytes > cache->max_bytes && !cache->is_trimming;
-    cache->is_trimming = cache->is_trimming || must_trim;
-    pthread_mutex_unlock(&cache->lock);
-    if (must_trim)
-        trim(cache);
-}
-
-/* ---------------------------------------------------------------- names in it */
-
-static void set_used(int fd)
-{
-    struct stat status;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (fstat(fd, &status) == 0 &&
-        (status.st_mtim.tv_sec + USE_INTERVAL_S < now.tv_sec || status.st_mtim.tv_sec > now.tv_sec))
-        futimens(fd, NULL);
-}
-
-int content_cache_open(struct content_cache *cache, const char *name)
-{
-    int fd = openat(cache->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return -errno;
-    set_used(fd);
-    return fd;
-}
-
-bool content_cache_has(struct content_cache *cache, const char *name)
-{
-    return faccessat(cache->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-int content_cache_create(struct content_cache *cache, struct content_temporary *ret)
-{
-    pthread_mutex_lock(&cache->lock);
-    uint64_t number = ++cache->temporaries;
-    pthread_mutex_unlock(&cache->lock);
-    snprintf(ret->name, sizeof(ret->name), "%s%llu", cache->prefix, (unsigned long long)number);
-    ret->fd = openat(cache->dir_fd, ret->name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return ret->fd < 0 ? -errno : 0;
-}
-
-int content_cache_keep(struct content_cache *cache, struct content_temporary *file, const char *name)
-{
-    if (renameat(cache->dir_fd, file->name, cache->dir_fd, name) != 0)
-        return -errno;
-    file->name[0] = '\0';
-    count(cache, file->fd);
+    uLongf len = compressBound(bytes->len);
+    _cleanup_free_ char *compressed = malloc(len);
+    if (compressed == NULL ||
+        compress2((Bytef *)compressed, &len, (const Bytef *)bytes->bytes, bytes->len, LEVEL) != Z_OK)
+        return -ENOMEM;
+    *ret_bytes = TAKE_PTR(compressed);
+    *ret_len = len;
     return 0;
 }
 
-void content_cache_end(struct content_cache *cache, struct content_temporary *file)
+/* -EBADMSG: damaged. */
+static int uncompress_bytes(const void *compressed, size_t compressed_len, uint64_t len,
+                            struct content_bytes *ret)
 {
-    if (file->fd >= 0 && file->name[0] != '\0')
-        unlinkat(cache->dir_fd, file->name, 0);
-    cleanup_close(&file->fd);
-    file->fd = -1;
+    if (len > PACKED_MAX_BYTES || compressed == NULL)
+        return -EBADMSG;
+    _cleanup_free_ char *bytes = malloc(len + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    uLongf got = len;
+    if (uncompress((Bytef *)bytes, &got, compressed, compressed_len) != Z_OK || got != len)
+        return -EBADMSG;
+    bytes[len] = '\0';
+    *ret = (struct content_bytes){.bytes = TAKE_PTR(bytes), .fd = -1, .len = len};
+    return 0;
 }
 
-void content_cache_remove(struct content_cache *cache, const char *name)
+/* -EBADMSG: it is not of this length. */
+static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 {
-    unlinkat(cache->dir_fd, name, 0);
+    struct stat status;
+    _cleanup_free_ char *chunk = malloc(CHUNK_BYTES);
+    if (chunk == NULL)
+        return -ENOMEM;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if ((uint64_t)status.st_size != len)
+        return -EBADMSG;
+    *ret_hash = len;
+    for (uint64_t at = 0; at < len; at += CHUNK_BYTES) {
+        size_t part = len - at < CHUNK_BYTES ? (size_t)(len - at) : (size_t)CHUNK_BYTES;
+        ssize_t got = file_pread_all(fd, chunk, part, (off_t)at);
+        if (got < 0)
+            return (int)got;
+        *ret_hash = hash_bytes(*ret_hash, chunk, (size_t)got);
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- keys, files, and the folder */
+
+/* Each id is hashed by itself first: no two pairs of ids make one key. */
+int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id)
+{
+    char email[65];
+    char attachment[65] = "";
+    char all[2 * 64 + 16];
+    char digest[65];
+    hash_sha256(email_id, strlen(email_id), email);
+    if (part == CONTENT_PART_ATTACHMENT)
+        hash_sha256(attachment_id, strlen(attachment_id), attachment);
+    int len = snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? form : "",
+                       email, attachment);
+    hash_sha256(all, (size_t)len, digest);
+    digest[16] = '\0';
+    return (int64_t)strtoull(digest, NULL, 16);
+}
+
+static void name_file(int64_t number, char ret_name[CONTENT_FILE_NAME_SIZE])
+{
+    snprintf(ret_name, CONTENT_FILE_NAME_SIZE, "%lld", (long long)number);
+}
+
+int content_cache_create_file(struct content_cache *content, char ret_name[CONTENT_FILE_NAME_SIZE])
+{
+    pthread_mutex_lock(&content->lock);
+    uint64_t file = ++content->files;
+    pthread_mutex_unlock(&content->lock);
+    snprintf(ret_name, CONTENT_FILE_NAME_SIZE, "new-%llu", (unsigned long long)file);
+    int fd = openat(content->dir_fd, ret_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+void content_cache_unlink(struct content_cache *content, const char *name)
+{
+    unlinkat(content->dir_fd, name, 0);
+}
+
+static bool is_known_file(struct statements *statements, const char *name)
+{
+    int64_t is_known = 0;
+    char *end;
+    long long number = strtoll(name, &end, 10);
+    return *end == '\0' && end != name &&
+           statements_integers(statements, CACHE_HAS_PART_FILE, &is_known, 1, "i", (int64_t)number) == 0 &&
+           is_known != 0;
+}
+
+/* Removes what a kill left behind, and files of a database that is gone. */
+static int tidy(struct content_cache *content)
+{
+    struct connection *reader;
+    int error = database_take_reader(content->cache->database, &reader);
+    if (error != 0)
+        return cache_note(content->cache, error);
+    _cleanup_closedir_ DIR *dir = file_opendirat(content->dir_fd, ".");
+    const struct dirent *item;
+    while (dir != NULL && (item = readdir(dir)) != NULL)
+        if (item->d_name[0] != '.' && !is_known_file(&reader->statements, item->d_name))
+            content_cache_unlink(content, item->d_name);
+    database_return_reader(content->cache->database, reader);
+    return 0;
+}
+
+int content_cache_open(struct content_cache *content, struct cache *cache, int dir_fd, uint64_t max_bytes)
+{
+    int parts_fd = file_open_dir(dir_fd, "parts");
+    if (parts_fd < 0)
+        return parts_fd;
+    *content = (struct content_cache){.cache = cache, .dir_fd = parts_fd, .max_bytes = max_bytes};
+    pthread_mutex_init(&content->lock, NULL);
+    (void)tidy(content);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- use */
+
+static int64_t now_s(void)
+{
+    return (int64_t)time(NULL);
+}
+
+/* Writes down which parts were used since the last time, in a turn. */
+static int write_used(struct content_cache *content, struct connection *writer)
+{
+    int64_t keys[CONTENT_USED_MAX];
+    pthread_mutex_lock(&content->lock);
+    size_t len = content->used_len;
+    memcpy(keys, content->used, len * sizeof(*keys));
+    content->used_len = 0;
+    pthread_mutex_unlock(&content->lock);
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < len; i++)
+        error = statements_execute(&writer->statements, CACHE_USE_PART, "ii", now_s(), keys[i]);
+    return error;
+}
+
+static void write_used_alone(struct content_cache *content)
+{
+    struct connection *writer = NULL;
+    if (cache_begin_write(content->cache, &writer) == 0)
+        (void)cache_end_write(content->cache, write_used(content, writer));
+}
+
+static void note_use(struct content_cache *content, int64_t key, int64_t used_s, bool is_passing)
+{
+    int64_t age_s = now_s() - used_s;
+    if (age_s >= 0 && age_s < (is_passing ? AGAIN_INTERVAL_S : USE_INTERVAL_S))
+        return;
+    pthread_mutex_lock(&content->lock);
+    if (content->used_len < CONTENT_USED_MAX)
+        content->used[content->used_len++] = key;
+    bool is_full = content->used_len == CONTENT_USED_MAX;
+    pthread_mutex_unlock(&content->lock);
+    if (is_full)
+        write_used_alone(content);
+}
+
+void content_cache_release(struct content_cache *content)
+{
+    if (content->cache == NULL)
+        return;
+    if (content->used_len > 0)
+        write_used_alone(content);
+    cleanup_close(&content->dir_fd);
+    pthread_mutex_destroy(&content->lock);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+struct part_row { /* the columns of CACHE_FIND_PART, in this order */
+    int64_t number;
+    int64_t len;
+    int64_t used_s;
+    int64_t is_passing;
+    int64_t is_file;
+    int64_t hash;
+};
+
+static int open_file(const struct content_cache *content, const struct part_row *row,
+                     struct content_bytes *ret)
+{
+    char name[CONTENT_FILE_NAME_SIZE];
+    uint64_t hash;
+    name_file(row->number, name);
+    _cleanup_close_ int fd = openat(content->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? -EBADMSG : -errno;
+    int error = hash_file(fd, (uint64_t)row->len, &hash);
+    if (error == 0 && (int64_t)hash != row->hash)
+        error = -EBADMSG;
+    if (error == 0)
+        *ret = (struct content_bytes){.fd = TAKE_FD(fd), .len = (uint64_t)row->len};
+    return error;
+}
+
+static int read_row(struct statements *statements, int64_t key, struct part_row *row,
+                    struct content_bytes *ret)
+{
+    sqlite3_stmt *found = NULL;
+    int more = statements_begin(statements, CACHE_READ_PART, &found, "i", key);
+    int error = more > 0 ? 0 : more == 0 ? -ENOENT : more;
+    if (error == 0) {
+        *row = (struct part_row){
+            .number = sqlite3_column_int64(found, 0),
+            .len = sqlite3_column_int64(found, 1),
+            .used_s = sqlite3_column_int64(found, 2),
+            .is_passing = sqlite3_column_int64(found, 3),
+            .is_file = sqlite3_column_int64(found, 4),
+            .hash = sqlite3_column_int64(found, 5),
+        };
+        if (row->is_file == 0)
+            error = uncompress_bytes(sqlite3_column_blob(found, 6), (size_t)sqlite3_column_bytes(found, 6),
+                                     (uint64_t)row->len, ret);
+    }
+    statements_end(found);
+    return error;
+}
+
+static int delete_part(struct content_cache *content, struct connection *writer, int64_t number, bool is_file)
+{
+    char name[CONTENT_FILE_NAME_SIZE];
+    name_file(number, name);
+    if (is_file)
+        content_cache_unlink(content, name);
+    int error = statements_execute(&writer->statements, CACHE_DELETE_PART, "i", number);
+    return error != 0 ? error : statements_execute(&writer->statements, CACHE_DELETE_PART_BYTES, "i", number);
+}
+
+static void delete_damaged(struct content_cache *content, const struct part_row *row)
+{
+    struct connection *writer = NULL;
+    log_debug("a damaged part of the cache is fetched again when it is read");
+    if (cache_begin_write(content->cache, &writer) != 0)
+        return;
+    content->is_counted = false;
+    (void)cache_end_write(content->cache, delete_part(content, writer, row->number, row->is_file != 0));
+}
+
+int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret)
+{
+    struct connection *reader;
+    struct part_row row = {.number = 0};
+    int error = database_take_reader(content->cache->database, &reader);
+    if (error == 0) {
+        error = read_row(&reader->statements, key, &row, ret);
+        database_return_reader(content->cache->database, reader);
+    }
+    if (error == 0 && row.is_file != 0)
+        error = open_file(content, &row, ret);
+    if (error == 0)
+        note_use(content, key, row.used_s, row.is_passing != 0);
+    if (error != -EBADMSG)
+        return cache_note(content->cache, error);
+    delete_damaged(content, &row);
+    return -ENOENT;
+}
+
+int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len)
+{
+    struct connection *reader;
+    int64_t len;
+    int error = database_take_reader(content->cache->database, &reader);
+    if (error == 0) {
+        error = statements_integers(&reader->statements, CACHE_GET_PART_LEN, &len, 1, "i", key);
+        database_return_reader(content->cache->database, reader);
+    }
+    if (error == 0)
+        *ret_len = (uint64_t)len;
+    return cache_note(content->cache, error);
+}
+
+/* ---------------------------------------------------------------- room */
+
+static int count(struct content_cache *content, struct connection *writer)
+{
+    int64_t counted[2];
+    unsigned int renewals = atomic_load(&content->cache->renewals);
+    if (content->is_counted && content->renewals == renewals)
+        return 0;
+    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS, counted, 2, "");
+    if (error != 0)
+        return error;
+    content->bytes = (uint64_t)counted[0];
+    content->last_number = counted[1];
+    content->renewals = renewals;
+    content->is_counted = true;
+    return 0;
+}
+
+/* Deletes parts, those that were not used for longest first and never the newest, while there are more than
+ * `left` bytes of all and more than `kept` of these. */
+static int delete_parts(struct content_cache *content, struct connection *writer, bool is_passing,
+                        uint64_t left, uint64_t kept)
+{
+    int64_t of_these;
+    sqlite3_stmt *row = NULL;
+    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS_OF, &of_these, 1, "i",
+                                    (int64_t)is_passing);
+    if (error != 0)
+        return error;
+    /* The rows are sorted, so all of them are read before the first is deleted. */
+    int more = statements_begin(&writer->statements, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing,
+                                content->last_number);
+    while (error == 0 && more > 0 && content->bytes > left && (uint64_t)of_these > kept) {
+        int64_t bytes = sqlite3_column_int64(row, 2);
+        error = delete_part(content, writer, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) != 0);
+        content->bytes -= (uint64_t)bytes < content->bytes ? (uint64_t)bytes : content->bytes;
+        of_these -= bytes;
+        more = query_step(row);
+    }
+    statements_end(row);
+    return error != 0 ? error : more < 0 ? more : 0;
+}
+
+static int make_room(struct content_cache *content, struct connection *writer)
+{
+    uint64_t left = content->max_bytes / 100 * LEFT_PERCENT;
+    if (content->bytes <= content->max_bytes)
+        return 0;
+    int error = write_used(content, writer);
+    if (error == 0)
+        error = delete_parts(content, writer, true, left, content->max_bytes / 100 * PASSING_PERCENT);
+    if (error == 0)
+        error = delete_parts(content, writer, false, left, 0);
+    return error != 0 ? error : delete_parts(content, writer, true, content->max_bytes, 0);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+/* Deletes the part that had this key. */
+static int delete_replaced(struct content_cache *content, struct connection *writer, int64_t key)
+{
+    int64_t row[3];
+    int error = statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", key);
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    content->bytes -= (uint64_t)row[2] < content->bytes ? (uint64_t)row[2] : content->bytes;
+    return delete_part(content, writer, row[0], row[1] != 0);
+}
+
+static int put_file(struct content_cache *content, const struct content_bytes *bytes, const char *file_name,
+                    uint64_t *ret_hash)
+{
+    char name[CONTENT_FILE_NAME_SIZE];
+    name_file(content->last_number, name);
+    int error = hash_file(bytes->fd, bytes->len, ret_hash);
+    if (error == 0 && renameat(content->dir_fd, file_name, content->dir_fd, name) != 0)
+        error = -errno;
+    return error;
+}
+
+static int put_row(struct content_cache *content, struct connection *writer, int64_t key,
+                   const struct content_bytes *bytes, uint64_t hash, uint64_t kept)
+{
+    bool is_passing = content->bytes + kept > content->max_bytes / 100 * SETTLED_PERCENT;
+    content->bytes += kept;
+    return statements_execute(&writer->statements, CACHE_ADD_PART, "iiiiiiii", content->last_number, key,
+                              (int64_t)bytes->len, (int64_t)kept, now_s(), (int64_t)is_passing,
+                              (int64_t)(bytes->bytes == NULL), (int64_t)hash);
+}
+
+static int put_locked(struct content_cache *content, struct connection *writer,
+                      const struct content_new_part *part, const char *compressed, size_t compressed_len)
+{
+    const struct content_bytes *bytes = part->bytes;
+    uint64_t kept = (bytes->bytes == NULL ? bytes->len : compressed_len) + ROW_BYTES;
+    uint64_t hash = 0;
+    int error = kept > content->max_bytes ? -EFBIG : count(content, writer);
+    if (error == 0)
+        error = delete_replaced(content, writer, part->key);
+    content->last_number++;
+    if (error == 0)
+        error = bytes->bytes == NULL
+                    ? put_file(content, bytes, part->file_name, &hash)
+                    : statements_execute(&writer->statements, CACHE_ADD_PART_BYTES, "ib",
+                                         content->last_number, (const void *)compressed, compressed_len);
+    if (error == 0)
+        error = put_row(content, writer, part->key, bytes, hash, kept);
+    if (error == 0 && part->message_id != NULL)
+        error = message_ids_note(writer, part->message_id, part->email_id);
+    return error != 0 ? error : make_room(content, writer);
+}
+
+int content_cache_put(struct content_cache *content, const struct content_new_part *part)
+{
+    struct connection *writer = NULL;
+    _cleanup_free_ char *compressed = NULL;
+    size_t len = 0;
+    int error = part->bytes->bytes == NULL ? 0 : compress_bytes(part->bytes, &compressed, &len);
+    if (error == 0)
+        error = cache_begin_write(content->cache, &writer);
+    if (error != 0)
+        return error;
+    error = put_locked(content, writer, part, compressed, len);
+    if (error != 0)
+        content->is_counted = false;
+    return cache_end_write(content->cache, error);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder "content" in the state directory: what emails hold, a file for each part that was fetched. The
- * folder is bounded; the files that were not used for longest go first. Names are digests, never anything
- * that a service chose.
+ * The cache of what emails hold, as far as it was fetched. It is kept in *parts*: all texts of an email are
+ * one, its raw message is one, and each attachment. A part has a key, made of the service's ids. Its bytes
+ * are compressed, in a row of the cache (cache.h: parts, part_bytes), or, where they are many, in a file of
+ * the folder cache/parts, which is named by the part's number.
  *
- * A file holds the bytes of all entries one after the other, then a table of the entries, then a trailer, so
- * that bytes can be streamed into it before anything is known of them. Checksums cover everything. Nothing is
- * made durable: a file that a power cut or a bad disk damaged is found out when it is read, and fetched
- * again. The folder itself says what is in it. A kill leaves nothing to repair but temporary files, which the
- * next start removes.
+ * The bytes of all parts are bounded. While there is room a part is *settled*; once there is none, a new part
+ * is *passing*, and only those that are read again later become settled. A tenth of the room is for passing
+ * parts, so somebody who reads more than fits goes through that tenth, and finds nine tenths of it the next
+ * time. Parts of either kind that were not used for longest go first, and never the newest.
+ *
+ * Nothing is durable. A part that is damaged counts as missing, and is removed. Callable from any thread;
+ * everything waits for the disk.
  */
 #ifndef INBOXFS_STORE_CONTENT_CACHE_H
 #define INBOXFS_STORE_CONTENT_CACHE_H
@@ -18,68 +21,78 @@
 #include <stdint.h>
 
 #include "mail/content_folder.h"
-
-enum {
-    CONTENT_NAME_SIZE = 72, /* with its NUL */
-};
+#include "store/cache.h"
 
 enum content_part {
-    CONTENT_PART_FOLDER,     /* all texts of an email */
-    CONTENT_PART_RAW,        /* its raw message */
-    CONTENT_PART_ATTACHMENT, /* one attachment */
+    CONTENT_PART_TEXTS,
+    CONTENT_PART_RAW,
+    CONTENT_PART_ATTACHMENT,
 };
 
-enum content_check {
-    CONTENT_CHECK_TABLE, /* what the entries are, and how long: costs the same for every file */
-    CONTENT_CHECK_ALL,   /* their bytes, too: reads the whole file */
+enum {
+    CONTENT_ROW_MAX_BYTES = 64 * 1024, /* of a raw message or an attachment; a longer one is a file */
+    CONTENT_USED_MAX = 256,
+};
+
+/* The bytes of a part: in memory, or in a file. */
+struct content_bytes {
+    char *bytes; /* owned; NULL: in the file. A NUL stands behind them */
+    int fd;      /* owned; -1: in memory. From offset 0 on */
+    uint64_t len;
 };
 
 struct content_cache {
-    int dir_fd;
+    struct cache *cache; /* borrowed */
+    int dir_fd;          /* of the files */
     uint64_t max_bytes;
-    char prefix[24]; /* of files being written */
-    pthread_mutex_t lock;
-    uint64_t bytes;       /* protected by lock: of all files, as far as is known */
-    bool is_trimming;     /* protected by lock: somebody makes room */
-    uint64_t temporaries; /* protected by lock: how many files were ever begun */
+    pthread_mutex_t lock;           /* a leaf */
+    int64_t used[CONTENT_USED_MAX]; /* protected by lock: keys of parts that were read, to be written down */
+    size_t used_len;                /* protected by lock */
+    uint64_t files;                 /* protected by lock: how many were ever begun */
+    /* The next four belong to the thread that has the turn to write. */
+    bool is_counted;
+    unsigned int renewals; /* of the cache, when it was counted */
+    uint64_t bytes;        /* of all parts */
+    int64_t last_number;
 };
 
-struct content_temporary {
-    int fd;
-    char name[CONTENT_NAME_SIZE]; /* "": it has its place */
+/* Opens the folder in the directory `dir_fd`, and removes files that no row knows. 0 or -errno. */
+int content_cache_open(struct content_cache *content, struct cache *cache, int dir_fd, uint64_t max_bytes);
+/* Writes down which parts were used. All zeros are fine, too. */
+void content_cache_release(struct content_cache *content);
+
+/* `attachment_id` counts for attachments alone. */
+int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id);
+
+/* The bytes of a part, which the caller releases. 0; -ENOENT: it is not there, or is damaged; -errno. */
+int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
+/* Their number alone. */
+int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
+void content_bytes_release(struct content_bytes *bytes);
+
+/* A file in the folder for bytes that come in pieces. *ret_name is for content_cache_put(), or for _unlink().
+ * A descriptor that the caller closes, or -errno. */
+enum {
+    CONTENT_FILE_NAME_SIZE = 32
+};
+int content_cache_create_file(struct content_cache *content, char ret_name[CONTENT_FILE_NAME_SIZE]);
+void content_cache_unlink(struct content_cache *content, const char *name);
+
+struct content_new_part {
+    int64_t key;
+    const struct content_bytes *bytes;
+    const char
+        *file_name; /* of content_cache_create_file(), where the bytes are in a file; it gets another */
+    const char *message_id; /* of the email, which is noted together with the part (message_ids.h); or NULL */
+    const char *email_id;
 };
 
-/* Takes over `dir_fd`, also when it fails. */
-void content_cache_init(struct content_cache *cache, int dir_fd, uint64_t max_bytes);
-void content_cache_release(struct content_cache *cache);
+/* Keeps a part, and makes room for it. 0 or -errno: it is not kept. */
+int content_cache_put(struct content_cache *content, const struct content_new_part *part);
 
-/* Finds out how much there is, removes temporary files of earlier processes, and makes room (reads the
- * folder). */
-void content_cache_scan(struct content_cache *cache);
-
-/* The name of a part. `attachment_id` counts for attachments alone. */
-void content_cache_name(enum content_part part, const char *email_id, const char *attachment_id,
-                        char ret_name[CONTENT_NAME_SIZE]);
-
-/* A descriptor for reading, which stays good whatever becomes of the name; or -ENOENT, -errno. */
-int content_cache_open(struct content_cache *cache, const char *name);
-bool content_cache_has(struct content_cache *cache, const char *name);
-/* It is damaged. */
-void content_cache_remove(struct content_cache *cache, const char *name);
-/* Reads the table of a file. Entries have `offset` and `len` instead of `bytes`. 0; -EBADMSG: what was
- * checked is damaged, or of another form; -errno. */
-int content_cache_read(int fd, enum content_check check, struct content_folder *ret_folder);
-
-/* A file to be written. 0 or -errno; then content_cache_end() has nothing to do. */
-int content_cache_create(struct content_cache *cache, struct content_temporary *ret);
-/* Writes the entries' bytes, the table and the trailer into an empty file. 0 or -errno. */
-int content_cache_write(const struct content_temporary *file, const struct content_folder *folder);
-/* Makes a whole file of `len` bytes that were written from offset 0 on: the table has one entry, of
- * CONTENT_BYTES. 0 or -errno. */
-int content_cache_seal(const struct content_temporary *file, uint64_t len);
-/* Gives it its name; what had that goes. Makes room where it is needed. 0 or -errno. */
-int content_cache_keep(struct content_cache *cache, struct content_temporary *file, const char *name);
-/* Closes it, and removes it unless it was kept. */
-void content_cache_end(struct content_cache *cache, struct content_temporary *file);
+/* The texts of an email as bytes, and back. */
+int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret);
+/* 0, -EBADMSG, -ENOMEM. */
+int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder);
 
 #endif

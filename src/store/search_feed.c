@@ -792,20 +792,15 @@ struct search_index *search_feed_index(struct search_feed *feed)
 
 static const char body_name[] = "body.txt";
 
-static void append_body(struct strbuf *text, int fd, const struct content_folder *folder)
+static void append_body(struct strbuf *text, const struct content_folder *folder)
 {
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, body_name);
-    if (body == NULL)
-        return;
-    size_t len = body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES;
-    _cleanup_free_ char *bytes = malloc(len + 1);
-    if (bytes == NULL || file_pread_all(fd, bytes, len, (off_t)body->offset) != (ssize_t)len)
-        return;
-    strbuf_append(text, bytes, len);
+    if (body != NULL)
+        strbuf_append(text, body->bytes,
+                      body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES);
 }
 
-void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
-                              const struct content_folder *folder)
+void search_feed_note_content(struct search_feed *feed, uint32_t email, const struct content_folder *folder)
 {
     if (!search_feed_wants_text(feed, email))
         return;
@@ -815,6 +810,6 @@ void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
         if (folder->entries[i].kind == CONTENT_ATTACHMENT)
             strbuf_appendf(&text, "%s\n", folder->entries[i].name);
     bool has_attachment = text.len > 0;
-    append_body(&text, fd, folder);
+    append_body(&text, folder);
     search_feed_add_text(feed, search_text_item_new(email, has_attachment, strbuf_str(&text), text.len));
 }

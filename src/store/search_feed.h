@@ -33,12 +33,11 @@ void search_feed_note(struct search_feed *feed, uint32_t email);
 /* Some emails were added, or the index was found to be damaged. NULL-safe. */
 void search_feed_wake(struct search_feed *feed);
 
-/* The content of an email was read, what is in `folder`, with texts in `fd`: its body and the names of its
+/* The content of an email was read, what is in `folder`: its body and the names of its
  * attachments are to be found by from now on, unless they were handed over before in this mount. Where there
- * is no room for them, they are the next time. Does not wait for more than the content's own file. NULL-safe.
+ * is no room for them, they are the next time. Does not wait. NULL-safe.
  */
-void search_feed_note_content(struct search_feed *feed, uint32_t email, int fd,
-                              const struct content_folder *folder);
+void search_feed_note_content(struct search_feed *feed, uint32_t email, const struct content_folder *folder);
 
 /* Waits until what is known now is in the index, at most `timeout_ms`; false: some of it may not be. */
 bool search_feed_settle(struct search_feed *feed, int64_t timeout_ms, struct cancel *cancel);

@@ -20,15 +20,11 @@
 
 /* ---------------------------------------------------------------- life */
 
-static int open_contents(struct store *store, const struct store_config *config)
+static int open_contents(struct store *store, const struct store_config *config, int dir_fd)
 {
     if (config->content_cache_bytes == 0)
         return 0;
-    int dir_fd = file_open_dir(config->state_dir_fd, "content");
-    if (dir_fd < 0)
-        return dir_fd;
-    store->contents = contents_new(store, dir_fd, config->content_cache_bytes);
-    return store->contents == NULL ? -ENOMEM : 0;
+    return contents_new(store, dir_fd, config->state_dir_fd, config->content_cache_bytes, &store->contents);
 }
 
 /* Its listener takes the place of that for emails. */
@@ -68,9 +64,7 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = index_open(&store->index, config->clock, &listener, &config->events, &store->records,
                            RECORDS_RECEIVED);
     if (error == 0)
-        error = message_ids_open(&store->message_ids, dir_fd, MESSAGE_IDS_MAX);
-    if (error == 0)
-        error = open_contents(store, config);
+        error = open_contents(store, config, dir_fd);
     if (error == 0)
         error = open_outbound(store, config, dir_fd);
     if (error != 0)
@@ -130,7 +124,6 @@ void store_free(struct store *store)
     search_feed_free(store->search_feed);
     searcher_release(&store->searcher);
     outbound_release(&store->outbound);
-    message_ids_release(&store->message_ids);
     contact_release(&store->contact);
     pthread_mutex_destroy(&store->looking_again);
     index_release(&store->index);
@@ -280,7 +273,7 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
 {
     char *email_ids[MESSAGE_IDS_EMAILS_MAX];
     size_t len;
-    int error = message_ids_find(&store->message_ids, message_id, email_ids, &len);
+    int error = message_ids_find(&store->cache, message_id, email_ids, &len);
     if (error != 0)
         return error;
     error = -ENOENT;

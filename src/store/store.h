@@ -77,8 +77,8 @@ struct store_config {
     int state_dir_fd;               /* borrowed; the cache is a folder "cache" in it */
     int64_t poll_interval_ms;       /* 0: only when asked */
     bool adopt_state;               /* accept a cache whose inboxes are none of this key's */
-    uint64_t content_cache_bytes;   /* bound of the folder "content" beside it; 0: emails are shown without
-                                       what they hold (store_content.h) */
+    uint64_t content_cache_bytes;   /* bound of what emails hold; 0: emails are shown without it
+                                       (store_content.h) */
     struct store_listener listener; /* functions may be NULL */
     struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
 };

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Content is looked for in memory, then in the cache on the disk, then it is fetched from the service. In
- * this order from the top: transfers, the content of an email in memory, bytes of attachments and raw
- * messages, fetching ahead of readers, and the probe that finds out whether the service has any content.
+ * this order from the top: content in memory, transfers, reading, fetching ahead of readers, and the probe
+ * that finds out whether the service has any content.
  *
  * One lock protects what is in memory. It is taken before the locks of the index, and given up while anybody
  * waits.
  */
 #include "store/store_content.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/map.h"
+#include "base/lock.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "mail/message_id.h"
-#include "store/content_cache.h"
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
@@ -29,42 +32,52 @@
 #include "store/store_private.h"
 
 enum {
-    CONTENTS_IN_MEMORY = 256,                   /* each with an open file */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of texts in memory, beside those that somebody has open */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
     MESSAGE_HEAD_BYTES = 64 * 1024, /* of a raw message, in which its Message-ID is looked for */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
-    ATTEMPTS_MAX = 3,         /* where the service says "later" */
-    LATER_MS = 500,           /* unless it says when, */
-    LATER_MAX_MS = 10 * 1000, /* and if that is not too far away */
-    TOO_LONG_MAX = 64,        /* emails' parts that were longer than allowed, and are not asked for again, */
+    ATTEMPTS_MAX = 3,             /* where the service says "later" */
+    LATER_MS = 500,               /* unless it says when, */
+    LATER_MAX_MS = 10 * 1000,     /* and if that is not too far away */
+    TOO_LONG_MAX = 64,            /* parts that were longer than allowed, and are not asked for again, */
     TOO_LONG_MS = 60 * 60 * 1000, /* for this long */
 
-    AHEAD_AT_ONCE = 50,                /* emails being fetched ahead; so they hold 100 MB of text at most, */
+    AHEAD_AT_ONCE = 50,                /* parts being fetched ahead; so they hold 100 MB of text at most, */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON, and ahead_file_max_bytes() on the disk */
     AHEAD_QUEUE_MAX = 1000,            /* emails to be fetched ahead */
-    AHEAD_MAX_EMAILS = 160,            /* from the reader */
+    AHEAD_EMAILS = 128,                /* from the reader, */
+    AHEAD_PER_EMAIL = 16,              /* but not more for each email that was read */
     RUNS_MAX = 8,                      /* readers that are followed at the same time */
-    RUN_STRIDE_MAX = 8,       /* places that a reader may pass over, for what is gone or was read before */
-    RUN_DOUBTS_MAX = 8,       /* emails read against the direction before it is another one */
-    RUN_LEN_TO_BEGIN = 2,     /* emails read before any is fetched ahead */
-    RUN_EMAILS_PER_STEP = 10, /* further ahead for each email of the run */
+    RUN_STRIDE_MAX = 8,                /* places that a reader may pass over, in either direction */
+    RUN_LEN_TO_BEGIN = 2,              /* emails read, after the first, before any is fetched ahead */
+    RUN_DOUBTS_MAX = 8,                /* emails read against the direction before it is the other one */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
     PROBE_TIMEOUT_MS = 120 * 1000,
 };
 
-/* A part that was longer than allowed. */
-struct too_long {
-    char name[CONTENT_NAME_SIZE]; /* of its file; "": none */
-    int64_t until_ms;             /* when it is asked for again */
-    bool is_ahead;                /* longer than is fetched ahead; a reader asks for it */
+/* A part that is wanted. The texts are borrowed. */
+struct content_request {
+    int64_t key;
+    enum content_part part;
+    uint32_t email;
+    const char *email_id;
+    const char *attachment_id; /* or NULL */
+    bool is_ahead;             /* within the bounds of AHEAD_MAX_BYTES */
+    bool is_probe;             /* asked for whatever the cache has, of an email that is known to exist */
 };
 
-/* What of an email is wanted: bits 1 << enum content_part. */
+struct too_long {
+    int64_t key;
+    int64_t until_ms; /* when it is asked for again */
+    bool is_ahead;    /* longer than is fetched ahead; a reader asks for it */
+};
+
+/* Parts of an email that are wanted: bits 1 << enum content_part. */
 typedef unsigned int content_parts;
 
 /* A reader goes through the emails of an inbox, one after the other: grep -r, tar, a mail program. */
@@ -74,9 +87,9 @@ struct reading_run {
     size_t place;        /* of the email read last */
     int step;            /* 1 or -1; 0: not known yet */
     unsigned int len;    /* emails read in this direction */
+    unsigned int doubts; /* emails read against it, one after the other */
     size_t ahead;        /* the first place that is not fetched ahead yet */
     content_parts parts; /* what was read of them */
-    unsigned int doubts; /* emails read against it, one after the other */
     uint64_t used;       /* when, by counting */
 };
 
@@ -84,9 +97,10 @@ struct contents {
     struct store *store; /* borrowed */
     struct clock *clock; /* borrowed */
     struct content_cache cache;
+    int old_dir_fd;
     struct cancel cancel;            /* of requests to the service; set at the end */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
-    struct worker_pool *ahead_pool;  /* what nobody waits for: emails fetched ahead, the probe, the scan */
+    struct worker_pool *ahead_pool;  /* all for which nobody waits: emails fetched ahead, the probe */
     atomic_bool has_content;
     atomic_bool has_raw;
     atomic_bool must_probe; /* what is known is in doubt */
@@ -100,8 +114,10 @@ struct contents {
     bool is_probing;
     bool is_probe_wanted;  /* another one: emails were listed since the one under way began */
     bool is_probe_overdue; /* somebody waited for the one under way, and had to give up */
-    struct store_content *loaded[CONTENTS_IN_MEMORY]; /* by number of email */
-    struct map transfers; /* of struct content_transfer, by the name of the file */
+    GHashTable *loaded;    /* texts of emails, struct store_content by email, each with a reference */
+    GQueue loaded_order;   /* the same, in the order in which they were loaded */
+    size_t loaded_bytes;
+    GHashTable *transfers; /* struct content_transfer by key */
     struct reading_run runs[RUNS_MAX];
     uint64_t run_uses;
     unsigned int ahead_queued; /* emails to be fetched ahead, and being fetched */
@@ -109,29 +125,18 @@ struct contents {
     size_t too_long_next; /* the place that is taken next */
 };
 
-/* A part of an email that is wanted. */
-struct content_request {
-    enum content_part part;
-    const char *email_id;
-    const char *attachment_id; /* or NULL */
-    bool is_known_to_exist;    /* struct content_query */
-    bool must_ask;             /* whatever the cache has */
-};
-
-/* Brings one part of an email from the service into the cache, however many want it. It belongs to nobody: a
- * reader whose time is over leaves, and it goes on for those who come after. One that has not begun when the
- * last reader leaves never does. */
+/* Brings one part of an email from the service, however many want it. It belongs to nobody: a reader whose
+ * time is over leaves, and it goes on for those who come after. One that has not begun when the last reader
+ * leaves never does. It is found by its key until the part is in the cache. */
 struct content_transfer {
     struct worker_job job; /* first: the pool knows it by this */
     struct contents *contents;
-    char name[CONTENT_NAME_SIZE];
     struct content_request request; /* owns its texts */
-    bool is_ahead;                  /* of readers, or the probe's: within the bounds of AHEAD_MAX_BYTES */
     pthread_cond_t done;            /* of its own: hundreds of readers may wait for other things */
     unsigned int references;        /* protected by the lock, like all below: the job, and who waits */
     bool is_done;
-    int error; /* when done */
-    int fd;    /* when done without an error */
+    int error;                     /* when done */
+    struct store_content *content; /* when done without an error */
 };
 
 /* A job without arguments. */
@@ -140,73 +145,182 @@ struct content_job {
     struct contents *contents;
 };
 
-/* ---------------------------------------------------------------- a transfer */
+/* ---------------------------------------------------------------- content in memory */
 
-static int write_folder(const struct content_temporary *file, const struct email_content *content)
+static struct store_content *content_new(uint32_t email)
 {
-    struct content_folder folder;
-    int error = content_folder_from_content(content, &folder);
+    struct store_content *content = calloc(1, sizeof(*content));
+    if (content != NULL)
+        *content = (struct store_content){.references = 1, .email = email, .bytes.fd = -1};
+    return content;
+}
+
+static struct store_content *content_ref(struct store_content *content)
+{
+    atomic_fetch_add(&content->references, 1);
+    return content;
+}
+
+void store_content_unref(struct store_content *content)
+{
+    if (content == NULL || atomic_fetch_sub(&content->references, 1) > 1)
+        return;
+    content_folder_release(&content->folder);
+    content_bytes_release(&content->bytes);
+    free(content);
+}
+
+static void cleanup_content(struct store_content **content)
+{
+    store_content_unref(*content);
+}
+
+#define _cleanup_content_ _cleanup_(cleanup_content)
+
+static size_t memory_of(const struct store_content *content)
+{
+    size_t bytes = sizeof(*content);
+    for (size_t i = 0; i < content->folder.len; i++)
+        bytes += sizeof(struct content_entry) + content->folder.entries[i].len;
+    return bytes;
+}
+
+static struct store_content *find_loaded(struct contents *contents, uint32_t email)
+{
+    LOCK_GUARD(&contents->lock);
+    struct store_content *content = g_hash_table_lookup(contents->loaded, GUINT_TO_POINTER(email));
+    return content == NULL ? NULL : content_ref(content);
+}
+
+/* Those loaded first go, down to the newest one. */
+static void remember_locked(struct contents *contents, struct store_content *content)
+{
+    if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
+        return;
+    g_hash_table_insert(contents->loaded, GUINT_TO_POINTER(content->email), content_ref(content));
+    g_queue_push_tail(&contents->loaded_order, content);
+    contents->loaded_bytes += memory_of(content);
+    while (contents->loaded_bytes > LOADED_MAX_BYTES && contents->loaded_order.length > 1) {
+        struct store_content *oldest = g_queue_pop_head(&contents->loaded_order);
+        contents->loaded_bytes -= memory_of(oldest);
+        g_hash_table_remove(contents->loaded, GUINT_TO_POINTER(oldest->email));
+        store_content_unref(oldest);
+    }
+}
+
+/* The part as the cache has it. 0, -ENOENT, or -errno. */
+static int load(struct contents *contents, const struct content_request *request,
+                struct store_content **ret_content)
+{
+    _cleanup_content_ struct store_content *content = content_new(request->email);
+    if (content == NULL)
+        return -ENOMEM;
+    int error = content_cache_read(&contents->cache, request->key, &content->bytes);
     if (error != 0)
         return error;
-    error = content_cache_write(file, &folder);
-    content_folder_release(&folder);
-    return error;
+    if (request->part == CONTENT_PART_TEXTS) {
+        error = content_cache_unpack(&content->bytes, &content->folder);
+        content_bytes_release(&content->bytes);
+        if (error != 0)
+            return error == -EBADMSG ? -ENOENT : error;
+    }
+    *ret_content = TAKE_PTR(content);
+    return 0;
 }
 
-static void note_content(struct contents *contents, const char *email_id, const struct email_content *content)
-{
-    const char *text = content->message_id;
-    _cleanup_free_ char *message_id = text != NULL ? message_id_first(text, strlen(text)) : NULL;
-    if (message_id != NULL)
-        message_ids_note(&contents->store->message_ids, message_id, email_id);
-}
+/* ---------------------------------------------------------------- asking the service */
 
 /* Files that are being fetched ahead are not in the cache yet: all together may be as long as it may. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
-    if (share < AHEAD_MAX_BYTES)
-        return AHEAD_MAX_BYTES;
-    return share < CONTENT_FILE_MAX_BYTES ? share : CONTENT_FILE_MAX_BYTES;
+    return CLAMP(share, (uint64_t)AHEAD_MAX_BYTES, (uint64_t)CONTENT_FILE_MAX_BYTES);
+}
+
+/* The answer to one request: the part, and what is to be kept with it. */
+struct content_answer {
+    struct store_content *content;
+    char *message_id;                       /* or NULL */
+    char file_name[CONTENT_FILE_NAME_SIZE]; /* "": there is no file */
+};
+
+static int take_texts(const struct email_content *fetched, struct content_answer *answer)
+{
+    if (fetched->message_id != NULL)
+        answer->message_id = message_id_first(fetched->message_id, strlen(fetched->message_id));
+    return content_folder_from_content(fetched, &answer->content->folder);
+}
+
+/* A long part stays in the file, a short one is read from it. */
+static int take_bytes(struct contents *contents, enum content_part part, int fd, uint64_t len,
+                      struct content_answer *answer)
+{
+    struct content_bytes *bytes = &answer->content->bytes;
+    size_t head_len = len < MESSAGE_HEAD_BYTES ? (size_t)len : (size_t)MESSAGE_HEAD_BYTES;
+    size_t read_len = len <= CONTENT_ROW_MAX_BYTES ? (size_t)len : head_len;
+    _cleanup_free_ char *read = malloc(read_len + 1);
+    if (read == NULL)
+        return -ENOMEM;
+    ssize_t got = file_pread_all(fd, read, read_len, 0);
+    if (got < 0 || (size_t)got < read_len)
+        return got < 0 ? (int)got : -EIO;
+    read[read_len] = '\0';
+    if (part == CONTENT_PART_RAW && head_len > 0)
+        answer->message_id = message_id_of(read, head_len);
+    bytes->len = len;
+    if (len > CONTENT_ROW_MAX_BYTES) {
+        bytes->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        return bytes->fd < 0 ? -errno : 0;
+    }
+    bytes->bytes = TAKE_PTR(read);
+    content_cache_unlink(&contents->cache, answer->file_name);
+    answer->file_name[0] = '\0';
+    return 0;
+}
+
+static int ask_for_bytes(struct contents *contents, const struct content_request *request,
+                         const struct content_query *query, struct content_answer *answer,
+                         struct service_result *ret)
+{
+    struct mail_service *service = contents->store->service;
+    uint64_t len = 0;
+    _cleanup_close_ int fd = content_cache_create_file(&contents->cache, answer->file_name);
+    if (fd < 0)
+        return fd;
+    const struct content_target target = {
+        .fd = fd, .max_bytes = request->is_ahead ? ahead_file_max_bytes(contents) : CONTENT_FILE_MAX_BYTES};
+    if (request->part == CONTENT_PART_RAW)
+        service->ops->get_raw(service, query, &target, &contents->cancel, &len, ret);
+    else
+        service->ops->get_attachment(service, query, request->attachment_id, &target, &contents->cancel, &len,
+                                     ret);
+    int error = ret->outcome == SERVICE_OK ? take_bytes(contents, request->part, fd, len, answer) : 0;
+    if ((error != 0 || ret->outcome != SERVICE_OK) && answer->file_name[0] != '\0')
+        content_cache_unlink(&contents->cache, answer->file_name);
+    return error;
 }
 
 /* Asks once; the error of the disk, or 0. */
-static int ask(const struct content_transfer *transfer, const struct content_temporary *file,
-               struct service_result *ret)
+static int ask(struct contents *contents, const struct content_request *request,
+               struct content_answer *answer, struct service_result *ret)
 {
-    struct contents *contents = transfer->contents;
     struct mail_service *service = contents->store->service;
-    const struct content_request *request = &transfer->request;
     const struct content_query query = {.email_id = request->email_id,
-                                        .is_known_to_exist = request->is_known_to_exist,
-                                        .max_bytes = transfer->is_ahead ? AHEAD_MAX_BYTES : 0};
-    const struct content_target target = {.fd = file->fd,
-                                          .max_bytes = transfer->is_ahead ? ahead_file_max_bytes(contents)
-                                                                          : CONTENT_FILE_MAX_BYTES};
-    uint64_t len = 0;
-    if (request->part == CONTENT_PART_FOLDER) {
-        _cleanup_email_content_ struct email_content content = {0};
-        service->ops->get_content(service, &query, &contents->cancel, &content, ret);
-        if (ret->outcome != SERVICE_OK)
-            return 0;
-        note_content(contents, request->email_id, &content);
-        return write_folder(file, &content);
-    }
-    if (request->part == CONTENT_PART_RAW)
-        service->ops->get_raw(service, &query, &target, &contents->cancel, &len, ret);
-    else
-        service->ops->get_attachment(service, &query, request->attachment_id, &target, &contents->cancel,
-                                     &len, ret);
-    return ret->outcome == SERVICE_OK ? content_cache_seal(file, len) : 0;
+                                        .is_known_to_exist = request->is_probe,
+                                        .max_bytes = request->is_ahead ? AHEAD_MAX_BYTES : 0};
+    if (request->part != CONTENT_PART_TEXTS)
+        return ask_for_bytes(contents, request, &query, answer, ret);
+    _cleanup_email_content_ struct email_content fetched = {0};
+    service->ops->get_content(service, &query, &contents->cancel, &fetched, ret);
+    return ret->outcome == SERVICE_OK ? take_texts(&fetched, answer) : 0;
 }
 
 static void pause_ms(struct contents *contents, int64_t delay_ms)
 {
     int64_t until_ms = clock_monotonic_ms(contents->clock) + delay_ms;
-    pthread_mutex_lock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
     while (!contents->is_stopping && clock_monotonic_ms(contents->clock) < until_ms)
         clock_wait(contents->clock, &contents->changed, &contents->lock, until_ms);
-    pthread_mutex_unlock(&contents->lock);
 }
 
 /* How long to wait before asking again; -1: that is of no use. */
@@ -217,145 +331,167 @@ static int64_t retry_delay_ms(const struct service_result *result)
     return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
 }
 
-static int ask_some_times(const struct content_transfer *transfer, const struct content_temporary *file)
+static int ask_some_times(struct contents *contents, const struct content_request *request,
+                          struct content_answer *answer)
 {
     for (int attempt = 1;; attempt++) {
-        struct service_result result;
-        if (ftruncate(file->fd, 0) != 0)
-            return -errno;
-        int error = ask(transfer, file, &result);
-        contact_report(&transfer->contents->store->contact, &result);
-        int64_t delay_ms = retry_delay_ms(&result);
-        if (error == 0)
+        struct service_result result = {.outcome = SERVICE_RETRY};
+        int error = ask(contents, request, answer, &result);
+        int64_t delay_ms = error != 0 ? -1 : retry_delay_ms(&result);
+        if (error == 0) {
+            contact_report(&contents->store->contact, &result);
             error = result_errno_of_content(&result);
+        }
         service_result_release(&result);
         if (error == 0 || delay_ms < 0 || attempt == ATTEMPTS_MAX)
             return error;
-        pause_ms(transfer->contents, delay_ms);
+        pause_ms(contents, delay_ms);
     }
 }
 
-static int bring(const struct content_transfer *transfer, int *ret_fd)
+/* A part that the disk does not take is fetched again when it is read again. */
+static void keep(struct contents *contents, const struct content_request *request,
+                 const struct content_answer *answer)
 {
-    struct content_cache *cache = &transfer->contents->cache;
-    struct content_temporary file;
-    /* It may have come since the reader searched the cache. */
-    int fd = transfer->request.must_ask ? -ENOENT : content_cache_open(cache, transfer->name);
-    if (fd >= 0) {
-        *ret_fd = fd;
-        return 0;
+    struct content_bytes packed = {.fd = -1};
+    struct content_new_part part = {.key = request->key,
+                                    .bytes = &answer->content->bytes,
+                                    .file_name = answer->file_name,
+                                    .message_id = answer->message_id,
+                                    .email_id = request->email_id};
+    int error = 0;
+    if (request->part == CONTENT_PART_TEXTS) {
+        error = content_cache_pack(&answer->content->folder, &packed);
+        part.bytes = &packed;
     }
-    int error = content_cache_create(cache, &file);
-    if (error != 0)
-        return error;
-    error = ask_some_times(transfer, &file);
     if (error == 0)
-        error = content_cache_keep(cache, &file, transfer->name);
+        error = content_cache_put(&contents->cache, &part);
+    content_bytes_release(&packed);
     if (error == 0)
-        *ret_fd = TAKE_FD(file.fd);
-    content_cache_end(cache, &file);
-    return error;
+        return;
+    log_debug("what was fetched of an email is not kept: %s", strerror(-error));
+    if (answer->file_name[0] != '\0')
+        content_cache_unlink(&contents->cache, answer->file_name);
 }
+
+/* ---------------------------------------------------------------- a transfer */
 
 static void unref_transfer_locked(struct content_transfer *transfer)
 {
     if (--transfer->references > 0)
         return;
-    cleanup_close(&transfer->fd);
+    store_content_unref(transfer->content);
     pthread_cond_destroy(&transfer->done);
     free((char *)transfer->request.email_id);
     free((char *)transfer->request.attachment_id);
     free(transfer);
 }
 
-static void note_too_long_locked(struct contents *contents, const struct content_transfer *transfer)
+/* Gives the job's reference back. Another transfer may have the key by now. */
+static void forget_transfer_locked(struct content_transfer *transfer)
 {
-    struct too_long *place = &contents->too_long[contents->too_long_next++ % TOO_LONG_MAX];
-    memcpy(place->name, transfer->name, sizeof(place->name));
-    place->until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS;
-    place->is_ahead = transfer->is_ahead;
+    GHashTable *transfers = transfer->contents->transfers;
+    if (g_hash_table_lookup(transfers, &transfer->request.key) == transfer)
+        g_hash_table_remove(transfers, &transfer->request.key);
+    unref_transfer_locked(transfer);
 }
 
-static bool is_too_long_locked(const struct contents *contents, const char *name, bool is_ahead)
+static void note_too_long_locked(struct contents *contents, const struct content_request *request)
+{
+    contents->too_long[contents->too_long_next++ % TOO_LONG_MAX] =
+        (struct too_long){.key = request->key,
+                          .until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS,
+                          .is_ahead = request->is_ahead};
+}
+
+static bool is_too_long_locked(const struct contents *contents, const struct content_request *request)
 {
     int64_t now_ms = clock_monotonic_ms(contents->clock);
     for (size_t i = 0; i < TOO_LONG_MAX; i++) {
         const struct too_long *known = &contents->too_long[i];
-        if (now_ms < known->until_ms && (is_ahead || !known->is_ahead) && strcmp(known->name, name) == 0)
+        if (known->key == request->key && now_ms < known->until_ms && (request->is_ahead || !known->is_ahead))
             return true;
     }
     return false;
 }
 
+static void finish_transfer(struct content_transfer *transfer, int error, struct store_content *content)
+{
+    struct contents *contents = transfer->contents;
+    LOCK_GUARD(&contents->lock);
+    transfer->is_done = true;
+    transfer->error = error;
+    transfer->content = content == NULL ? NULL : content_ref(content);
+    if (error == -EFBIG)
+        note_too_long_locked(contents, &transfer->request);
+    if (error != 0)
+        g_hash_table_remove(contents->transfers, &transfer->request.key);
+    if (content != NULL && transfer->request.part == CONTENT_PART_TEXTS)
+        remember_locked(contents, content);
+    pthread_cond_broadcast(&transfer->done);
+}
+
+/* Readers go on before the part is written down. */
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
     struct contents *contents = transfer->contents;
-    int fd = -1;
-    int error = bring(transfer, &fd);
-    pthread_mutex_lock(&contents->lock);
-    transfer->is_done = true;
-    transfer->error = error;
-    transfer->fd = fd;
-    if (error == -EFBIG)
-        note_too_long_locked(contents, transfer);
-    map_remove(&contents->transfers, transfer->name);
-    pthread_cond_broadcast(&transfer->done);
-    unref_transfer_locked(transfer);
-    pthread_mutex_unlock(&contents->lock);
+    const struct content_request *request = &transfer->request;
+    _cleanup_content_ struct store_content *known = NULL;
+    struct content_answer answer = {.content = content_new(request->email)};
+    /* It may have come since the reader searched the cache. */
+    if (!request->is_probe && load(contents, request, &known) == 0) {
+        finish_transfer(transfer, 0, known);
+    } else {
+        int error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
+        finish_transfer(transfer, error, error == 0 ? answer.content : NULL);
+        if (error == 0)
+            keep(contents, request, &answer);
+        if (error == 0 && request->part == CONTENT_PART_TEXTS)
+            search_feed_note_content(contents->store->search_feed, request->email, &answer.content->folder);
+    }
+    free(answer.message_id);
+    store_content_unref(answer.content);
+    LOCK_GUARD(&contents->lock);
+    forget_transfer_locked(transfer);
 }
 
 /* ---------------------------------------------------------------- who waits for a transfer */
 
-static char *copy_text(const char *text)
-{
-    return text == NULL ? NULL : strdup(text);
-}
-
-static struct content_transfer *new_transfer(struct contents *contents, const struct content_request *request,
-                                             const char *name)
+static struct content_transfer *new_transfer(struct contents *contents, const struct content_request *request)
 {
     struct content_transfer *transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL)
         return NULL;
     *transfer = (struct content_transfer){
-        .job.run = run_transfer, .contents = contents, .request = *request, .references = 1, .fd = -1};
+        .job.run = run_transfer, .contents = contents, .request = *request, .references = 1};
     transfer->request.email_id = strdup(request->email_id);
-    transfer->request.attachment_id = copy_text(request->attachment_id);
+    transfer->request.attachment_id = request->attachment_id == NULL ? NULL : strdup(request->attachment_id);
     clock_condition_init(&transfer->done);
-    memcpy(transfer->name, name, sizeof(transfer->name));
-    if (transfer->request.email_id == NULL ||
-        (request->attachment_id != NULL && transfer->request.attachment_id == NULL)) {
-        unref_transfer_locked(transfer);
-        return NULL;
-    }
-    return transfer;
+    if (transfer->request.email_id != NULL &&
+        (request->attachment_id == NULL) == (transfer->request.attachment_id == NULL))
+        return transfer;
+    unref_transfer_locked(transfer);
+    return NULL;
 }
 
-/* The transfer that brings this, with a reference more; *ret_is_new: it has yet to start, and keeps within
- * the bounds of fetching ahead if `is_ahead`. */
-static int join_locked(struct contents *contents, const struct content_request *request, bool is_ahead,
+/* The transfer that brings this, with a reference more; *ret_is_new: the caller has to start it. */
+static int join_locked(struct contents *contents, const struct content_request *request,
                        struct content_transfer **ret_transfer, bool *ret_is_new)
 {
-    char name[CONTENT_NAME_SIZE];
-    content_cache_name(request->part, request->email_id, request->attachment_id, name);
-    struct content_transfer *transfer = map_find(&contents->transfers, name);
+    struct content_transfer *transfer = g_hash_table_lookup(contents->transfers, &request->key);
     *ret_is_new = transfer == NULL;
     if (contents->is_stopping)
         return -EINTR;
     if (transfer == NULL) {
         if (contact_is_unreachable(&contents->store->contact))
             return -EHOSTUNREACH;
-        if (is_too_long_locked(contents, name, is_ahead))
+        if (is_too_long_locked(contents, request))
             return -EFBIG;
-        transfer = new_transfer(contents, request, name);
+        transfer = new_transfer(contents, request);
         if (transfer == NULL)
             return -ENOMEM;
-        transfer->is_ahead = is_ahead;
-        if (map_set(&contents->transfers, transfer->name, transfer) != 0) {
-            unref_transfer_locked(transfer);
-            return -ENOMEM;
-        }
+        g_hash_table_insert(contents->transfers, &transfer->request.key, transfer);
     }
     transfer->references++;
     *ret_transfer = transfer;
@@ -363,7 +499,7 @@ static int join_locked(struct contents *contents, const struct content_request *
 }
 
 static int await_transfer_locked(struct content_transfer *transfer, int64_t until_ms, struct cancel *cancel,
-                                 int *ret_fd)
+                                 struct store_content **ret_content)
 {
     struct contents *contents = transfer->contents;
     int error = 0;
@@ -371,63 +507,55 @@ static int await_transfer_locked(struct content_transfer *transfer, int64_t unti
         error = wait_until(contents->clock, &transfer->done, &contents->lock, until_ms, cancel);
     if (!transfer->is_done)
         return error != 0 ? error : -EINTR;
-    if (transfer->error != 0)
-        return transfer->error;
-    int fd = fcntl(transfer->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    *ret_fd = fd;
-    return 0;
+    if (transfer->error == 0)
+        *ret_content = content_ref(transfer->content);
+    return transfer->error;
 }
 
-/* Gives a reference back. What nobody waits for any more and has not begun need not begin: else those who
- * leave a slow service leave behind a queue that grows and grows. */
+/* Gives a reference back. A transfer for which nobody waits any more, and which has not begun, need not
+ * begin: else those who leave a slow service leave behind a queue that grows and grows. */
 static void leave_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
     bool is_last = transfer->references == 2 /* the job's and the caller's */ && !transfer->is_done &&
                    !contents->is_stopping;
-    if (is_last && worker_pool_withdraw(contents->reader_pool, &transfer->job)) {
-        map_remove(&contents->transfers, transfer->name);
-        unref_transfer_locked(transfer);
-    }
+    if (is_last && worker_pool_withdraw(contents->reader_pool, &transfer->job))
+        forget_transfer_locked(transfer);
     unref_transfer_locked(transfer);
 }
 
-/* *ret_is_ahead: the outcome is that of a transfer that was ahead of readers. */
+/* *ret_was_ahead: the outcome is that of a transfer that was ahead of readers. */
 static int fetch_once_locked(struct contents *contents, const struct content_request *request,
-                             int64_t until_ms, struct cancel *cancel, int *ret_fd, bool *ret_is_ahead)
+                             int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
+                             bool *ret_was_ahead)
 {
     struct content_transfer *transfer = NULL;
     bool is_new;
-    *ret_is_ahead = false;
-    int error = join_locked(contents, request, request->must_ask, &transfer, &is_new);
+    *ret_was_ahead = false;
+    int error = join_locked(contents, request, &transfer, &is_new);
     if (error != 0)
         return error;
     if (is_new && (error = worker_pool_submit(contents->reader_pool, &transfer->job)) != 0) {
-        map_remove(&contents->transfers, transfer->name);
-        unref_transfer_locked(transfer);
+        forget_transfer_locked(transfer);
     } else {
-        error = await_transfer_locked(transfer, until_ms, cancel, ret_fd);
-        *ret_is_ahead = transfer->is_ahead;
+        error = await_transfer_locked(transfer, until_ms, cancel, ret_content);
+        *ret_was_ahead = transfer->request.is_ahead;
     }
     leave_locked(transfer);
     return error;
 }
 
-/* Asks the service for what the cache does not have, and waits, at most `timeout_ms`. 0 and a descriptor of
- * the file as it is in the cache, or the errors of store_content.h. */
+/* Asks the service for a part that the cache does not have, and waits, at most `timeout_ms`. */
 static int fetch(struct contents *contents, const struct content_request *request, int64_t timeout_ms,
-                 struct cancel *cancel, int *ret_fd)
+                 struct cancel *cancel, struct store_content **ret_content)
 {
     int64_t until_ms = clock_monotonic_ms(contents->clock) + timeout_ms;
-    bool is_ahead;
+    bool was_ahead;
     int error;
-    pthread_mutex_lock(&contents->lock);
-    do /* what is too big to be fetched ahead is not too big for a reader */
-        error = fetch_once_locked(contents, request, until_ms, cancel, ret_fd, &is_ahead);
-    while (error == -EFBIG && is_ahead && !request->must_ask);
-    pthread_mutex_unlock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
+    do /* a part that is too big to be fetched ahead is not too big for a reader */
+        error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
+    while (error == -EFBIG && was_ahead && !request->is_ahead);
     return error;
 }
 
@@ -435,151 +563,24 @@ static int fetch(struct contents *contents, const struct content_request *reques
  * to do than it likes: what it still answers is for readers. -EFBIG: it is too long to be fetched ahead, and
  * left to readers, too. */
 static int fetch_ahead_of_readers(struct contents *contents, const struct content_request *request,
-                                  int *ret_fd)
+                                  struct store_content **ret_content)
 {
     struct content_transfer *transfer = NULL;
-    bool is_new;
+    bool is_new = false;
     pthread_mutex_lock(&contents->lock);
     int error = contact_is_busy(&contents->store->contact)
                     ? -EAGAIN
-                    : join_locked(contents, request, true, &transfer, &is_new);
+                    : join_locked(contents, request, &transfer, &is_new);
     if (error == 0 && is_new) {
         pthread_mutex_unlock(&contents->lock);
         run_transfer(&transfer->job);
         pthread_mutex_lock(&contents->lock);
     }
     if (error == 0) {
-        error = await_transfer_locked(transfer, CLOCK_FOREVER, NULL, ret_fd);
+        error = await_transfer_locked(transfer, CLOCK_FOREVER, NULL, ret_content);
         leave_locked(transfer);
     }
     pthread_mutex_unlock(&contents->lock);
-    return error;
-}
-
-/* ---------------------------------------------------------------- files */
-
-/* Whether a reader waits, or the thread fetches ahead. */
-enum urgency {
-    FOR_A_READER,
-    AHEAD_OF_READERS,
-};
-
-static int open_cached(struct contents *contents, const char *name, enum content_check check,
-                       struct content_folder *ret_folder, int *ret_fd)
-{
-    _cleanup_close_ int fd = content_cache_open(&contents->cache, name);
-    if (fd < 0)
-        return fd;
-    int error = content_cache_read(fd, check, ret_folder);
-    if (error == -EBADMSG)
-        content_cache_remove(&contents->cache, name);
-    if (error == 0)
-        *ret_fd = TAKE_FD(fd);
-    return error;
-}
-
-/* From the disk, or else from the service. */
-static int open_part(struct contents *contents, const struct content_request *request, enum urgency urgency,
-                     enum content_check check, struct cancel *cancel, struct content_folder *ret_folder,
-                     int *ret_fd)
-{
-    char name[CONTENT_NAME_SIZE];
-    content_cache_name(request->part, request->email_id, request->attachment_id, name);
-    if (open_cached(contents, name, check, ret_folder, ret_fd) == 0)
-        return 0;
-    _cleanup_close_ int fd = -1;
-    int error = urgency == FOR_A_READER ? fetch(contents, request, READER_WAIT_MS, cancel, &fd)
-                                        : fetch_ahead_of_readers(contents, request, &fd);
-    /* That the service does not know what it listed may be a sign. */
-    if (error == -ENOENT)
-        atomic_store(&contents->must_probe, true);
-    if (error == 0) /* its bytes were hashed a moment ago */
-        error = content_cache_read(fd, CONTENT_CHECK_TABLE, ret_folder);
-    if (error == 0)
-        *ret_fd = TAKE_FD(fd);
-    return error == -EBADMSG ? -EIO : error;
-}
-
-/* How long an attachment or a raw message is; false: the file holds something else. Releases the folder. */
-static bool take_len(struct content_folder *folder, uint64_t *ret_len)
-{
-    bool is_right = folder->len == 1 && folder->entries[0].kind == CONTENT_BYTES;
-    if (is_right)
-        *ret_len = folder->entries[0].len;
-    content_folder_release(folder);
-    return is_right;
-}
-
-/* ---------------------------------------------------------------- the content of an email, in memory */
-
-static struct store_content *find_locked(const struct contents *contents, uint32_t email)
-{
-    struct store_content *content = contents->loaded[email % CONTENTS_IN_MEMORY];
-    return content != NULL && content->email == email ? content : NULL;
-}
-
-static void unref_locked(struct store_content *content)
-{
-    if (content == NULL || --content->references > 0)
-        return;
-    cleanup_close(&content->fd);
-    content_folder_release(&content->folder);
-    free(content);
-}
-
-static struct store_content *find_loaded(struct contents *contents, uint32_t email)
-{
-    pthread_mutex_lock(&contents->lock);
-    struct store_content *content = find_locked(contents, email);
-    if (content != NULL)
-        content->references++;
-    pthread_mutex_unlock(&contents->lock);
-    return content;
-}
-
-static void unref(struct contents *contents, struct store_content *content)
-{
-    pthread_mutex_lock(&contents->lock);
-    unref_locked(content);
-    pthread_mutex_unlock(&contents->lock);
-}
-
-/* Takes the place of another one. Two threads may have loaded it at once: then the first is kept. */
-static struct store_content *keep_loaded(struct contents *contents, struct store_content *content)
-{
-    struct store_content **place = &contents->loaded[content->email % CONTENTS_IN_MEMORY];
-    pthread_mutex_lock(&contents->lock);
-    struct store_content *known = find_locked(contents, content->email);
-    if (known != NULL) {
-        unref_locked(content);
-        content = known;
-    } else {
-        unref_locked(*place);
-        *place = content;
-    }
-    content->references++;
-    pthread_mutex_unlock(&contents->lock);
-    return content;
-}
-
-static int load(struct contents *contents, uint32_t email, enum urgency urgency, struct cancel *cancel,
-                struct store_content **ret_content)
-{
-    struct store *store = contents->store;
-    const char *id = index_email_id(&store->index, email);
-    if (id == NULL)
-        return -ENOENT;
-    _cleanup_free_ struct store_content *content = calloc(1, sizeof(*content));
-    if (content == NULL)
-        return -ENOMEM;
-    *content = (struct store_content){.email = email, .references = 1};
-    const struct content_request request = {.part = CONTENT_PART_FOLDER, .email_id = id};
-    int error =
-        open_part(contents, &request, urgency, CONTENT_CHECK_ALL, cancel, &content->folder, &content->fd);
-    if (error == 0) {
-        search_feed_note_content(store->search_feed, content->email, content->fd, &content->folder);
-        *ret_content = keep_loaded(contents, TAKE_PTR(content));
-    }
     return error;
 }
 
@@ -592,62 +593,67 @@ struct ahead_job {
     content_parts parts;
 };
 
-/* Its length may be all that is wanted of a raw message, which may be thrown out before anybody asks. */
-static void tell_raw_len(const struct contents *contents, uint32_t email, int fd)
+/* False: there is no such email. */
+static bool make_request(struct contents *contents, uint32_t email, enum content_part part,
+                         const char *attachment_id, bool is_ahead, struct content_request *ret)
 {
-    const struct store_listener *listener = &contents->store->listener;
-    struct content_folder folder;
-    uint64_t len;
-    if (listener->raw_fetched != NULL && content_cache_read(fd, CONTENT_CHECK_TABLE, &folder) == 0 &&
-        take_len(&folder, &len))
-        listener->raw_fetched(listener->context, email, len);
-}
-
-static void fetch_missing(struct contents *contents, uint32_t email, const struct content_request *request)
-{
-    char name[CONTENT_NAME_SIZE];
-    _cleanup_close_ int fd = -1;
-    content_cache_name(request->part, request->email_id, request->attachment_id, name);
-    if (!content_cache_has(&contents->cache, name) && fetch_ahead_of_readers(contents, request, &fd) == 0 &&
-        request->part == CONTENT_PART_RAW)
-        tell_raw_len(contents, email, fd);
+    const char *id = index_email_id(&contents->store->index, email);
+    if (id != NULL)
+        *ret = (struct content_request){.key = content_cache_key(part, id, attachment_id),
+                                        .part = part,
+                                        .email = email,
+                                        .email_id = id,
+                                        .attachment_id = attachment_id,
+                                        .is_ahead = is_ahead};
+    return id != NULL;
 }
 
 /* Errors are those of who asks for it later. */
-static void fetch_parts(struct contents *contents, uint32_t email, content_parts parts)
+static void fetch_missing(struct contents *contents, uint32_t email, enum content_part part,
+                          const char *attachment_id)
 {
-    const char *id = index_email_id(&contents->store->index, email);
-    if (id == NULL)
+    const struct store_listener *listener = &contents->store->listener;
+    struct content_request request;
+    uint64_t len;
+    _cleanup_content_ struct store_content *content = NULL;
+    if (!make_request(contents, email, part, attachment_id, true, &request) ||
+        content_cache_get_len(&contents->cache, request.key, &len) == 0 ||
+        fetch_ahead_of_readers(contents, &request, &content) != 0)
         return;
-    struct content_request request = {.part = CONTENT_PART_RAW, .email_id = id};
-    if ((parts & 1U << CONTENT_PART_RAW) != 0)
-        fetch_missing(contents, email, &request);
-    if ((parts & ~(1U << CONTENT_PART_RAW)) == 0)
+    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
+    if (part == CONTENT_PART_RAW && listener->raw_fetched != NULL)
+        listener->raw_fetched(listener->context, email, content->bytes.len);
+}
+
+static void fetch_attachments(struct contents *contents, uint32_t email)
+{
+    struct content_request request;
+    _cleanup_content_ struct store_content *content = find_loaded(contents, email);
+    if (content == NULL && (!make_request(contents, email, CONTENT_PART_TEXTS, NULL, true, &request) ||
+                            load(contents, &request, &content) != 0))
         return;
-    struct store_content *content = find_loaded(contents, email);
-    if (content == NULL && load(contents, email, AHEAD_OF_READERS, NULL, &content) != 0)
-        return;
-    request.part = CONTENT_PART_ATTACHMENT;
-    for (size_t i = 0; i < content->folder.len && (parts & 1U << CONTENT_PART_ATTACHMENT) != 0; i++) {
-        request.attachment_id = content->folder.entries[i].id;
+    for (size_t i = 0; i < content->folder.len; i++)
         if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
-            fetch_missing(contents, email, &request);
-    }
-    unref(contents, content);
+            fetch_missing(contents, email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id);
 }
 
 static void run_ahead(struct worker_job *job)
 {
     struct ahead_job *ahead_job = (struct ahead_job *)job;
     struct contents *contents = ahead_job->contents;
+    content_parts parts = ahead_job->parts;
     pthread_mutex_lock(&contents->lock);
-    bool goes_on = !contents->is_stopping;
+    if (contents->is_stopping)
+        parts = 0;
     pthread_mutex_unlock(&contents->lock);
-    if (goes_on)
-        fetch_parts(contents, ahead_job->email, ahead_job->parts);
-    pthread_mutex_lock(&contents->lock);
+    if ((parts & 1U << CONTENT_PART_RAW) != 0)
+        fetch_missing(contents, ahead_job->email, CONTENT_PART_RAW, NULL);
+    if ((parts & (1U << CONTENT_PART_TEXTS | 1U << CONTENT_PART_ATTACHMENT)) != 0)
+        fetch_missing(contents, ahead_job->email, CONTENT_PART_TEXTS, NULL);
+    if ((parts & 1U << CONTENT_PART_ATTACHMENT) != 0)
+        fetch_attachments(contents, ahead_job->email);
+    LOCK_GUARD(&contents->lock);
     contents->ahead_queued--;
-    pthread_mutex_unlock(&contents->lock);
     free(ahead_job);
 }
 
@@ -673,8 +679,9 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* The run that this place continues, or the one that was idle longest, begun anew. */
-static struct reading_run *find_run_locked(struct contents *contents, uint32_t inbox, size_t place)
+/* The run that this place continues; else, where `is_new`, the one that was idle longest, begun anew. */
+static struct reading_run *find_run_locked(struct contents *contents, uint32_t inbox, size_t place,
+                                           bool is_new)
 {
     struct reading_run *oldest = &contents->runs[0];
     for (size_t i = 0; i < RUNS_MAX; i++) {
@@ -684,91 +691,69 @@ static struct reading_run *find_run_locked(struct contents *contents, uint32_t i
         if (run->used < oldest->used)
             oldest = run;
     }
+    if (!is_new)
+        return NULL;
     *oldest = (struct reading_run){.is_used = true, .inbox = inbox, .place = place, .ahead = place};
     return oldest;
 }
 
+/* Several processes that read side by side now and then overtake each other. */
 static void move_run(struct reading_run *run, size_t place)
 {
-    if (place == run->place)
-        return;
     int step = place > run->place ? 1 : -1;
-    if (step == run->step) {
-        run->len++;
-        run->place = place;
-        run->doubts = 0;
+    if (place == run->place || (step == -run->step && ++run->doubts < RUN_DOUBTS_MAX))
         return;
+    if (step != run->step) {
+        run->ahead = place;
+        run->len = 0;
     }
-    /* Several processes that read side by side now and then overtake each other. */
-    if (run->len >= RUN_LEN_TO_BEGIN && ++run->doubts < RUN_DOUBTS_MAX)
-        return;
     run->step = step;
-    run->len = 1;
     run->place = place;
-    run->ahead = place;
+    run->len++;
     run->doubts = 0;
 }
 
-/* How many places there are from `from` to `to`, along the run. */
-static size_t places_between(const struct reading_run *run, size_t from, size_t to)
-{
-    bool is_ahead = run->step > 0 ? to >= from : to <= from;
-    return is_ahead ? distance(from, to) : 0;
-}
-
-/* How many places of the run are to be fetched now, from *ret_first on. */
-static size_t plan_locked(struct contents *contents, struct reading_run *run, size_t *ret_first)
-{
-    size_t reach = (size_t)run->len * RUN_EMAILS_PER_STEP;
-    if (run->len < RUN_LEN_TO_BEGIN || contents->ahead_queued >= AHEAD_MAX_EMAILS)
-        return 0;
-    if (reach > AHEAD_MAX_EMAILS)
-        reach = AHEAD_MAX_EMAILS;
-    size_t next = run->place + (size_t)run->step;
-    size_t done = places_between(run, next, run->ahead);
-    if (done == 0)
-        run->ahead = next;
-    *ret_first = run->ahead;
-    return reach > done ? reach - done : 0;
-}
-
+/* Fetches the next ones, once half of those that were fetched ahead were read. */
 static void fetch_along_locked(struct contents *contents, struct reading_run *run)
 {
-    uint32_t emails[AHEAD_MAX_EMAILS];
-    size_t first;
-    size_t places = plan_locked(contents, run, &first);
-    size_t left = AHEAD_MAX_EMAILS - contents->ahead_queued;
-    if (places > left)
-        places = left;
-    if (places == 0)
+    uint32_t emails[AHEAD_EMAILS];
+    size_t reach = MIN((size_t)run->len * AHEAD_PER_EMAIL, (size_t)AHEAD_EMAILS);
+    if (run->len < RUN_LEN_TO_BEGIN || (run->step < 0 && run->place == 0))
         return;
-    size_t len = index_list_places(&contents->store->index, run->inbox, first, run->step, emails, places);
+    bool is_behind = run->step > 0 ? run->ahead <= run->place : run->ahead >= run->place;
+    if (is_behind)
+        run->ahead = run->place + (size_t)run->step;
+    size_t done = distance(run->ahead, run->place);
+    if (done > reach / 2)
+        return;
+    size_t wanted = reach - done;
+    size_t len =
+        index_list_places(&contents->store->index, run->inbox, run->ahead, run->step, emails, wanted);
     for (size_t i = 0; i < len; i++)
         if (!submit_ahead_locked(contents, emails[i], run->parts))
             return;
     /* Not beyond the start of the list, where places would wrap round. */
-    run->ahead = run->step < 0 && first < places ? 0 : first + places * (size_t)run->step;
+    run->ahead = run->step < 0 && run->ahead < wanted ? 0 : run->ahead + wanted * (size_t)run->step;
 }
 
-/* Somebody reads this of an email, whether it is in the cache or not: the longer the run, the further ahead
- * the next ones are fetched, several at a time, up to a bound. Does not wait. */
-static void follow_reader(struct contents *contents, uint32_t email, enum content_part part)
+/* Somebody reads this of an email; `is_missing`: the cache does not have it. Does not wait. */
+static void follow_reader(struct contents *contents, const struct content_request *request, bool is_missing)
 {
     uint32_t inbox;
     size_t place;
-    if (!index_find_place(&contents->store->index, email, &inbox, &place))
+    if (!index_find_place(&contents->store->index, request->email, &inbox, &place))
         return;
-    pthread_mutex_lock(&contents->lock);
-    struct reading_run *run = find_run_locked(contents, inbox, place);
-    bool is_more = (run->parts & (1U << part)) == 0;
-    run->used = ++contents->run_uses;
-    run->parts |= 1U << part;
-    move_run(run, place);
-    /* What was fetched without that is gone through again. */
-    if (is_more)
+    LOCK_GUARD(&contents->lock);
+    struct reading_run *run = find_run_locked(contents, inbox, place, is_missing);
+    if (run == NULL)
+        return;
+    /* Emails that were fetched without this part are gone through again. */
+    if ((run->parts & 1U << request->part) == 0)
         run->ahead = place;
+    run->used = ++contents->run_uses;
+    run->parts |= 1U << request->part;
+    move_run(run, place);
     fetch_along_locked(contents, run);
-    pthread_mutex_unlock(&contents->lock);
 }
 
 void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
@@ -776,29 +761,73 @@ void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
     struct contents *contents = store->contents;
     if (contents == NULL)
         return;
-    pthread_mutex_lock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
     for (size_t i = 0; i < len; i++)
         submit_ahead_locked(contents, emails[i], 1U << CONTENT_PART_RAW);
-    pthread_mutex_unlock(&contents->lock);
 }
 
 /* ---------------------------------------------------------------- reading */
+
+/* From the cache, or else from the service. */
+static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
+                    struct store_content **ret_content)
+{
+    bool is_missing = load(contents, request, ret_content) != 0;
+    follow_reader(contents, request, is_missing);
+    int error = is_missing ? fetch(contents, request, READER_WAIT_MS, cancel, ret_content) : 0;
+    /* It may be a sign that the service does not know an email that it listed. */
+    if (error == -ENOENT)
+        atomic_store(&contents->must_probe, true);
+    return error;
+}
 
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content)
 {
     struct contents *contents = store->contents;
-    if (contents == NULL)
+    struct content_request request;
+    if (contents == NULL || !make_request(contents, email, CONTENT_PART_TEXTS, NULL, false, &request))
         return -ENOENT;
-    follow_reader(contents, email, CONTENT_PART_FOLDER);
     *ret_content = find_loaded(contents, email);
-    return *ret_content != NULL ? 0 : load(contents, email, FOR_A_READER, cancel, ret_content);
+    if (*ret_content != NULL) {
+        follow_reader(contents, &request, false);
+        return 0;
+    }
+    int error = get_part(contents, &request, cancel, ret_content);
+    if (error != 0)
+        return error;
+    search_feed_note_content(store->search_feed, email, &(*ret_content)->folder);
+    LOCK_GUARD(&contents->lock);
+    remember_locked(contents, *ret_content);
+    return 0;
 }
 
-void store_content_unref(struct store *store, struct store_content *content)
+int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
+                            struct cancel *cancel, struct store_content **ret_content)
 {
-    if (content != NULL)
-        unref(store->contents, content);
+    struct contents *contents = store->contents;
+    struct content_request request;
+    enum content_part part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW;
+    if (contents == NULL || !make_request(contents, email, part, attachment_id, false, &request))
+        return -ENOENT;
+    return get_part(contents, &request, cancel, ret_content);
+}
+
+int store_content_get_len(struct store *store, uint32_t email, const char *attachment_id,
+                          struct cancel *cancel, uint64_t *ret_len)
+{
+    struct contents *contents = store->contents;
+    struct content_request request;
+    enum content_part part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW;
+    if (contents == NULL || !make_request(contents, email, part, attachment_id, false, &request))
+        return -ENOENT;
+    if (content_cache_get_len(&contents->cache, request.key, ret_len) == 0)
+        return 0;
+    _cleanup_content_ struct store_content *content = NULL;
+    int error = get_part(contents, &request, cancel, &content);
+    if (error == 0)
+        *ret_len = content->bytes.len;
+    return error;
 }
 
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head)
@@ -806,90 +835,36 @@ int store_content_read_head(const struct store_content *content, struct email_co
     const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_HEAD, "");
     if (entry == NULL || entry->len > HEAD_MAX_BYTES)
         return -EIO;
-    _cleanup_free_ char *text = malloc(entry->len + 1);
-    if (text == NULL)
-        return -ENOMEM;
-    ssize_t got = file_pread_all(content->fd, text, entry->len, (off_t)entry->offset);
-    if (got < 0 || (size_t)got < entry->len)
-        return -EIO;
-    return email_content_from_text(text, entry->len, ret_head) == 0 ? 0 : -EIO;
-}
-
-static int open_bytes(struct store *store, uint32_t email, const char *attachment_id,
-                      enum content_check check, struct cancel *cancel, struct store_bytes *ret_bytes)
-{
-    struct contents *contents = store->contents;
-    const struct content_request request = {
-        .part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW,
-        .email_id = index_email_id(&store->index, email),
-        .attachment_id = attachment_id,
-    };
-    if (contents == NULL || request.email_id == NULL)
-        return -ENOENT;
-    follow_reader(contents, email, request.part);
-    struct content_folder folder = {.len = 0};
-    _cleanup_close_ int fd = -1;
-    uint64_t len;
-    int error = open_part(contents, &request, FOR_A_READER, check, cancel, &folder, &fd);
-    if (error != 0)
-        return error;
-    if (!take_len(&folder, &len))
-        return -EIO;
-    *ret_bytes = (struct store_bytes){.fd = TAKE_FD(fd), .len = len};
-    return 0;
-}
-
-/* Whenever a message is read, and not when it is fetched: so what was lost of them comes back. */
-static void note_message(struct store *store, uint32_t email, const struct store_bytes *bytes)
-{
-    const char *email_id = index_email_id(&store->index, email);
-    size_t len = bytes->len < MESSAGE_HEAD_BYTES ? bytes->len : MESSAGE_HEAD_BYTES;
-    _cleanup_free_ char *head = malloc(len + 1);
-    ssize_t got = head == NULL ? -ENOMEM : file_pread_all(bytes->fd, head, len, 0);
-    _cleanup_free_ char *message_id = got > 0 ? message_id_of(head, (size_t)got) : NULL;
-    if (email_id != NULL && message_id != NULL)
-        message_ids_note(&store->message_ids, message_id, email_id);
-}
-
-int store_bytes_open(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
-                     struct store_bytes *ret_bytes)
-{
-    int error = open_bytes(store, email, attachment_id, CONTENT_CHECK_ALL, cancel, ret_bytes);
-    if (error == 0 && attachment_id == NULL)
-        note_message(store, email, ret_bytes);
-    return error;
-}
-
-int store_bytes_size(struct store *store, uint32_t email, const char *attachment_id, struct cancel *cancel,
-                     uint64_t *ret_len)
-{
-    struct store_bytes bytes = {.fd = -1};
-    int error = open_bytes(store, email, attachment_id, CONTENT_CHECK_TABLE, cancel, &bytes);
-    cleanup_close(&bytes.fd);
-    if (error == 0)
-        *ret_len = bytes.len;
-    return error;
+    return email_content_from_text(entry->bytes, entry->len, ret_head) == 0 ? 0 : -EIO;
 }
 
 /* ---------------------------------------------------------------- the probe: what the service has */
 
-/* What was found is remembered for the next mount, as an empty file each. */
-static const char content_mark[] = "has-content";
-static const char raw_mark[] = "has-raw";
+/* What was found is remembered for the next mount. */
+static const char content_mark[] = "has_content";
+static const char raw_mark[] = "has_raw";
 
-static bool is_marked(const struct contents *contents, const char *mark)
+static bool is_marked(struct contents *contents, const char *mark)
 {
-    return faccessat(contents->cache.dir_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    struct connection *reader;
+    int64_t value = 0;
+    if (database_take_reader(contents->cache.cache->database, &reader) != 0)
+        return false;
+    int error = statements_integers(&reader->statements, CACHE_GET_MARK, &value, 1, "s", mark);
+    database_return_reader(contents->cache.cache->database, reader);
+    return error == 0 && value != 0;
 }
 
-static void set_mark(const struct contents *contents, const char *mark, bool is_set)
+static void set_marks(struct contents *contents, bool has_content, bool has_raw)
 {
-    if (!is_set) {
-        unlinkat(contents->cache.dir_fd, mark, 0);
+    struct connection *writer = NULL;
+    if (cache_begin_write(contents->cache.cache, &writer) != 0)
         return;
-    }
-    int fd = openat(contents->cache.dir_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    cleanup_close(&fd);
+    int error =
+        statements_execute(&writer->statements, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
+    if (error == 0)
+        error = statements_execute(&writer->statements, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
+    (void)cache_end_write(contents->cache.cache, error);
 }
 
 static void recall_marks(struct contents *contents)
@@ -909,14 +884,14 @@ static struct service_capabilities get_capabilities(const struct contents *conte
 
 /* Asks for one part of one email, whatever the cache has. -EFBIG is an answer, too: a long one is not read to
  * its end, for nobody wants it. */
-static int probe_part(struct contents *contents, const char *email_id, enum content_part part)
+static int probe_part(struct contents *contents, uint32_t email, enum content_part part)
 {
-    const struct content_request request = {
-        .part = part, .email_id = email_id, .is_known_to_exist = true, .must_ask = true};
-    int fd = -1;
-    int error = fetch(contents, &request, PROBE_TIMEOUT_MS, NULL, &fd);
-    cleanup_close(&fd);
-    return error;
+    struct content_request request;
+    _cleanup_content_ struct store_content *content = NULL;
+    if (!make_request(contents, email, part, NULL, true, &request))
+        return -ENOENT;
+    request.is_probe = true;
+    return fetch(contents, &request, PROBE_TIMEOUT_MS, NULL, &content);
 }
 
 /* A single email that the service has no content of proves nothing: it is asked for again now and then. */
@@ -937,15 +912,14 @@ static void probe_some(struct contents *contents, bool must_ask)
     bool is_sure = false;
     bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure; i++) {
-        const char *id = index_email_id(index, emails[i]);
-        if (id == NULL)
+        if (index_email_id(index, emails[i]) == NULL)
             continue;
-        int error = probe_part(contents, id, CONTENT_PART_FOLDER);
+        int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
         is_missing = is_missing && error == -ENOENT;
         if (error != 0 && error != -EFBIG)
             continue;
-        error = probe_part(contents, id, CONTENT_PART_RAW);
+        error = probe_part(contents, emails[i], CONTENT_PART_RAW);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;
     }
     contents->missing = is_missing ? hash : 0;
@@ -971,8 +945,7 @@ static void conclude(struct contents *contents)
     is_news = exchange(&contents->has_content, has_content) || is_news;
     if (!is_news)
         return;
-    set_mark(contents, content_mark, has_content);
-    set_mark(contents, raw_mark, has_raw);
+    set_marks(contents, has_content, has_raw);
     index_touch_inboxes(&contents->store->index);
     if (listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
@@ -1056,37 +1029,56 @@ bool store_has_raw(struct store *store)
 
 /* ---------------------------------------------------------------- life */
 
-/* In the background: many files take a while. */
-static void run_scan(struct worker_job *job)
+/* Removes the files of version 0.2, which may be many. */
+static void run_removal(struct worker_job *job)
 {
     struct content_job *content_job = (struct content_job *)job;
-    content_cache_scan(&content_job->contents->cache);
+    int dir_fd = content_job->contents->old_dir_fd;
     free(content_job);
+    _cleanup_closedir_ DIR *dir = file_opendirat(dir_fd, "content");
+    const struct dirent *item;
+    while (dir != NULL && (item = readdir(dir)) != NULL)
+        unlinkat(dirfd(dir), item->d_name, 0);
+    unlinkat(dir_fd, "content", AT_REMOVEDIR);
 }
 
-struct contents *contents_new(struct store *store, int dir_fd, uint64_t max_bytes)
+static int start(struct contents *contents, int dir_fd, int old_dir_fd, uint64_t max_bytes)
+{
+    int error = content_cache_open(&contents->cache, &contents->store->cache, dir_fd, max_bytes);
+    contents->old_dir_fd = fcntl(old_dir_fd, F_DUPFD_CLOEXEC, 0);
+    if (error == 0)
+        error = worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool);
+    if (error == 0)
+        error = worker_pool_new("content-ahead", AHEAD_AT_ONCE, &contents->ahead_pool);
+    if (error != 0)
+        return error;
+    recall_marks(contents);
+    LOCK_GUARD(&contents->lock);
+    if (faccessat(contents->old_dir_fd, "content", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        submit_job_locked(contents, run_removal);
+    return 0;
+}
+
+int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_bytes,
+                 struct contents **ret_contents)
 {
     struct contents *contents = calloc(1, sizeof(*contents));
-    if (contents == NULL) {
-        cleanup_close(&dir_fd);
-        return NULL;
-    }
+    if (contents == NULL)
+        return -ENOMEM;
     contents->store = store;
     contents->clock = store->index.clock;
-    content_cache_init(&contents->cache, dir_fd, max_bytes);
+    contents->loaded = g_hash_table_new(NULL, NULL);
+    contents->transfers = g_hash_table_new(g_int64_hash, g_int64_equal);
+    g_queue_init(&contents->loaded_order);
     cancel_init(&contents->cancel);
     pthread_mutex_init(&contents->lock, NULL);
     clock_condition_init(&contents->changed);
-    if (worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool) != 0 ||
-        worker_pool_new("content-ahead", AHEAD_AT_ONCE, &contents->ahead_pool) != 0) {
+    int error = start(contents, dir_fd, old_dir_fd, max_bytes);
+    if (error != 0)
         contents_free(contents);
-        return NULL;
-    }
-    recall_marks(contents);
-    pthread_mutex_lock(&contents->lock);
-    submit_job_locked(contents, run_scan);
-    pthread_mutex_unlock(&contents->lock);
-    return contents;
+    else
+        *ret_contents = contents;
+    return error;
 }
 
 void contents_stop(struct contents *contents)
@@ -1096,9 +1088,11 @@ void contents_stop(struct contents *contents)
     pthread_mutex_lock(&contents->lock);
     contents->is_stopping = true;
     pthread_cond_broadcast(&contents->changed);
-    struct content_transfer *transfer;
-    for (size_t position = 0; (transfer = map_next(&contents->transfers, &position)) != NULL;)
-        pthread_cond_broadcast(&transfer->done);
+    GHashTableIter position;
+    gpointer transfer;
+    g_hash_table_iter_init(&position, contents->transfers);
+    while (g_hash_table_iter_next(&position, NULL, &transfer))
+        pthread_cond_broadcast(&((struct content_transfer *)transfer)->done);
     struct worker_pool *reader_pool = TAKE_PTR(contents->reader_pool);
     struct worker_pool *ahead_pool = TAKE_PTR(contents->ahead_pool);
     pthread_mutex_unlock(&contents->lock);
@@ -1112,10 +1106,13 @@ void contents_free(struct contents *contents)
     if (contents == NULL)
         return;
     contents_stop(contents);
-    map_release(&contents->transfers);
+    struct store_content *content;
+    while ((content = g_queue_pop_head(&contents->loaded_order)) != NULL)
+        store_content_unref(content);
+    g_hash_table_unref(contents->loaded);
+    g_hash_table_unref(contents->transfers);
     content_cache_release(&contents->cache);
-    for (size_t i = 0; i < CONTENTS_IN_MEMORY; i++)
-        unref_locked(contents->loaded[i]);
+    cleanup_close(&contents->old_dir_fd);
     cancel_release(&contents->cancel);
     pthread_cond_destroy(&contents->changed);
     pthread_mutex_destroy(&contents->lock);

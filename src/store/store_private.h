@@ -23,7 +23,6 @@ struct store {
     struct state_file records; /* what both indexes are loaded from */
     struct index index;
     struct contact contact;
-    struct message_ids message_ids;
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;
     pthread_mutex_t looking_again;  /* held while inboxes are asked for (edit.c) */

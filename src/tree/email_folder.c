@@ -198,8 +198,8 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
         return 0;
     const char *attachment_id =
         node->kind == EMAIL_NODE_ATTACHMENT ? content->folder.entries[node->index].id : NULL;
-    int error = store_bytes_size(tree->store, node->email, attachment_id,
-                                 caller != NULL ? caller->cancel : NULL, &len);
+    int error = store_content_get_len(tree->store, node->email, attachment_id,
+                                      caller != NULL ? caller->cancel : NULL, &len);
     if (error != 0)
         return error;
     entry->attributes.stat.st_size = (off_t)len;
@@ -307,7 +307,7 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     } else {
         error = -ENOENT;
     }
-    store_content_unref(tree->store, content);
+    store_content_unref(content);
     return error;
 }
 
@@ -344,7 +344,7 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
         describe(tree, content, &node, ret);
         error = measure(tree, caller, content, &node, ret);
     }
-    store_content_unref(tree->store, content);
+    store_content_unref(content);
     return error;
 }
 
@@ -364,7 +364,7 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     error = entry != NULL && find_earlier(tree, content, entry, &other)
                 ? make_target(tree, node.email, entry, &other, ret_target, size)
                 : -ENOENT;
-    store_content_unref(tree->store, content);
+    store_content_unref(content);
     return error;
 }
 
@@ -387,7 +387,7 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
 
 static void release_email_folder(struct tree_dir *dir)
 {
-    store_content_unref(dir->tree->store, dir->state);
+    store_content_unref(dir->state);
 }
 
 /* What would have to be fetched for its size is looked up when somebody wants to know. */
@@ -439,92 +439,84 @@ static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
 
 /* ---------------------------------------------------------------- open files */
 
-struct email_content_handle {
+struct content_handle {
     struct tree_handle base;
-    int fd;
-    uint64_t offset; /* of the first byte in that file */
+    struct store_content *content; /* a reference, which keeps the bytes */
+    const char *bytes;             /* NULL: in the content's file */
     uint64_t len;
 };
 
 static int read_content(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    const struct email_content_handle *content = (struct email_content_handle *)handle;
+    const struct content_handle *content = (struct content_handle *)handle;
+    if (content->bytes != NULL)
+        return handle_read_text(content->bytes, content->len, len, offset, ret);
     if (offset < 0)
         return -EINVAL;
     if ((uint64_t)offset >= content->len)
         return 0;
     uint64_t rest = content->len - (uint64_t)offset;
-    ret->fd = content->fd;
-    ret->offset = (off_t)content->offset + offset;
+    ret->fd = content->content->bytes.fd;
+    ret->offset = offset;
     ret->len = len < rest ? len : (size_t)rest;
     return 0;
 }
 
 static void release_content(struct tree_handle *handle)
 {
-    close(((struct email_content_handle *)handle)->fd);
+    store_content_unref(((struct content_handle *)handle)->content);
     free(handle);
 }
 
-/* A descriptor and the place of the bytes in it. */
-static int open_node(struct tree *tree, struct cancel *cancel, const struct email_node *node,
-                     const struct store_content *content, struct email_content_handle *handle)
+int content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
+                 int flags, struct tree_handle **ret_handle)
 {
-    struct store_bytes bytes;
-    if (!has_node(content, node))
-        return -ENOENT;
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_LASTING, .read = read_content, .release = release_content};
+    struct content_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
+    if (handle == NULL) {
+        store_content_unref(content);
+        return -ENOMEM;
+    }
+    handle->content = content;
+    handle->bytes = entry != NULL ? entry->bytes : content->bytes.bytes;
+    handle->len = entry != NULL ? entry->len : content->bytes.len;
+    *ret_handle = &handle->base;
+    return 0;
+}
+
+/* Opens the node with the texts of its email, which are taken. */
+static int open_node(struct tree *tree, struct cancel *cancel, const struct email_node *node,
+                     struct store_content *texts, int flags, struct tree_handle **ret_handle)
+{
+    static const int errors[] = {[EMAIL_NODE_FOLDER] = -EISDIR,
+                                 [EMAIL_NODE_ATTACHMENTS] = -EISDIR,
+                                 [EMAIL_NODE_THREAD] = -EISDIR,
+                                 [EMAIL_NODE_LINK] = -ELOOP};
+    struct store_content *content = NULL;
     const struct content_entry *entry =
-        node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
-    int error = 0;
-    switch (node->kind) {
-    case EMAIL_NODE_TEXT:
-    case EMAIL_NODE_EARLIER:
-        handle->fd = fcntl(content->fd, F_DUPFD_CLOEXEC, 0);
-        handle->offset = entry->offset;
-        handle->len = entry->len;
-        return handle->fd < 0 ? -errno : 0;
-    case EMAIL_NODE_MESSAGE:
-        error = store_bytes_open(tree->store, node->email, NULL, cancel, &bytes);
-        break;
-    case EMAIL_NODE_ATTACHMENT:
-        error = store_bytes_open(tree->store, node->email, entry->id, cancel, &bytes);
-        break;
-    case EMAIL_NODE_LINK:
-        return -ELOOP;
-    default:
-        return -EISDIR;
-    }
-    if (error == 0) {
-        handle->fd = bytes.fd;
-        handle->len = bytes.len;
-    }
-    return error;
+        has_node(texts, node) && node->kind >= EMAIL_NODE_TEXT ? &texts->folder.entries[node->index] : NULL;
+    int error = !has_node(texts, node) ? -ENOENT : node->kind < ARRAY_LEN(errors) ? errors[node->kind] : 0;
+    if (error == 0 && !has_bytes(node))
+        return content_open(tree, texts, entry, flags, ret_handle);
+    if (error == 0)
+        error = store_content_get_bytes(tree->store, node->email, entry != NULL ? entry->id : NULL, cancel,
+                                        &content);
+    store_content_unref(texts);
+    return error != 0 ? error : content_open(tree, content, NULL, flags, ret_handle);
 }
 
 static int open_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                                 struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_LASTING, .read = read_content, .release = release_content};
     const struct email_node node = email_node_of(ino);
-    struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
-    struct store_content *content;
+    struct store_content *texts;
     if (!handle_is_for_reading(flags))
         return -EACCES;
-    struct email_content_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
-    if (handle == NULL)
-        return -ENOMEM;
-    int error = store_content_get(tree->store, node.email, cancel, &content);
-    if (error == 0) {
-        error = open_node(tree, cancel, &node, content, handle);
-        store_content_unref(tree->store, content);
-    }
-    if (error != 0) {
-        free(handle);
-        return error;
-    }
-    *ret_handle = &handle->base;
-    return 0;
+    int error = get_content(tree, caller, node.email, &texts);
+    return error != 0
+               ? error
+               : open_node(tree, caller != NULL ? caller->cancel : NULL, &node, texts, flags, ret_handle);
 }
 
 /* ---------------------------------------------------------------- reply files */

@@ -12,11 +12,17 @@
 #ifndef INBOXFS_TREE_EMAIL_FOLDER_H
 #define INBOXFS_TREE_EMAIL_FOLDER_H
 
+#include "store/store_content.h"
 #include "tree/tree.h"
 
 /* Whether `name` in the inbox is the folder of an email, and that is shown. No wait. */
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
 /* The folder of this email. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+
+/* Opens an entry of the content for reading; NULL: its bytes. Takes the content, also when this fails. 0 or
+ * -ENOMEM. */
+int content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
+                 int flags, struct tree_handle **ret_handle);
 
 #endif

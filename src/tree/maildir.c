@@ -37,6 +37,7 @@
 #include "store/maildir_memory.h"
 #include "store/store_content.h"
 #include "tree/drafts.h"
+#include "tree/email_folder.h"
 #include "tree/node.h"
 
 enum {
@@ -522,7 +523,7 @@ static int fetch_size(struct tree *tree, const struct tree_caller *caller, const
 {
     uint64_t len;
     int error =
-        store_bytes_size(tree->store, email->number, NULL, caller == NULL ? NULL : caller->cancel, &len);
+        store_content_get_len(tree->store, email->number, NULL, caller == NULL ? NULL : caller->cancel, &len);
     if (error != 0)
         return error;
     mail->size = (int64_t)len;
@@ -994,54 +995,18 @@ const struct node_ops maildir_ops = {
 
 /* ---------------------------------------------------------------- open files */
 
-struct message_handle {
-    struct tree_handle base;
-    struct store_bytes bytes;
-};
-
-/* Never waits: all of it was fetched when it was opened. */
-static int read_message(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
-{
-    const struct message_handle *message = (struct message_handle *)handle;
-    if (offset < 0)
-        return -EINVAL;
-    if ((uint64_t)offset >= message->bytes.len)
-        return 0;
-    uint64_t rest = message->bytes.len - (uint64_t)offset;
-    ret->fd = message->bytes.fd;
-    ret->offset = offset;
-    ret->len = len < rest ? len : (size_t)rest;
-    return 0;
-}
-
-static void release_message(struct tree_handle *handle)
-{
-    struct message_handle *message = (struct message_handle *)handle;
-    cleanup_close(&message->bytes.fd);
-    free(message);
-}
-
 static int open_message(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                         struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_LASTING, .read = read_message, .release = release_message};
     struct tree_entry entry;
+    struct store_content *content;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     int error = get_message(tree, caller, ino, &entry);
-    if (error != 0)
-        return error;
-    struct message_handle *message = handle_new(tree, &ops, sizeof(*message), flags);
-    if (message == NULL)
-        return -ENOMEM;
-    error = store_bytes_open(tree->store, (uint32_t)node_number(ino), NULL, caller->cancel, &message->bytes);
-    if (error != 0) {
-        free(message);
-        return error;
-    }
-    *ret_handle = &message->base;
-    return 0;
+    if (error == 0)
+        error =
+            store_content_get_bytes(tree->store, (uint32_t)node_number(ino), NULL, caller->cancel, &content);
+    return error != 0 ? error : content_open(tree, content, NULL, flags, ret_handle);
 }
 
 const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};

@@ -158,7 +158,7 @@ static int read_head(struct tree *tree, const struct tree_caller *caller, uint32
     if (error != 0)
         return error;
     error = store_content_read_head(content, ret_head);
-    store_content_unref(tree->store, content);
+    store_content_unref(content);
     return error;
 }
 

@@ -580,24 +580,25 @@ readers_with_handlers_wait() { # COUNT
   server_answers raw '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf", "stall": true}'
   cat "$it/message.eml" >/dev/null 2>&1 &
   reader=$!
-  wait_until 20 compgen -G "$STATE/content/new-*"
+  wait_until 20 compgen -G "$STATE/cache/parts/new-*"
   kill_mount KILL
   wait "$reader" || true
   server_answers raw
   start_mount
   equal "$(tail -n 1 "$it/message.eml")" "raw 5"
-  wait_until 20 eval '! compgen -G "$STATE/content/new-*"'
+  wait_until 20 eval '! compgen -G "$STATE/cache/parts/new-*"'
 }
 
 @test "a damaged copy is fetched again" {
   start_with_contents 10
-  local it file
+  local it
   it=$(folder in-1 "subject 5")
   cat "$it/body.txt" "$it/message.eml" >"$DIR/before"
   stop_mount
-  for file in "$STATE"/content/*.[cra]; do
-    printf 'X' | dd of="$file" bs=1 seek=3 conv=notrunc status=none
-  done
+  python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as database:
+    changed = database.execute("UPDATE part_bytes SET bytes = CAST(x\x27ff\x27 || substr(bytes, 2) AS BLOB)").rowcount
+    assert changed > 0' "$STATE/cache/mail.sqlite3"
   start_mount
   cat "$it/body.txt" "$it/message.eml" | cmp - "$DIR/before"
 }
@@ -610,7 +611,7 @@ readers_with_handlers_wait() { # COUNT
   for ((i = 1; i <= 10; i++)); do
     equal "$(cat "$(folder in-1 "subject $i")/attachments/a.txt" | wc -c)" 300000
   done
-  [ "$(du -sb "$STATE/content" | cut -f1)" -lt 1400000 ]
+  [ "$(du -sb "$STATE/cache/parts" | cut -f1)" -lt 1100000 ]
 }
 
 @test "grep -r reads every email, each fetched once" {
@@ -687,5 +688,5 @@ refresh_has_folders() {
   refresh
   equal "$(find "$MOUNT/inboxes/in-1" -mindepth 1 | wc -l)" 3
   equal "$(server_requests content | jq length)" 0
-  missing "$STATE/content"
+  missing "$STATE/cache/parts"
 }

@@ -414,7 +414,11 @@ has_asked() { # COUNT
   one=$(message_of one)
   two=$(message_of two)
   stop_mount
-  grep -rlZ "^Subject: one" "$STATE/content" | xargs -0 rm
+  python3 -c 'import sqlite3, sys, zlib
+with sqlite3.connect(sys.argv[1]) as database:
+    for number, text in database.execute("SELECT number, bytes FROM part_bytes").fetchall():
+        if b"\nSubject: one" in zlib.decompress(text):
+            database.execute("DELETE FROM parts WHERE number = ?", (number,))' "$STATE/cache/mail.sqlite3"
   stop_service
   start_mount
   wait_maildirs

@@ -290,7 +290,7 @@ static void read_content(struct store_world *world, const char *query)
     assert_int_equal(store_search(world->store, query, NULL, &found), 0);
     assert_int_equal(found.len, 1);
     assert_int_equal(store_content_get(world->store, found.emails[0], NULL, &content), 0);
-    store_content_unref(world->store, content);
+    store_content_unref(content);
     store_search_release(&found);
 }
 
