@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inboxfs-sendmail in four parts: a call of the program becomes a message that names all its recipients
+ * (sendmail_message.c), whose local names become addresses (sendmail_names.c), and that is moved into the
+ * outbox of a mount (sendmail_mount.c). sendmail_main.c reads the arguments and joins the parts.
+ *
+ * A function that returns a status returns one of sysexits.h, and has reported by complain() what is wrong.
+ */
+#ifndef INBOXFS_SENDMAIL_H
+#define INBOXFS_SENDMAIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/strbuf.h"
+#include "mail/address.h"
+#include "mail/draft.h"
+#include "mail/mime.h"
+
+enum {
+    MESSAGE_MAX_BYTES =
+        DRAFT_MAX_BYTES - 1000 * 1000, /* the fields that are added fit into a draft besides */
+    MESSAGE_NAME_SIZE = 40,
+};
+
+enum mode {
+    MODE_SEND,       /* -bm */
+    MODE_LIST_QUEUE, /* -bp, mailq */
+    MODE_RUN_QUEUE,  /* -q: the messages in the maildrop; a mount sends by itself */
+    MODE_SMTP,       /* -bs */
+    MODE_ALIASES,    /* -bi, -I, newaliases: nothing is to be done, for the alias file is read each time */
+};
+
+/* A call of the program. */
+struct invocation {
+    enum mode mode;
+    const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
+    const char *aliases;   /* a file as /etc/aliases */
+    const char *root;      /* who gets mail for local names without an alias; or NULL */
+    const char *sender;    /* -f, or NULL */
+    const char *name;      /* -F, or NULL */
+    bool reads_headers;    /* -t: recipients are in the headers, too */
+    bool ignores_dots;     /* -i: a line of a dot is text */
+    bool waits;            /* --wait */
+    bool rewrites_from;    /* --rewrite-from */
+    bool is_delegated;     /* another user runs it with our rights, which are to send and no more */
+    bool is_from_maildrop; /* the message was left in the maildrop */
+    char **recipients;     /* NULL behind the last */
+};
+
+/* Writes one line to standard error, without characters that a terminal obeys, and returns `status`. */
+int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int complain_of_memory(void);
+
+/* ---------------------------------------------------------------- addresses and local names */
+
+/* Domains of this machine. Nobody elsewhere may know the machine; or its name is a domain that has other
+ * addresses, too. */
+enum host {
+    HOST_OTHER,
+    HOST_LOCAL, /* without a domain, "localhost", or the machine's name without dots: known here alone */
+    HOST_NAMED, /* the full name, or that of /etc/mailname */
+};
+
+/* No address has it. address_list_parse_at() puts it behind a local name. */
+#define NO_DOMAIN "localhost."
+
+/* The names of this machine, and its alias file. */
+struct local_names {
+    char host[256];            /* "": it has none */
+    struct strbuf other_hosts; /* the lines of /etc/hosts that have the name, and /etc/mailname */
+    int mount;                 /* its inboxes are no local names; -1: there is no mount */
+    char *aliases;             /* the text of the alias file; NULL: there is none */
+    const char *path;          /* of the alias file */
+    const char *root;          /* who gets mail for local names without an alias; or NULL */
+    bool defers_names;         /* names without an alias stay: the maildrop's owner may have one for them */
+};
+
+/* Reads the files. `mount` (-1: none) is borrowed. Released in any case. A status. */
+int local_names_init(struct local_names *names, const struct invocation *invocation, int mount);
+void local_names_release(struct local_names *names);
+
+/* Appends those whom a list of recipients names, local names by their aliases, each once. A status. */
+int local_names_resolve(const struct local_names *names, const char *text, struct address_list *list);
+
+enum host local_names_host(const struct local_names *names, const char *address);
+
+/* Returns true if the mount has an inbox of this address. */
+bool local_names_has_inbox(const struct local_names *names, const char *address);
+
+bool address_list_has(const struct address_list *list, const char *address);
+
+/* ---------------------------------------------------------------- the message */
+
+struct input_message {
+    struct strbuf text; /* its line ends are LF */
+    struct span header; /* its fields, in `text` */
+    struct span body;   /* behind the blank line */
+};
+
+/* Reads standard input. The caller releases message->text. A status. */
+int message_read(const struct invocation *invocation, struct input_message *message);
+
+/* Takes the message out of message->text. A status. */
+int message_take(const struct invocation *invocation, struct input_message *message);
+
+/* Writes the draft of the message: its recipients are those of the call, its sender is one that the mount can
+ * send from. `mount` -1: the message is for the maildrop, and is only checked. A status. */
+int message_compose(const struct invocation *invocation, int mount, const struct input_message *message,
+                    struct strbuf *out);
+
+/* ---------------------------------------------------------------- the mount */
+
+/* Opens the root folder of the mount that the call names, else of the only one that this user can look into.
+ * -1: *ret_status is the exit status; *ret_reason says why, or is NULL where complain() did. */
+int mount_open(const struct invocation *invocation, int *ret_status, const char **ret_reason);
+
+/* A name that sorts by time, and that nobody else takes. 0 or -errno. */
+int mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
+
+/* Puts the message into outbox/, as NAME. EX_OK: it is accepted and durable; EX_UNAVAILABLE: it may be. */
+int mount_hand_in(int mount, const char *name, const struct strbuf *message);
+
+/* Returns true if outbox/, sent/ or failed/ has a message of this name. */
+bool mount_has_message(int mount, const char *name);
+
+/* Waits until the message has left outbox/, and prints the id that the service gave it. A status. */
+int mount_wait_for_service(int mount, const char *name);
+
+/* Prints what waits in outbox/, as mailq does, and in the maildrop for users who may look into it. A status.
+ */
+int mount_list_queue(const struct invocation *invocation);
+
+#endif
