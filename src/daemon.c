@@ -45,7 +45,7 @@
 
 enum {
     EXIT_USAGE = 2, /* a wrong command line */
-    /* What mount(8) expects of its helpers, and says itself. */
+    /* Statuses that mount(8) expects of its helpers, and exits with itself. */
     MOUNT_EXIT_USAGE = 1,
     MOUNT_EXIT_FAILURE = 32
 };
@@ -238,8 +238,8 @@ struct daemon {
     struct outbox *outbox;
     struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
-    struct progress *progress; /* NULL: shown to nobody */
     struct watch_helper watch_helper;
+    size_t opened;                          /* of the parts */
     struct inherited_descriptors inherited; /* what the caller has open */
     int manager_fd;                         /* of the service manager; -1: there is none */
     int failure_status;                     /* what the program exits with where it cannot start */
@@ -265,8 +265,8 @@ static int find_email(void *context, const char *message_id, const char *from, c
     return store_find_by_message_id(context, message_id, from, ret_email_id);
 }
 
-/* What sending finds out of the service, status.json and the events are to say. What the service inside has
- * answered to may be mail that it has delivered: it is not left to the next poll. */
+/* A send shows whether the service is there: status.json and the events report that, too. A request that the
+ * service inside has answered may have delivered mail, which is not left to the next poll. */
 static void report_contact(void *context, bool is_reached)
 {
     struct daemon *daemon = context;
@@ -372,7 +372,7 @@ static int contact_service(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot mount", error, reason);
 }
 
-/* What comes before the sync is started waits for it. */
+/* A webhook that comes before the sync is started waits for it. */
 static int start_webhook_server(struct daemon *daemon)
 {
     const struct options *options = daemon->options;
@@ -388,16 +388,13 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-static int open_layers(struct daemon *daemon)
+/* The files of secrets have been read by now, and one of the caller's descriptors may be among them. */
+static int join_layers(struct daemon *daemon)
 {
-    int error;
-    if ((error = open_tree(daemon)) != 0 || (error = open_store(daemon)) != 0 ||
-        (error = start_webhook_server(daemon)) != 0 || (error = contact_service(daemon)) != 0 ||
-        (error = open_outbox(daemon)) != 0)
-        return error;
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
     if (writer_fate_unseen() != NULL)
         log_warning("%s", writer_fate_unseen());
+    descriptors_close_inherited(&daemon->inherited);
     return 0;
 }
 
@@ -411,7 +408,8 @@ static void mount_ended(void *context)
     kill(getpid(), SIGTERM);
 }
 
-/* In the mount table, as mount(8) was told it: it looks there for what of fstab is mounted already. */
+/* The name in the mount table is the one of fstab: mount(8) looks there for mounts of fstab that it has made.
+ */
 static const char *mount_name(const struct daemon *daemon)
 {
     return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
@@ -441,55 +439,108 @@ static int mount_session(struct daemon *daemon)
     return 0;
 }
 
-static int start_layers(struct daemon *daemon)
-{
-    int error;
-    if ((error = fs_session_start(daemon->session)) != 0 || (error = store_start(daemon->store)) != 0 ||
-        (error = outbox_start(daemon->outbox)) != 0)
-        return fail("cannot start", error, NULL);
-    return 0;
-}
-
-/* Without it there is no more amiss than that nobody sees it. Not among what -d shows of requests. */
-static void start_progress(struct daemon *daemon)
-{
-    const struct options *options = daemon->options;
-    int error = 0;
-    if (options->is_foreground && !options->is_debug)
-        error = progress_start(daemon->store, daemon->outbox, &daemon->progress);
-    if (error != 0)
-        log_warning("no progress is shown: %s", strerror(-error));
-}
-
-/* Half-built daemons too. The service inside goes last: the senders may still be talking to it. */
-static void stop_layers(struct daemon *daemon)
-{
-    progress_free(daemon->progress);
-    mail_account_announce_end(&daemon->account);
-    webhook_server_free(daemon->webhook_server);
-    if (daemon->session != NULL)
-        fs_session_stop(daemon->session);
-    if (daemon->store != NULL)
-        store_stop(daemon->store);
-    if (daemon->outbox != NULL)
-        outbox_stop(daemon->outbox);
-    fs_session_free(daemon->session);
-    watch_helper_release(&daemon->watch_helper);
-    outbox_free(daemon->outbox);
-    store_free(daemon->store);
-    tree_free(daemon->tree);
-    mail_account_release(&daemon->account);
-}
-
-/* ---------------------------------------------------------------- start and end */
+/* ---------------------------------------------------------------- the parts, in order */
 
 /* First of all, so that it has nothing of what follows: locks, threads, keys, the mount. Without it there is
  * no more amiss than that inotify sees less. */
-static void start_watch_helper(struct daemon *daemon)
+static int start_watch_helper(struct daemon *daemon)
 {
     int error = watch_helper_init(&daemon->watch_helper);
     if (error != 0)
         log_warning("inotify will not see what arrives: %s", strerror(-error));
+    return 0;
+}
+
+/* A call as the table below has it. */
+#define PART_STARTS(name, call)            \
+    static int name(struct daemon *daemon) \
+    {                                      \
+        return call;                       \
+    }
+#define PART_ENDS(name, call)               \
+    static void name(struct daemon *daemon) \
+    {                                       \
+        call;                               \
+    }
+
+PART_ENDS(stop_watch_helper, watch_helper_release(&daemon->watch_helper))
+PART_STARTS(open_account, mail_account_open(daemon->options, &daemon->account))
+PART_ENDS(close_account, mail_account_release(&daemon->account))
+PART_ENDS(close_tree, tree_free(daemon->tree))
+PART_STARTS(start_store, store_start(daemon->store))
+PART_ENDS(stop_store, if (daemon->store != NULL) store_stop(daemon->store))
+PART_ENDS(close_store, store_free(daemon->store))
+PART_ENDS(stop_webhook_server, webhook_server_free(daemon->webhook_server))
+PART_STARTS(start_outbox, outbox_start(daemon->outbox))
+PART_ENDS(stop_outbox, if (daemon->outbox != NULL) outbox_stop(daemon->outbox))
+PART_ENDS(close_outbox, outbox_free(daemon->outbox))
+PART_STARTS(start_session, fs_session_start(daemon->session))
+PART_ENDS(close_session, fs_session_free(daemon->session))
+
+static void stop_session(struct daemon *daemon)
+{
+    mail_account_announce_end(&daemon->account);
+    if (daemon->session != NULL)
+        fs_session_stop(daemon->session);
+}
+
+/*
+ * Opened from the first to the last, so that whatever can be wrong is found before anything is mounted.
+ * Started, stopped and closed from the last to the first: the mount answers before mail comes and goes, and
+ * takes no requests any more when the outbox and the store end; each part is closed before those that it
+ * uses. A part that could not be opened whole is stopped and closed, too.
+ */
+static const struct part {
+    int (*open)(struct daemon *daemon);
+    int (*start)(struct daemon *daemon); /* its threads */
+    void (*stop)(struct daemon *daemon);
+    void (*close)(struct daemon *daemon);
+} parts[] = {
+    {start_watch_helper, NULL, NULL, stop_watch_helper},
+    {open_account, NULL, NULL, close_account}, /* the service inside outlives those who talk to it */
+    {open_tree, NULL, NULL, close_tree},
+    {open_store, start_store, stop_store, close_store},
+    {start_webhook_server, NULL, stop_webhook_server, NULL},
+    {contact_service, NULL, NULL, NULL},
+    {open_outbox, start_outbox, stop_outbox, close_outbox},
+    {join_layers, NULL, NULL, NULL},
+    {mount_session, start_session, stop_session, close_session},
+};
+
+static int open_and_start(struct daemon *daemon)
+{
+    int error = 0;
+    while (daemon->opened < ARRAY_LEN(parts) && error == 0)
+        error = parts[daemon->opened++].open(daemon);
+    for (size_t i = ARRAY_LEN(parts); i-- > 0 && error == 0;)
+        if (parts[i].start != NULL && (error = parts[i].start(daemon)) != 0)
+            fail("cannot start", error, NULL);
+    return error;
+}
+
+static void stop_and_close(struct daemon *daemon)
+{
+    for (size_t i = daemon->opened; i-- > 0;)
+        if (parts[i].stop != NULL)
+            parts[i].stop(daemon);
+    for (size_t i = daemon->opened; i-- > 0;)
+        if (parts[i].close != NULL)
+            parts[i].close(daemon);
+}
+
+/* ---------------------------------------------------------------- start and end */
+
+/* Without it there is no more amiss than that nobody sees it. Not among what -d shows of requests. */
+static struct progress *start_progress(struct daemon *daemon)
+{
+    const struct options *options = daemon->options;
+    struct progress *progress = NULL;
+    int error = 0;
+    if (options->is_foreground && !options->is_debug)
+        error = progress_start(daemon->store, daemon->outbox, &progress);
+    if (error != 0)
+        log_warning("no progress is shown: %s", strerror(-error));
+    return progress;
 }
 
 static void tell_ready(const struct daemon *daemon)
@@ -509,27 +560,18 @@ static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
     process_block_ending_signals(&ending);
-    start_watch_helper(daemon);
-
-    int error = mail_account_open(daemon->options, &daemon->account);
-    if (error == 0)
-        error = open_layers(daemon);
-    /* The files of secrets have been read by now, and one of these may be among them. */
-    descriptors_close_inherited(&daemon->inherited);
-    if (error == 0)
-        error = mount_session(daemon);
-    if (error == 0)
-        error = start_layers(daemon);
+    int error = open_and_start(daemon);
     if (error == 0) {
         if (ready_fd >= 0)
             background_ready(ready_fd);
         tell_ready(daemon);
-        start_progress(daemon);
+        struct progress *progress = start_progress(daemon);
         int number = network_watch_until(&ending, network_changed, daemon);
         log_debug("ending on signal %d", number);
         tell_manager(daemon->manager_fd, "STOPPING=1");
+        progress_free(progress);
     }
-    stop_layers(daemon);
+    stop_and_close(daemon);
     cleanup_close(&daemon->manager_fd);
     return error;
 }
