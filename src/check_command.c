@@ -190,27 +190,6 @@ static void say_capability(struct check *check, const char *matter, enum service
             capability == CAPABILITY_PRESENT ? present_words : absent_words);
 }
 
-/* A service that cannot search answers with everything it has, or refuses. */
-static enum service_capability find_search(struct mail_service *service, bool has_mail)
-{
-    static const char no_mail_has_it[] = "zqxjkvbwpfygcmhd0918273645";
-    struct service_result result;
-    char *id = NULL;
-    unsigned int count = 0;
-    const struct email_query query = {.limit = 1, .search_term = no_mail_has_it};
-    if (!has_mail)
-        return CAPABILITY_UNKNOWN;
-    service->ops->list_emails(service, &query, take_email_id, &id, NULL, &count, &result);
-    enum service_capability search = CAPABILITY_UNKNOWN;
-    if (id != NULL || count > 0 || result.outcome == SERVICE_REJECTED || result.outcome == SERVICE_ABSENT)
-        search = CAPABILITY_ABSENT;
-    else if (result.outcome == SERVICE_OK)
-        search = CAPABILITY_PRESENT;
-    service_result_release(&result);
-    free(id);
-    return search;
-}
-
 /* What the mount finds out by use is asked for here: the content of one email. */
 static void ask_for_content(struct mail_service *service, const char *email_id)
 {
@@ -248,7 +227,6 @@ static void check_capabilities(struct check *check, struct mail_service *service
     ask_for_sent_mail(service);
     if (email_id != NULL)
         ask_for_content(service, email_id);
-    enum service_capability searches = find_search(service, email_id != NULL);
     service->ops->get_capabilities(service, &can);
     snprintf(words, sizeof(words), "%zu, listed by the service", inboxes);
     say_capability(check, "inboxes", can.inbox_list, words,
@@ -257,8 +235,6 @@ static void check_capabilities(struct check *check, struct mail_service *service
                    "emails are shown as their records alone");
     say_capability(check, "raw", can.raw, "messages can be read whole: there are Maildirs",
                    "no raw messages, so no Maildirs");
-    say_capability(check, "search", searches, "the service searches, too",
-                   "search/ looks into what is known here");
     say_capability(check, "sent", can.outbound, "the service lists sent mail",
                    "sent/ shows what was sent from here");
 }
