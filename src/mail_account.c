@@ -141,17 +141,9 @@ static bool names_data_dir(const char *source)
 
 int mail_account_local_path(const char *source, char ret_path[PATH_MAX])
 {
-    const char *base = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-    int len;
-    if (names_data_dir(source))
-        len = snprintf(ret_path, PATH_MAX, "%s", source + 6);
-    else if (base != NULL && base[0] == '/')
-        len = snprintf(ret_path, PATH_MAX, "%s/inboxfs", base);
-    else if (home != NULL && home[0] == '/')
-        len = snprintf(ret_path, PATH_MAX, "%s/.local/share/inboxfs", home);
-    else
-        return -ENODATA;
+    if (!names_data_dir(source))
+        return options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs", ret_path);
+    int len = snprintf(ret_path, PATH_MAX, "%s", source + 6);
     return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 

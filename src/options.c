@@ -617,30 +617,32 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     return error != 0 ? error : take_config(given, &config, path);
 }
 
-/* There is no place where it could be. */
-static int no_config(const struct given *given)
+int options_user_path(const char *variable, const char *folder, const char *rest, char ret_path[PATH_MAX])
 {
-    if (given->account == NULL)
-        return 0;
-    log_error("'%s' is no URL, nor local, and the accounts are not known: give --config, or set HOME",
-              given->account);
-    return -ENOENT;
+    const char *base = getenv(variable);
+    const char *home = getenv("HOME");
+    int len;
+    if (base != NULL && base[0] == '/')
+        len = snprintf(ret_path, PATH_MAX, "%s/%s", base, rest);
+    else if (home != NULL && home[0] == '/')
+        len = snprintf(ret_path, PATH_MAX, "%s/%s/%s", home, folder, rest);
+    else
+        return -ENODATA;
+    return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
 static int read_config(struct given *given)
 {
     char path[PATH_MAX];
-    const char *base = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
     if (given->values[OPTION_CONFIG] != NULL)
         return read_config_file(given, given->values[OPTION_CONFIG], true);
-    if (base != NULL && base[0] == '/')
-        snprintf(path, sizeof(path), "%s/inboxfs/config", base);
-    else if (home != NULL && home[0] == '/')
-        snprintf(path, sizeof(path), "%s/.config/inboxfs/config", home);
-    else
-        return no_config(given);
-    return read_config_file(given, path, false);
+    if (options_user_path("XDG_CONFIG_HOME", ".config", "inboxfs/config", path) == 0)
+        return read_config_file(given, path, false);
+    if (given->account == NULL)
+        return 0;
+    log_error("'%s' is no URL, nor local, and the accounts are not known: give --config, or set HOME",
+              given->account);
+    return -ENOENT;
 }
 
 /* ---------------------------------------------------------------- values */

@@ -9,6 +9,7 @@
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -55,5 +56,9 @@ bool options_is_mount_helper(const char *program);
 enum options_result options_read(int argc, char **argv, struct options *ret_options);
 
 void options_release(struct options *options);
+
+/* The path of a user's folder or file: $VARIABLE/REST if the variable holds an absolute path, else
+ * ~/FOLDER/REST. 0, -ENODATA (HOME is no absolute path either), -ENAMETOOLONG. */
+int options_user_path(const char *variable, const char *folder, const char *rest, char ret_path[PATH_MAX]);
 
 #endif

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
+#include "options.h"
 
 enum {
     PATH_MAX_BYTES = 4096,
@@ -32,17 +33,6 @@ enum {
     ENDING_MARK = 'E',
     MOUNTED_MARK = 'M',
 };
-
-static int append_base(struct strbuf *path)
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (state != NULL && state[0] == '/')
-        return strbuf_appendf(path, "%s/inboxfs/", state);
-    if (home != NULL && home[0] == '/')
-        return strbuf_appendf(path, "%s/.local/state/inboxfs/", home);
-    return -ENOENT;
-}
 
 /* The host, for people who look into the directory; the digest that follows is what tells services apart. */
 static void append_host(struct strbuf *path, const char *base_url)
@@ -67,10 +57,12 @@ static void append_digest(struct strbuf *path, const char *text)
 
 int state_dir_default(const char *base_url, const char *key, char **ret_path)
 {
+    char base[PATH_MAX];
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
-    int error = append_base(&path);
+    int error = options_user_path("XDG_STATE_HOME", ".local/state", "inboxfs", base);
     if (error != 0)
         return error;
+    strbuf_appendf(&path, "%s/", base);
     if (key == NULL)
         strbuf_append_str(&path, "local");
     else

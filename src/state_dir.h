@@ -11,8 +11,8 @@
 
 /* The directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs): named
  * after the host and digests of both, so that no account's queue ever goes out with another's key. `key` may
- * be NULL (the local service, whose data directory stands for the account). The caller frees. 0, -ENOENT (no
- * home), -ENOMEM. */
+ * be NULL (the local service, whose data directory stands for the account). The caller frees. 0, -ENODATA
+ * (no home), -ENAMETOOLONG, -ENOMEM. */
 int state_dir_default(const char *base_url, const char *key, char **ret_path);
 
 /* Makes (0700), opens and locks it. The descriptor, and in *ret_lock_fd the one that holds the lock; or
