@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks through whole texts for characters that act, and overwrites them. How one is told from others is in
+ * Looks through whole texts for characters that act, and overwrites them. How to find one is in
  * the header, inline.
  */
 #include "base/character.h"

@@ -29,7 +29,7 @@ struct character {
     enum character_kind kind;
 };
 
-/* Of a character of more than one byte. */
+/* The kind of a character of more than one byte. */
 static inline enum character_kind character_kind_of(uint32_t code)
 {
     if (code < 0xa0)
@@ -48,7 +48,7 @@ static inline bool character_goes_on(char byte)
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-/* As JSON, headers and lists of addresses part their words. */
+/* Returns true for the blanks between the words of JSON, headers and lists of addresses. */
 static inline bool character_is_blank(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
@@ -102,7 +102,7 @@ static inline struct character character_at(const char *text, size_t len)
     return is_valid ? (struct character){code, 4, CHARACTER_PLAIN} : invalid;
 }
 
-/* Whether the text holds a character of one of these kinds. */
+/* Returns true if the text holds a character of one of these kinds. */
 bool character_has(const char *text, unsigned int kinds);
 
 /* Puts `with` in the place of each byte of all characters of these kinds. (Of each byte, since the last byte

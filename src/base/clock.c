@@ -25,9 +25,8 @@ static int64_t system_monotonic_ms(struct clock *clock)
     return read_clock_ms(CLOCK_MONOTONIC);
 }
 
-static int64_t system_boottime_ms(struct clock *clock)
+int64_t clock_boottime_ms(void)
 {
-    (void)clock;
     return read_clock_ms(CLOCK_BOOTTIME);
 }
 
@@ -45,7 +44,7 @@ static void system_wait(struct clock *clock, pthread_cond_t *condition, pthread_
 
 struct clock *clock_system(void)
 {
-    static struct clock clock = {system_realtime_ms, system_monotonic_ms, system_boottime_ms, system_wait};
+    static struct clock clock = {system_realtime_ms, system_monotonic_ms, system_wait};
     return &clock;
 }
 

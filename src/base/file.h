@@ -58,7 +58,7 @@ DIR *file_opendirat(int dir_fd, const char *path);
  * yet, too. False where that cannot be found out. */
 bool file_is_below(const char *path, const char *directory);
 
-/* NULL: the open directory is this user's, and nobody else can write there. Else words that say what is to be
+/* NULL: the open directory is this user's, and nobody else can write there. Otherwise words on what is to be
  * done. */
 const char *file_why_not_private(int dir_fd);
 

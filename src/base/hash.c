@@ -28,7 +28,7 @@ static uint64_t word_at(const unsigned char *bytes)
     return word;
 }
 
-/* Of as many whole strides as there are. */
+/* Takes the whole strides of the text. */
 static uint64_t mix_strides(uint64_t state, const unsigned char *from, size_t strides)
 {
     uint64_t lanes[LANES] = {state, state + 1, state + 2, state + 3};
@@ -60,27 +60,12 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
 
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65])
 {
-    g_autoptr(GChecksum) checksum = g_checksum_new(G_CHECKSUM_SHA256);
-    const guchar *from = bytes;
-    while (len > 0) {
-        size_t step = len < G_MAXINT ? len : G_MAXINT;
-        g_checksum_update(checksum, from, (gssize)step);
-        from += step;
-        len -= step;
-    }
-    snprintf(ret_digest, 65, "%s", g_checksum_get_string(checksum));
+    g_autofree char *digest = g_compute_checksum_for_data(G_CHECKSUM_SHA256, bytes, len);
+    snprintf(ret_digest, 65, "%s", digest);
 }
 
 void hash_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len, char ret_digest[65])
 {
-    GHmac *hmac = g_hmac_new(G_CHECKSUM_SHA256, key, key_len);
-    const guchar *from = bytes;
-    while (len > 0) {
-        size_t step = len < G_MAXINT ? len : G_MAXINT;
-        g_hmac_update(hmac, from, (gssize)step);
-        from += step;
-        len -= step;
-    }
-    snprintf(ret_digest, 65, "%s", g_hmac_get_string(hmac));
-    g_hmac_unref(hmac);
+    g_autofree char *digest = g_compute_hmac_for_data(G_CHECKSUM_SHA256, key, key_len, bytes, len);
+    snprintf(ret_digest, 65, "%s", digest);
 }

@@ -7,8 +7,8 @@
  *         pthread_cond_wait(&queue->changed, &queue->lock);
  *     return pop_locked(queue);
  *
- * What a `return` says is computed with the lock held. Variables with a cleanup attribute are released in the
- * reverse order: those declared before the guard without the lock, those declared behind it with the lock
+ * The value of a `return` is computed with the lock held. Variables with a cleanup attribute are released in
+ * the reverse order: those declared before the guard without the lock, those declared behind it with the lock
  * held. A function that must release the lock in between, or that calls what may wait, takes no guard.
  */
 #ifndef INBOXFS_BASE_LOCK_H

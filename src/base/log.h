@@ -17,7 +17,7 @@ enum log_level {
 /* The default is LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
 
-/* What lines on standard error begin with, else "inboxfs: ". Not copied. */
+/* The beginning of lines on standard error, "inboxfs: " by default. Not copied. */
 void log_set_prefix(const char *prefix);
 
 /* From now on lines go to the system log, as `name`, and no longer to standard error. */

@@ -48,7 +48,7 @@ static int check(const struct stat *status, const char *path, const char *what, 
     return 0;
 }
 
-/* Cuts the line end off. Whether the rest is one line of text. */
+/* Cuts the line end off. Returns true if the rest is one line of text. */
 static bool trim(char *text, size_t len)
 {
     if (len > 0 && text[len - 1] == '\n')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing string with a ceiling. What comes from senders, servers and writers is collected in these, so
+ * A growing string with a ceiling. Text from senders, servers and writers is collected in these, so
  * that nobody can make the program take more memory than was meant. Errors stick: append at will, look once
  * at the end.
  */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/wait.h"
 
 enum {
@@ -125,36 +126,32 @@ static int start_thread_locked(struct worker_pool *pool)
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
 {
     int error = 0;
-    pthread_mutex_lock(&pool->lock);
+    LOCK_GUARD(&pool->lock);
     if (pool->idle <= pool->queued && pool->threads < pool->max_threads)
         error = start_thread_locked(pool);
-    if (error == 0 || pool->threads > 0) {
-        error = 0;
-        job->next = NULL;
-        *pool->end = job;
-        pool->end = &job->next;
-        pool->queued++;
-        sleepers_wake_one(&pool->idlers);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return error;
+    if (error != 0 && pool->threads == 0)
+        return error;
+    job->next = NULL;
+    *pool->end = job;
+    pool->end = &job->next;
+    pool->queued++;
+    sleepers_wake_one(&pool->idlers);
+    return 0;
 }
 
 bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job)
 {
-    pthread_mutex_lock(&pool->lock);
+    LOCK_GUARD(&pool->lock);
     struct worker_job **link = &pool->first;
     while (*link != NULL && *link != job)
         link = &(*link)->next;
-    bool is_queued = *link != NULL;
-    if (is_queued) {
-        *link = job->next;
-        if (pool->end == &job->next)
-            pool->end = link;
-        pool->queued--;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return is_queued;
+    if (*link == NULL)
+        return false;
+    *link = job->next;
+    if (pool->end == &job->next)
+        pool->end = link;
+    pool->queued--;
+    return true;
 }
 
 void worker_pool_free(struct worker_pool *pool)

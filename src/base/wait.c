@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "base/lock.h"
 #include "base/random.h"
 
 /* ---------------------------------------------------------------- until it is cancelled */
@@ -45,10 +46,9 @@ void cancel_set(struct cancel *cancel)
     pthread_cond_broadcast(condition);
     pthread_mutex_unlock(mutex);
 
-    pthread_mutex_lock(&cancel->lock);
+    LOCK_GUARD(&cancel->lock);
     if (--cancel->waking == 0)
         pthread_cond_broadcast(&cancel->woken);
-    pthread_mutex_unlock(&cancel->lock);
 }
 
 bool cancel_is_set(struct cancel *cancel)
@@ -58,28 +58,24 @@ bool cancel_is_set(struct cancel *cancel)
 
 static void enter_condition(struct cancel *cancel, pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
-    pthread_mutex_lock(&cancel->lock);
+    LOCK_GUARD(&cancel->lock);
     cancel->condition = condition;
     cancel->condition_of = mutex;
-    pthread_mutex_unlock(&cancel->lock);
 }
 
-/* Returns whether somebody wakes the condition just now, and so needs its mutex. */
+/* Returns true if somebody wakes the condition just now, and so needs its mutex. */
 static bool leave_condition(struct cancel *cancel)
 {
-    pthread_mutex_lock(&cancel->lock);
+    LOCK_GUARD(&cancel->lock);
     cancel->condition = NULL;
-    bool is_being_woken = cancel->waking > 0;
-    pthread_mutex_unlock(&cancel->lock);
-    return is_being_woken;
+    return cancel->waking > 0;
 }
 
 static void await_waking(struct cancel *cancel)
 {
-    pthread_mutex_lock(&cancel->lock);
+    LOCK_GUARD(&cancel->lock);
     while (cancel->waking > 0)
         pthread_cond_wait(&cancel->woken, &cancel->lock);
-    pthread_mutex_unlock(&cancel->lock);
 }
 
 int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,

@@ -692,7 +692,7 @@ static struct http_slot *take_older_locked(struct http_client *client, int64_t u
  * connection. */
 static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_ms)
 {
-    int64_t now_ms = clock_boottime_ms(clock_system());
+    int64_t now_ms = clock_boottime_ms();
     pthread_mutex_lock(&client->lock);
     struct http_slot *too_old = take_older_locked(client, now_ms - GET_IDLE_MAX_MS);
     struct http_slot *slot = client->idle;
@@ -712,7 +712,7 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
 static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
     struct http_slot *dead = NULL;
-    slot->used_ms = clock_boottime_ms(clock_system());
+    slot->used_ms = clock_boottime_ms();
     pthread_mutex_lock(&client->lock);
     if (are_dead)
         dead = take_older_locked(client, INT64_MAX);

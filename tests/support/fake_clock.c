@@ -83,7 +83,7 @@ static void fake_wait(struct clock *clock, pthread_cond_t *condition, pthread_mu
 void fake_clock_init(struct fake_clock *fake, int64_t start_ms)
 {
     *fake = (struct fake_clock){
-        .clock = {fake_realtime_ms, fake_monotonic_ms, fake_monotonic_ms, fake_wait},
+        .clock = {fake_realtime_ms, fake_monotonic_ms, fake_wait},
         .start_ms = start_ms,
     };
     pthread_mutex_init(&fake->lock, NULL);
