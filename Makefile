@@ -112,7 +112,7 @@ MANUALS   := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 all: $(PROGRAMS) $(HELPERS) $(MANUALS) ## build the programs and manuals into build/
 
-$(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c src/sendmail_%.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
+$(BUILD)/inboxfs: $(call objects,$(filter-out src/%_main.c,$(wildcard src/*.c))) $(call archives,$(LAYERS))
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -122,14 +122,14 @@ $(BUILD)/inboxd: $(BUILD)/obj/inboxd_main.o $(call archives,service sql mail bas
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-$(BUILD)/inboxfs-sendmail: $(call objects,$(wildcard src/sendmail_*.c)) $(call archives,mail base)
+$(BUILD)/inboxfs-sendmail: $(call objects,$(filter-out src/sendmail/maildrop_main.c,$(wildcard src/sendmail/*.c))) $(call archives,mail base)
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 # Never built with a sanitizer, which cannot look into a setgid program.
-$(BUILD)/inboxfs-maildrop: src/maildrop_main.c $(addprefix src/base/,character.c descriptors.c file.c log.c random.c) \
-                           src/sendmail_maildrop.h Makefile
+$(BUILD)/inboxfs-maildrop: src/sendmail/maildrop_main.c $(addprefix src/base/,character.c descriptors.c file.c log.c random.c) \
+                           src/sendmail/maildrop.h Makefile
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"
 	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(filter-out $(SANFLAGS),$(CFLAGS) $(LDFLAGS)) -o $@ $(filter %.c,$^)

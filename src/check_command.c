@@ -3,7 +3,7 @@
  * Each matter is looked at by a function of its own, which says one line. What a mount's own functions say of
  * a failure goes to the log, whose lines become lines of the report (begin_matter()).
  */
-#include "check_command.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

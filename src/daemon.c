@@ -27,7 +27,7 @@
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/process.h"
-#include "check_command.h"
+#include "commands.h"
 #include "fs/session.h"
 #include "fs/watch_helper.h"
 #include "mail_account.h"
@@ -37,10 +37,8 @@
 #include "outbox/writer_fate.h"
 #include "progress.h"
 #include "state_dir.h"
-#include "status_command.h"
 #include "store/store.h"
 #include "tree/tree.h"
-#include "umount_command.h"
 #include "webhook_server.h"
 
 enum {

@@ -3,7 +3,7 @@
  * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs
  * would hold whoever looks into it for good, so a process of its own looks into each.
  */
-#include "status_command.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The kernel refuses to unmount what is in use, and does not name the user; so all processes are looked
  * through for it.
  */
-#include "umount_command.h"
+#include "commands.h"
 
 #include <dirent.h>
 #include <errno.h>

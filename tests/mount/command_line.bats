@@ -42,7 +42,7 @@ in_source() { # FILE
   done <<'TABLE'
 inboxfs options.c
 inboxd inboxd_main.c
-inboxfs-sendmail sendmail_main.c
+inboxfs-sendmail sendmail/main.c
 TABLE
 }
 

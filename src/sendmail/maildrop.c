@@ -3,7 +3,7 @@
  * A message's file: "t" or "" (-t), the sender, the name, --root, and the recipients, each a string with its
  * NUL; an empty one behind the last recipient; then the text.
  */
-#include "sendmail_maildrop.h"
+#include "sendmail/maildrop.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -24,8 +24,8 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/random.h"
-#include "sendmail.h"
-#include "sendmail_maildrop.h"
+#include "sendmail/maildrop.h"
+#include "sendmail/sendmail.h"
 
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxfs-sendmail in four parts: a call of the program becomes a message that names all its recipients
- * (sendmail_message.c), whose local names become addresses (sendmail_names.c), and that is moved into the
- * outbox of a mount (sendmail_mount.c). sendmail_main.c reads the arguments and joins the parts.
+ * (message.c), whose local names become addresses (names.c), and that is moved into the
+ * outbox of a mount (mount.c). main.c reads the arguments and joins the parts.
  *
  * A function that returns a status returns one of sysexits.h, and has reported by complain() what is wrong.
  */
@@ -11,7 +11,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sysexits.h>
 
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
@@ -48,9 +50,13 @@ struct invocation {
     char **recipients;     /* NULL behind the last */
 };
 
-/* Writes one line to standard error, without characters that a terminal obeys, and returns `status`. */
-int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int complain_of_memory(void);
+/* Logs the words, and is the status. */
+#define complain(status, ...) (log_error(__VA_ARGS__), (status))
+
+static inline int complain_of_memory(void)
+{
+    return complain(EX_TEMPFAIL, "out of memory");
+}
 
 /* ---------------------------------------------------------------- addresses and local names */
 

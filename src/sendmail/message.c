@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "sendmail.h"
+#include "sendmail/sendmail.h"
 
 /* ---------------------------------------------------------------- reading the message */
 

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "sendmail.h"
+#include "sendmail/sendmail.h"
 
 enum {
     ALIASES_MAX_BYTES = 1000 * 1000,

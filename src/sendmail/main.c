@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +13,12 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/descriptors.h"
-#include "sendmail.h"
-#include "sendmail_maildrop.h"
-#include "sendmail_smtp.h"
-
-enum {
-    LINE_MAX_BYTES = 2048,
-};
-
-/* ---------------------------------------------------------------- words */
-
-int complain(int status, const char *format, ...)
-{
-    char line[LINE_MAX_BYTES];
-    va_list values;
-    va_start(values, format);
-    character_format_plain(line, sizeof(line), format, values);
-    va_end(values);
-    fprintf(stderr, "inboxfs-sendmail: %s\n", line);
-    return status;
-}
-
-int complain_of_memory(void)
-{
-    return complain(EX_TEMPFAIL, "out of memory");
-}
+#include "base/log.h"
+#include "sendmail/maildrop.h"
+#include "sendmail/sendmail.h"
+#include "sendmail/smtp.h"
 
 static const char usage[] =
     "Usage: inboxfs-sendmail [OPTIONS] [--] [ADDRESS...] < MESSAGE\n"
@@ -174,22 +151,27 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 
 /* ---------------------------------------------------------------- all of it */
 
+static int hand_in(const struct invocation *invocation, int mount, const struct input_message *message,
+                   const char *name)
+{
+    _cleanup_strbuf_ struct strbuf draft = STRBUF_INIT(DRAFT_MAX_BYTES);
+    int status = message_compose(invocation, mount, message, &draft);
+    return status == EX_OK ? mount_hand_in(mount, name, &draft) : status;
+}
+
 /* Sends what is read from standard input. */
 static int send_message(const struct invocation *invocation, int mount)
 {
     char name[MESSAGE_NAME_SIZE];
     struct input_message message = {0};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     int status = message_read(invocation, &message);
-    if (status == EX_OK)
-        status = message_compose(invocation, mount, &message, &text);
-    strbuf_release(&message.text);
     if (status == EX_OK && mount_make_name(name) != 0)
         status = complain(EX_TEMPFAIL, "cannot make up a name");
     if (status == EX_OK)
-        status = mount_hand_in(mount, name, &text);
+        status = hand_in(invocation, mount, &message, name);
     if (status == EX_OK && invocation->waits)
         status = mount_wait_for_service(mount, name);
+    strbuf_release(&message.text);
     return status;
 }
 
@@ -251,7 +233,6 @@ static int send_left_message(void *context, const struct maildrop_message *left,
     char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
     char draft[sizeof(name) + sizeof("drafts/.")];
     struct input_message message = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     const struct invocation invocation = {
         .root = left->root != NULL ? left->root : run->invocation->root,
         .sender = left->sender,
@@ -268,7 +249,7 @@ static int send_left_message(void *context, const struct maildrop_message *left,
     if (run->mount < 0 && run->status == EX_OK)
         run->mount = mount_open(run->invocation, &run->status, &reason);
     if (run->mount < 0 && reason != NULL)
-        complain(run->status, "%s", reason);
+        log_error("%s", reason);
     if (run->mount < 0)
         return EX_TEMPFAIL;
     snprintf(name, sizeof(name), "%s.eml", file_name);
@@ -281,9 +262,7 @@ static int send_left_message(void *context, const struct maildrop_message *left,
                      ? message_take(&invocation, &message)
                      : complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
     if (status == EX_OK)
-        status = message_compose(&invocation, run->mount, &message, &text);
-    if (status == EX_OK)
-        status = mount_hand_in(run->mount, name, &text);
+        status = hand_in(&invocation, run->mount, &message, name);
     strbuf_release(&message.text);
     return status;
 }
@@ -293,8 +272,7 @@ static void report_failed(const struct queue_run *run, unsigned int count)
 {
     char name[MESSAGE_NAME_SIZE];
     char *nobody = NULL;
-    struct input_message notice = {.text = STRBUF_INIT(LINE_MAX_BYTES)};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
+    struct input_message notice = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
     const struct invocation invocation = {
         .root = run->invocation->root, .reads_headers = true, .ignores_dots = true, .recipients = &nobody};
     strbuf_appendf(
@@ -303,9 +281,8 @@ static void report_failed(const struct queue_run *run, unsigned int count)
         "%u messages that users of this machine left could not be sent. They are kept in\n%s\n"
         "The journal has the reasons: journalctl -u inboxfs-mta.service\n",
         count, MAILDROP_FAILED);
-    if (message_take(&invocation, &notice) == EX_OK &&
-        message_compose(&invocation, run->mount, &notice, &text) == EX_OK && mount_make_name(name) == 0)
-        mount_hand_in(run->mount, name, &text);
+    if (message_take(&invocation, &notice) == EX_OK && mount_make_name(name) == 0)
+        hand_in(&invocation, run->mount, &notice, name);
     strbuf_release(&notice.text);
 }
 
@@ -395,6 +372,7 @@ int main(int argc, char **argv)
     const char *mount_path = getenv("INBOXFS_MOUNT");
     struct invocation invocation = {.recipients = argv, .is_delegated = is_delegated()};
     descriptors_open_standard();
+    log_set_prefix("inboxfs-sendmail: ");
     if (strcmp(program, "newaliases") == 0)
         return EX_OK;
     if (strcmp(program, "mailq") == 0)

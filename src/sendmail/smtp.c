@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sendmail_smtp.h"
+#include "sendmail/smtp.h"
 
 #include <signal.h>
 #include <stdbool.h>

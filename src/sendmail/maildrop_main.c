@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxfs-maildrop: copies its standard input into a new file of the maildrop (sendmail_maildrop.h), for the
+ * inboxfs-maildrop: copies its standard input into a new file of the maildrop (sendmail/maildrop.h), for the
  * user who calls it. It is setgid, and so it takes no arguments, reads no environment and no other file, and
  * knows nothing of what it copies.
  *
@@ -25,7 +25,7 @@
 #include "base/descriptors.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "sendmail_maildrop.h"
+#include "sendmail/maildrop.h"
 
 enum {
     USER_MAX_FILES = 1000,
