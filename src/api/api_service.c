@@ -807,7 +807,6 @@ struct send_forms {
     bool as_text;       /* from_address is sent as a string */
     bool with_key;
     bool is_flipped; /* the other form of from_address was tried */
-    bool is_guess;   /* the key was left out although nothing named it */
 };
 
 static json_t *from_as_object(const json_t *from)
@@ -839,7 +838,7 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
     post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
-/* Looks for what the server did not like, and changes the form. False: nothing is left to change. */
+/* Changes what the server's words name. False: they name nothing that can be changed. */
 static bool change_form(struct send_forms *forms, const struct error_body *body)
 {
     bool is_changed = false;
@@ -849,20 +848,12 @@ static bool change_form(struct send_forms *forms, const struct error_body *body)
         forms->as_text = !forms->as_text;
         is_changed = true;
     }
+    if (!forms->with_key || !error_body_names(body, KEY))
+        return is_changed;
+    server_profile_note_key_refused(&forms->api->profile);
     /* What may have gone out already must not go out again without its key. */
-    bool may_drop_key = forms->with_key && !forms->request->is_repeat;
-    if (forms->with_key && error_body_names(body, KEY)) {
-        server_profile_note_key_refused(&forms->api->profile);
-        if (may_drop_key)
-            forms->with_key = false;
-        return may_drop_key;
-    }
-    if (!is_changed && may_drop_key && !error_body_names_any(body, forms->message)) {
-        forms->with_key = false;
-        forms->is_guess = true;
-        return true;
-    }
-    return is_changed;
+    forms->with_key = forms->request->is_repeat;
+    return !forms->with_key;
 }
 
 /* Takes the form that is worth a try after this answer; whether there is one. */
@@ -886,7 +877,7 @@ static bool is_first_refusal_better(const struct send_forms *forms, const struct
     error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
     bool names_from = error_body_names(&body, FROM);
     error_body_release(&body);
-    return forms->is_guess || (forms->is_flipped && names_from);
+    return forms->is_flipped && names_from;
 }
 
 static void try_forms(struct send_forms *forms, struct service_result *ret)
@@ -912,14 +903,11 @@ static void read_send_reply(struct send_forms *forms, char **ret_id, struct serv
 {
     static const char words[] =
         "the service answered with something that is not JSON: whether the message was sent is unknown";
-    struct server_profile *profile = &forms->api->profile;
     _cleanup_json_ json_t *value = NULL;
     if (!read_reply(forms->api, &forms->body, words, &value, ret))
         return;
     if (forms->is_flipped)
-        server_profile_note_from_address(profile, forms->as_text);
-    if (forms->is_guess)
-        server_profile_note_key_refused(profile);
+        server_profile_note_from_address(&forms->api->profile, forms->as_text);
     *ret_id = read_reply_id(value, "email_id");
 }
 

@@ -260,33 +260,6 @@ bool error_body_names(const struct error_body *body, const char *field)
     return body->json != NULL ? value_names(body->json, field, 0) : has_word(body->text, body->len, field);
 }
 
-static bool has_place(const json_t *detail)
-{
-    size_t i, j;
-    const json_t *entry, *step;
-    json_array_foreach (detail, i, entry) {
-        json_array_foreach (json_object_get(entry, "loc"), j, step) {
-            const char *name = json_string_value(step);
-            if (name != NULL && strcmp(name, "body") != 0)
-                return true;
-        }
-    }
-    return false;
-}
-
-bool error_body_names_any(const struct error_body *body, const json_t *request)
-{
-    if (has_place(json_object_get(body->json, "detail")))
-        return true;
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)request, key, value) {
-        if (error_body_names(body, key))
-            return true;
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- words */
 
 static bool is_blank(const struct character *character)

@@ -47,11 +47,8 @@ struct error_body {
 void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html);
 void error_body_release(struct error_body *body);
 
-/* Whether its words or places (`loc`) name the field, as a word of its own. Values that it echoes (FastAPI's
- * `input` and `ctx`) do not count. */
+/* Returns true if its words or places (`loc`) name the field, as a word of its own. Values that it echoes
+ * (FastAPI's `input` and `ctx`) do not count. */
 bool error_body_names(const struct error_body *body, const char *field);
-
-/* Whether it names any field: one of the request's, or any place within the body. */
-bool error_body_names_any(const struct error_body *body, const json_t *request);
 
 #endif

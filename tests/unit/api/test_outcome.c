@@ -113,35 +113,30 @@ static void fields_are_named(void **state)
     static const struct {
         const char *body;
         bool names_from;
-        bool names_any;
     } cases[] = {
-        {"{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"x\"}]}", true, true},
-        {"{\"detail\": \"from_address must be an object\"}", true, true},
-        {"{\"from_address\": [\"wrong\"]}", true, true},
-        {"bad 'from_address'", true, true},
-        {"{\"detail\": \"my_from_address and from_addresses\"}", false, false},
+        {"{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"x\"}]}", true},
+        {"{\"detail\": \"from_address must be an object\"}", true},
+        {"{\"from_address\": [\"wrong\"]}", true},
+        {"bad 'from_address'", true},
+        {"{\"detail\": \"my_from_address and from_addresses\"}", false},
         {"{\"detail\": [{\"loc\": [\"body\", \"subject\"], \"msg\": \"x\", \"input\": {\"from_address\": "
          "1}}]}",
-         false, true},
-        {"{\"detail\": [{\"loc\": [\"body\", \"unheard_of\"], \"msg\": \"x\"}]}", false, true},
-        {"{\"detail\": [{\"loc\": [\"body\"], \"msg\": \"x\", \"input\": {\"from_address\": 1}}]}", false,
          false},
-        {"{\"detail\": \"Bad request\"}", false, false},
-        {"Bad request", false, false},
-        {"<html>from_address</html>", false, false},
-        {"", false, false},
+        {"{\"detail\": [{\"loc\": [\"body\", \"unheard_of\"], \"msg\": \"x\"}]}", false},
+        {"{\"detail\": [{\"loc\": [\"body\"], \"msg\": \"x\", \"input\": {\"from_address\": 1}}]}", false},
+        {"{\"detail\": \"Bad request\"}", false},
+        {"Bad request", false},
+        {"<html>from_address</html>", false},
+        {"", false},
     };
     (void)state;
-    json_t *request = json_pack("{s:s, s:s}", "from_address", "a@b", "subject", "s");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct error_body body;
         error_body_init(&body, cases[i].body, strlen(cases[i].body), false);
-        if (error_body_names(&body, "from_address") != cases[i].names_from ||
-            error_body_names_any(&body, request) != cases[i].names_any)
+        if (error_body_names(&body, "from_address") != cases[i].names_from)
             fail_msg("%s", cases[i].body);
         error_body_release(&body);
     }
-    json_decref(request);
 }
 
 static void words_are_cleaned(void **state)
