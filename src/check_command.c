@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each matter is looked at by a function of its own, which says one line. What a mount's own functions say of
- * a failure goes to the log, whose lines become lines of the report (begin_matter()).
+ * Each matter is looked at by a function of its own, which says one line. The functions of a mount report
+ * failures to the log, whose lines become lines of the report (begin_matter()).
  */
 #include "commands.h"
 
@@ -190,7 +190,7 @@ static void say_capability(struct check *check, const char *matter, enum service
             capability == CAPABILITY_PRESENT ? present_words : absent_words);
 }
 
-/* What the mount finds out by use is asked for here: the content of one email. */
+/* Asks for the content of one email: a mount finds out by use whether the service has any. */
 static void ask_for_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
@@ -248,7 +248,7 @@ static void ask_service(struct check *check, struct mail_service *service)
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    /* Where there is no list of inboxes, nothing has looked at the key yet. */
+    /* If the service has no list of inboxes, nothing has looked at the key yet. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
         service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);

@@ -174,7 +174,7 @@ static int make_local_dir(const struct options *options, char **ret_path)
     return *ret_path == NULL ? -errno : 0;
 }
 
-/* A socket's path has to fit into sun_path (108 bytes). Where the data directory's is too long, the socket is
+/* A socket's path has to fit into sun_path (108 bytes). If the data directory's is too long, the socket is
  * reached through the directory's descriptor. */
 static int local_socket_path(const char *data_dir, int data_dir_fd, char ret_path[PATH_MAX])
 {

@@ -64,7 +64,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Where nobody polls, there is none before somebody asks for it. */
+/* Without polling there is no sync before somebody asks for it. */
 static void say_sync(char line[LINE_MAX_BYTES], struct store *store)
 {
     struct store_status status;
@@ -99,7 +99,7 @@ static bool is_in_background(void)
     return group >= 0 && group != getpgrp();
 }
 
-/* Else somebody has stopped the output (Ctrl-S), and a write would wait. */
+/* Returns false if somebody has stopped the output (Ctrl-S): a write would wait. */
 static bool takes_output(void)
 {
     struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};

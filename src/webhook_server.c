@@ -209,7 +209,7 @@ void webhook_server_free(struct webhook_server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* Who connects from now on is refused at once. */
+        /* New connections are refused at once. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_end(server->connections, 0);

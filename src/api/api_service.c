@@ -3,8 +3,8 @@
  * First a call: the request, its counters, its outcome and its words. Three kinds serve all endpoints: one
  * that brings its own sink, a POST whose short answer is collected, and a GET of a list, whose records are
  * handed on while it arrives. Each waits until the answer is there, a deadline passes, or the call is
- * cancelled, and always fills in `ret`. Of a list, the outcome is decided twice: by the answer's status
- * (outcome.h), and by what the reader of its text says.
+ * cancelled, and always fills in `ret`. The outcome of a list is decided twice: by the answer's status
+ * (outcome.h), and by the reader of its text.
  *
  * Then an operation of the mail_service for each endpoint of the service, in the order of its lists, contents
  * and posts; the service that is made of them is at the end.
@@ -120,7 +120,7 @@ struct api_list_answer {
     unsigned int count; /* records, those that cannot be read too */
     bool is_no_list;    /* a 2xx whose body is something else */
     bool is_stopped;    /* by whoever the records were handed to */
-    /* Of what was handed on whole, and may be skipped the next time; else "". */
+    /* The ETag of a list that was handed on whole, and may be skipped the next time; or "". */
     char etag[HTTP_ETAG_MAX_BYTES];
 };
 
@@ -282,8 +282,8 @@ static int stop_at_once(void *context, const char *text, size_t len)
     return -ECANCELED;
 }
 
-/* Whether the key is good, asked of an endpoint that every server has. A server that does not know `limit` is
- * hung up on after the first record. */
+/* Returns true if the key is good, by an endpoint that every server has. If the server does not know `limit`,
+ * the connection is closed after the first record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
     _cleanup_(list_reader_release) struct list_reader reader;
@@ -313,9 +313,9 @@ static bool looks_absent(struct api_service *api, enum optional_endpoint endpoin
     return is_no_list && !server_profile_is_present(&api->profile, endpoint);
 }
 
-/* After a call of a list: remembers what its outcome tells, and makes of it SERVICE_ABSENT, where that is
- * what it means. What speaks against the list speaks against a key that the server does not know, too; so the
- * key is tried first, and where it is refused, that is the outcome (interface section 3, "Absence"). */
+/* After a call of a list: remembers whether the endpoint is there, and makes SERVICE_ABSENT of an answer that
+ * means it. A server may answer so to a key that it does not know, too; so the key is tried first, and if it
+ * is refused, that is the outcome (interface section 3, "Absence"). */
 static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
                                const struct api_list_answer *answer, struct cancel *cancel,
                                struct service_result *ret)
@@ -559,7 +559,7 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
     return strbuf_append(body, bytes, len);
 }
 
-/* Whether the answer was JSON, and no content: a record, as a Core server may have it. */
+/* Returns true if the answer was JSON, and no content: a record, as a Core server may have it. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct email_content *content, struct service_result *ret)
 {
@@ -851,7 +851,7 @@ static bool change_form(struct send_forms *forms, const struct error_body *body)
     if (!forms->with_key || !error_body_names(body, KEY))
         return is_changed;
     server_profile_note_key_refused(&forms->api->profile);
-    /* What may have gone out already must not go out again without its key. */
+    /* A message that may have gone out already must not go out again without its key. */
     forms->with_key = forms->request->is_repeat;
     return !forms->with_key;
 }
@@ -868,7 +868,7 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     return is_changed;
 }
 
-/* Of several refusals, the one that tells the user most. */
+/* Returns true if the first of the refusals says more to the user than the last. */
 static bool is_first_refusal_better(const struct send_forms *forms, const struct service_result *last)
 {
     if (last->outcome != SERVICE_REJECTED)

@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 
-/* Whether the URL can be used, and how. 0; -EINVAL (not http or https, credentials or a query in it); -EACCES
- * (plain HTTP to a host that is not loopback, without `allow_http`); -ENOMEM. *ret_base: the one form (caller
- * frees). *ret_reason on failure: words (caller frees). */
+/* Checks whether the URL can be used, and in which form. 0; -EINVAL (not http or https, credentials or a
+ * query in it); -EACCES (plain HTTP to a host that is not loopback, without `allow_http`); -ENOMEM.
+ * *ret_base: the one form (caller frees). *ret_reason on failure: words (caller frees). */
 int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
 
 #endif

@@ -43,8 +43,8 @@ void list_reader_release(struct list_reader *reader)
     strbuf_release(&reader->partial);
 }
 
-/* Passes over as many bytes of a value as need no closer look, or one. Only strings and brackets are told
- * apart. */
+/* Passes over as many bytes of a value as need no closer look, or one. It looks at strings and brackets
+ * alone. */
 static size_t pass_over(struct list_reader *reader, const char *bytes, size_t len)
 {
     if (!reader->in_string) {
@@ -92,7 +92,7 @@ static int deliver(struct list_reader *reader, const char *text, size_t len)
     return 0;
 }
 
-/* Keeps a record that has not ended. What passes the ceiling is not kept. */
+/* Keeps a record that has not ended. Bytes beyond the ceiling are not kept. */
 static int feed_record(struct list_reader *reader, const char *bytes, size_t len, size_t *ret_used)
 {
     struct strbuf *partial = &reader->partial;
@@ -146,7 +146,7 @@ static int begin_list(struct list_reader *reader)
     return 0;
 }
 
-/* Of an error in the frame. */
+/* The result for an error in the frame. */
 static int judge_frame(const struct list_reader *reader, int error)
 {
     return error == -ENOMEM ? error : reader->has_list ? -EBADMSG : -ENOMSG;

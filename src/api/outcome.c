@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 
 enum {
-    LISTED_MAX = 8, /* entries of FastAPI's list that are told */
+    LISTED_MAX = 8, /* entries of FastAPI's list that are shown */
     BODY_WORDS_MAX_BYTES = 2 * 1024 * 1024,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What came of a request: the one table from HTTP status to outcome and errno (filesystem contract, "what
+ * The outcome of a request: the one table from HTTP status to outcome and errno (filesystem contract, "what
  * happened | what follows"), the words that go with it, and what the body of a refusal says (interface
  * section 1, "Errors").
  *
@@ -47,7 +47,7 @@ struct error_body {
 void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html);
 void error_body_release(struct error_body *body);
 
-/* Returns true if its words or places (`loc`) name the field, as a word of its own. Values that it echoes
+/* Returns true if its words or places (`loc`) name the field, as a whole word. Values that the body echoes
  * (FastAPI's `input` and `ctx`) do not count. */
 bool error_body_names(const struct error_body *body, const char *field);
 

@@ -54,8 +54,8 @@ static inline bool character_is_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
-/* The length of the longest beginning of the text, which is valid, of at most so many bytes that cuts no
- * character in two. */
+/* The length of the longest beginning of the text that has at most so many bytes and cuts no character in
+ * two. The text is valid. */
 static inline size_t character_cut(const char *text, size_t len, size_t max_bytes)
 {
     if (len <= max_bytes)

@@ -40,8 +40,8 @@ bool cancel_is_set(struct cancel *cancel);
 
 /*
  * Waits on `condition` (made by clock_condition_init()) with `mutex` held. Returns 0 when the condition was
- * signalled, and sometimes for no reason: look at the state again. -EINTR: cancelled. -ETIMEDOUT: `until_ms`
- * of the clock has come (CLOCK_FOREVER: it never comes). NULL for `cancel`: nobody cancels. So a wait reads:
+ * signalled, and sometimes for no reason: look at the state again. -EINTR: cancelled. -ETIMEDOUT: the
+ * clock reached `until_ms` (CLOCK_FOREVER: never). NULL for `cancel`: nobody cancels. So a wait reads:
  *
  *     int error = 0;
  *     while (!is_done_locked(x) && error == 0)

@@ -40,8 +40,8 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). A POST that crosses such a close cannot
-     * be told from one that was acted on, so it takes only a connection that was used just now. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). Nobody knows whether the server acted on
+     * a POST that crosses such a close, so a POST takes only a connection that was used just now. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };
@@ -505,7 +505,7 @@ static int error_of(CURLcode code, const struct transfer *transfer)
     case CURLE_OPERATION_TIMEDOUT:
         curl_easy_getinfo(transfer->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
         return connected_us == 0 ? -EHOSTUNREACH : -ETIMEDOUT;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* an answer in HTTP/0.9 is told by this code */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* libcurl's code for an answer in HTTP/0.9 */
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return -EPROTO;

@@ -29,7 +29,7 @@ struct http_config {
 };
 
 struct http_response {
-    int error;               /* 0: the whole answer came. Else -errno: -EHOSTUNREACH (no connection made),
+    int error;               /* 0: the whole answer came; -errno: -EHOSTUNREACH (no connection made),
                                 -EMFILE and -ENFILE (no descriptor for one),
                                 -ETIMEDOUT, -ECANCELED, -ECONNRESET (lost), -EPROTO (not HTTP), -EFBIG, -EINVAL
                                 (request refused here), -ENOMEM, -EIO, or what the sink returned */

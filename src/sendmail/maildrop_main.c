@@ -65,7 +65,7 @@ static bool has_room(int folder)
            (disk.f_files == 0 || disk.f_favail >= FREE_MIN_FILES);
 }
 
-/* What a user has in the folders, with the file that was just made. */
+/* The files of a user in the folders, with the one that was just made. */
 struct use {
     uint64_t bytes;
     unsigned int files;

@@ -43,8 +43,8 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* Of a field's name. RFC 5322 has any visible characters; but a first line that begins otherwise than a word,
- * and any that begins as JSON or a path, is a text: `{"a": 1}`, "/bin/sh: not found". */
+/* First characters of a field's name. RFC 5322 has any visible ones; but a first line that begins otherwise
+ * than a word, and any that begins as JSON or a path, is a text: `{"a": 1}`, "/bin/sh: not found". */
 #define BEGINS_FIRST_FIELD "-_."
 #define BEGINS_FIELD "-_.!#$%&'*+^`|~"
 
@@ -114,7 +114,7 @@ static char *copy_span(struct span span)
 
 /* ---------------------------------------------------------------- the message for the outbox */
 
-/* As it stands, but for blanks before the colon, which no message may have now. */
+/* The field as it stands, but for blanks before the colon, which no message may have now. */
 static void append_field(struct strbuf *out, const struct mime_field *field)
 {
     strbuf_append(out, field->name.bytes, field->name.len);
@@ -175,8 +175,8 @@ static bool names_the_same(const char *text, const struct address_list *list)
     return is_same;
 }
 
-/* A header's To, Cc or Bcc: as it stands where that is a list of addresses; else of what its local names
- * stand for. */
+/* A header's To, Cc or Bcc: as it stands if it is a list of addresses; otherwise with the addresses for which
+ * its local names stand. */
 static int append_recipients(struct strbuf *out, const struct mime_field *field,
                              const struct local_names *names, struct address_list *named)
 {

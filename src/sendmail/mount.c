@@ -52,7 +52,7 @@ static bool is_of_device(int fd, dev_t device)
     return fstat(fd, &stat) == 0 && stat.st_dev == device;
 }
 
-/* Whether mail may go there unasked: any user can mount something of this type, and let root in. */
+/* Returns true if mail may go there unasked: any user can mount something of this type, and let root in. */
 static bool is_trusted(const struct mount *mount)
 {
     return mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
@@ -115,7 +115,8 @@ int mount_open(const struct invocation *invocation, int *ret_status, const char 
 
 /* ---------------------------------------------------------------- handing in */
 
-/* The words in which the mount refused `path`: the last of its events that tell of it. NULL: none does. */
+/* The words in which the mount refused `path`, from the last of its events with that path. NULL: there is
+ * none. */
 static char *find_reason(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
