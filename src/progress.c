@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread writes the line over and over in one place while there is anything to say, and sleeps in the
- * outbox while there is not.
- *
- * The log needs no lock against it: each line of the log wipes what is there first, and each writes with one
- * write(2). The line has nothing but numbers and words of ours.
+ * The log needs no lock against the line: each line of the log wipes what is there first, and each writes
+ * with one write(2). The line has nothing but numbers and words of ours.
  */
 #include "progress.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/thread.h"
-#include "base/wait.h"
 
 #define LOG_PREFIX "inboxfs: "
 #define WIPE "\r\033[K" /* to the start of the line, and nothing after it */
 
 enum {
-    REFRESH_MS = 400, /* what is over sooner is not shown */
     LINE_MAX_BYTES = 256,
     USUAL_COLUMNS = 80,
 };
@@ -36,11 +27,8 @@ enum {
 struct progress {
     struct store *store;   /* borrowed */
     struct outbox *outbox; /* borrowed */
-    struct cancel ending;
-    pthread_mutex_t lock; /* for `never` */
-    pthread_cond_t never; /* signalled by `ending` alone */
-    pthread_t thread;
-    bool is_shown; /* the thread's */
+    bool is_shown;
+    bool is_lasting; /* there was something to say the last time, too */
 };
 
 /* ---------------------------------------------------------------- the words */
@@ -132,39 +120,18 @@ static void show(struct progress *progress, const char *line)
     progress->is_shown = write(STDERR_FILENO, whole, (size_t)len) > 0 && !is_empty;
 }
 
-/* ---------------------------------------------------------------- the thread */
-
-static void pause_before_refresh(struct progress *progress)
+void progress_refresh(struct progress *progress)
 {
-    int64_t until_ms = clock_monotonic_ms(clock_system()) + REFRESH_MS;
-    pthread_mutex_lock(&progress->lock);
-    while (wait_until(clock_system(), &progress->never, &progress->lock, until_ms, &progress->ending) == 0)
-        ;
-    pthread_mutex_unlock(&progress->lock);
+    char line[LINE_MAX_BYTES] = "";
+    say_sync(line, progress->store);
+    say_queue(line, progress->outbox);
+    bool is_idle = line[0] == '\0';
+    if (is_idle || progress->is_lasting)
+        show(progress, line);
+    progress->is_lasting = !is_idle;
 }
 
-static void *run(void *argument)
-{
-    struct progress *progress = argument;
-    bool is_lasting = false; /* there was something to say the last time, too */
-    while (!cancel_is_set(&progress->ending)) {
-        char line[LINE_MAX_BYTES] = "";
-        say_sync(line, progress->store);
-        say_queue(line, progress->outbox);
-        bool is_idle = line[0] == '\0';
-        if (is_idle || is_lasting)
-            show(progress, line);
-        is_lasting = !is_idle;
-        if (is_idle && !progress->is_shown)
-            outbox_wait_for_work(progress->outbox, &progress->ending);
-        else
-            pause_before_refresh(progress);
-    }
-    show(progress, "");
-    return NULL;
-}
-
-/* ---------------------------------------------------------------- started and ended */
+/* ---------------------------------------------------------------- made and freed */
 
 static bool has_terminal(void)
 {
@@ -172,16 +139,7 @@ static bool has_terminal(void)
     return isatty(STDERR_FILENO) && kind != NULL && strcmp(kind, "dumb") != 0;
 }
 
-static void release(struct progress *progress)
-{
-    log_set_prefix(LOG_PREFIX);
-    pthread_cond_destroy(&progress->never);
-    pthread_mutex_destroy(&progress->lock);
-    cancel_release(&progress->ending);
-    free(progress);
-}
-
-int progress_start(struct store *store, struct outbox *outbox, struct progress **ret_progress)
+int progress_new(struct store *store, struct outbox *outbox, struct progress **ret_progress)
 {
     *ret_progress = NULL;
     if (!has_terminal())
@@ -191,15 +149,7 @@ int progress_start(struct store *store, struct outbox *outbox, struct progress *
         return -ENOMEM;
     progress->store = store;
     progress->outbox = outbox;
-    cancel_init(&progress->ending);
-    pthread_mutex_init(&progress->lock, NULL);
-    clock_condition_init(&progress->never);
     log_set_prefix(WIPE LOG_PREFIX);
-    int error = thread_start(&progress->thread, "progress", run, progress);
-    if (error != 0) {
-        release(progress);
-        return error;
-    }
     *ret_progress = progress;
     return 0;
 }
@@ -208,7 +158,7 @@ void progress_free(struct progress *progress)
 {
     if (progress == NULL)
         return;
-    cancel_set(&progress->ending);
-    pthread_join(progress->thread, NULL);
-    release(progress);
+    show(progress, "");
+    log_set_prefix(LOG_PREFIX);
+    free(progress);
 }

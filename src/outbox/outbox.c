@@ -271,16 +271,6 @@ static size_t count_uploads_locked(const struct outbox *outbox)
     return uploads;
 }
 
-int outbox_wait_for_work(struct outbox *outbox, struct cancel *cancel)
-{
-    int error = 0;
-    pthread_mutex_lock(&outbox->lock);
-    while (outbox->queue.messages == 0 && count_uploads_locked(outbox) == 0 && error == 0)
-        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, CLOCK_FOREVER, cancel);
-    pthread_mutex_unlock(&outbox->lock);
-    return error;
-}
-
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};

@@ -219,9 +219,6 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
  * reported; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
 int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel);
 
-/* Waits until a message waits to go out or a file to be uploaded. 0 or -EINTR: cancelled. */
-int outbox_wait_for_work(struct outbox *outbox, struct cancel *cancel);
-
 /* ctl `retry NAME` (an item waiting in outbox/ or attachments/ is tried now; one in failed/ is handed in
  * again) and, with NULL, `retry all` (what waits; nothing from failed/). 0 or -ENOENT. */
 int outbox_retry(struct outbox *outbox, const char *name);
