@@ -237,53 +237,22 @@ static int add_head(struct content_folder *folder, const struct email_content *c
 
 /* ---------------------------------------------------------------- attachments */
 
-/* What a sender calls a file, without what could lead elsewhere or be taken for something else: folders,
- * leading dots, dashes (`tar cf x *` takes them for options) and blanks, control characters, and those that
- * turn the direction of text. */
-static void append_safe_name(struct strbuf *name, const char *text)
+/* The name that a sender gives a file, without what could lead elsewhere or be taken for something else:
+ * folders, leading dots, dashes (`tar cf x *` takes them for options) and blanks, control characters, and
+ * those that turn the direction of text. The caller frees; NULL without memory. */
+static char *attachment_name(const struct email_attachment *attachment)
 {
-    g_autofree char *valid = g_utf8_make_valid(text, -1);
-    for (const char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
+    g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
+    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(strlen(valid));
+    for (const char *c = valid + strspn(valid, ".- "); *c != '\0'; c = g_utf8_next_char(c)) {
         gunichar character = g_utf8_get_char(c);
-        size_t len = (size_t)(g_utf8_next_char(c) - c);
         GUnicodeType type = g_unichar_type(character);
         bool is_bad = character == '/' || type == G_UNICODE_CONTROL || type == G_UNICODE_FORMAT ||
                       type == G_UNICODE_LINE_SEPARATOR || type == G_UNICODE_PARAGRAPH_SEPARATOR;
-        if (name->len == 0 && (character == '.' || character == '-' || character == ' '))
-            continue;
-        if (name->len + len > name->max_bytes)
-            break;
-        strbuf_append(name, is_bad ? "_" : c, is_bad ? 1 : len);
+        strbuf_append(&name, is_bad ? "_" : c, is_bad ? 1 : (size_t)(g_utf8_next_char(c) - c));
     }
-}
-
-/* A name that is too long keeps what tells its kind. */
-static const char *extension_of(const char *text)
-{
-    const char *dot = strrchr(text, '.');
-    bool is_one = dot != NULL && dot != text && strlen(dot) <= NAME_SPARE_BYTES && strchr(dot, '/') == NULL;
-    return is_one ? dot : "";
-}
-
-static char *attachment_name(const struct email_attachment *attachment)
-{
-    enum {
-        MAX_BYTES = FILE_NAME_MAX_BYTES - 2 * NAME_SPARE_BYTES
-    };
-    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(MAX_BYTES);
-    const char *text = attachment->filename != NULL ? attachment->filename : "";
-    append_safe_name(&name, text);
-    if (name.len == 0)
-        return strdup("attachment");
-    if (strlen(text) <= MAX_BYTES)
-        return strbuf_take(&name, NULL);
-    _cleanup_strbuf_ struct strbuf longer = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    strbuf_append_str(&longer, strbuf_str(&name));
-    _cleanup_strbuf_ struct strbuf extension = STRBUF_INIT(2 * NAME_SPARE_BYTES);
-    append_safe_name(&extension, extension_of(text) + (*extension_of(text) == '.'));
-    if (extension.len > 0)
-        strbuf_appendf(&longer, ".%s", extension.data);
-    return strbuf_take(&longer, NULL);
+    return name.len == 0 ? strdup("attachment")
+                         : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
 /* The name, numbered where `taken` has one like it; it is in `taken` then. The caller frees; NULL without
