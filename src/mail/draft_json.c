@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The JSON form of a message: the send request of the interface, with its conveniences. Every field and type
+ * is checked, for the service would not tell, or only after the message was handed in.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/draft_reading.h"
+#include "mail/file_name.h"
+#include "mail/json_writer.h"
+#include "mail/reason.h"
+
+enum {
+    PATH_BYTES = 80 /* of the name of a value, such as "to_addresses[12].name" */
+};
+
+static int refuse(const struct draft_reading *reading, const char *path, const char *words)
+{
+    return reason_give(reading->ret_reason, -EBADMSG, "%s: %s", path, words);
+}
+
+static int read_text_field(struct draft_reading *reading, const char *path, const json_t *value, void *target)
+{
+    char **text = target;
+    if (!json_is_string(value))
+        return refuse(reading, path, "not a string");
+    *text = strdup(json_string_value(value));
+    return *text == NULL ? -ENOMEM : 0;
+}
+
+/* ---- addresses */
+
+/* Names that other interfaces give to the fields, with blanks between them, compared by same_field(). */
+static const struct {
+    const char *meant;
+    const char *names;
+} other_names[] = {
+    {"to_addresses", "to recipient recipients to_address"},
+    {"cc_addresses", "cc"},
+    {"bcc_addresses", "bcc"},
+    {"reply_to_addresses", "reply_to"},
+    {"from_address", "from sender from_email"},
+    {"subject", "title"},
+    {"plain_text", "body text plain content message body_text text_body"},
+    {"html", "html_body body_html"},
+    {"attachments", "attachment attach files"},
+    {"existing_email_id", "in_reply_to"},
+};
+
+/* Compares without regard to case and to what separates words: Reply-To, replyTo, reply_to. */
+static bool same_field(const char *name, const char *other)
+{
+    for (;;) {
+        name += strspn(name, "_- ");
+        other += strspn(other, "_- ");
+        if (tolower((unsigned char)*name) != tolower((unsigned char)*other))
+            return false;
+        if (*name == '\0')
+            return true;
+        name++;
+        other++;
+    }
+}
+
+/* Refuses a field by what it is called: -EBADMSG. `meant` may be NULL. */
+static int refuse_field(const struct draft_reading *reading, const char *path, const char *name,
+                        const char *meant)
+{
+    if (meant == NULL)
+        return reason_give(reading->ret_reason, -EBADMSG, "%sunknown field \"%.40s\"", path, name);
+    return reason_give(reading->ret_reason, -EBADMSG, "%sunknown field \"%.40s\": it is called \"%s\" here",
+                       path, name, meant);
+}
+
+static int refuse_address_field(const struct draft_reading *reading, const char *path, const char *name)
+{
+    char prefix[PATH_BYTES + 2];
+    snprintf(prefix, sizeof(prefix), "%s: ", path);
+    return refuse_field(reading, prefix, name, same_field(name, "email") ? "address" : NULL);
+}
+
+static int read_address_object(struct draft_reading *reading, const char *path, const json_t *object,
+                               struct address_list *list)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)object, key, value)
+        if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
+            return refuse_address_field(reading, path, key);
+
+    const char *address = json_string_value(json_object_get(object, "address"));
+    const json_t *name = json_object_get(object, "name");
+    if (address == NULL || !address_is_valid(address))
+        return draft_refuse_address(reading, path, address);
+    if (name != NULL && !json_is_null(name) && !json_is_string(name))
+        return refuse(reading, path, "the name is not a string");
+    int error = address_list_append(list, address, json_string_value(name));
+    return error == -EBADMSG ? refuse(reading, path, "the name holds a control character") : error;
+}
+
+static int read_one_address(struct draft_reading *reading, const char *path, const json_t *value,
+                            struct address_list *list)
+{
+    size_t before = list->len;
+    if (json_is_object(value))
+        return read_address_object(reading, path, value, list);
+    if (!json_is_string(value))
+        return refuse(reading, path, "neither a string nor an object with address and name");
+    int error = draft_read_addresses(reading, path, json_string_value(value), list);
+    return error == 0 && list->len != before + 1 ? refuse(reading, path, "not one email address") : error;
+}
+
+/* A string may hold several addresses, like a header; a string in an array holds one. */
+static int read_addresses_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                void *target)
+{
+    struct address_list *list = target;
+    draft_note_given(reading, list);
+    if (json_is_string(value))
+        return draft_read_addresses(reading, field, json_string_value(value), list);
+    if (json_is_object(value))
+        return read_address_object(reading, field, value, list);
+    if (!json_is_array(value))
+        return refuse(reading, field, "not an array of addresses");
+
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
+        char path[PATH_BYTES];
+        const json_t *one = json_array_get(value, i);
+        snprintf(path, sizeof(path), "%s[%zu]", field, i);
+        if (reading->is_from_email && json_is_string(one) && list->unusable == NULL)
+            error = (list->unusable = strdup(json_string_value(one))) != NULL ? 0 : -ENOMEM;
+        else
+            error = read_one_address(reading, path, one, list);
+    }
+    return error;
+}
+
+static int read_from_field(struct draft_reading *reading, const char *field, const json_t *value, void *from)
+{
+    struct address_list list = {0};
+    int error = read_one_address(reading, field, value, &list);
+    if (error == 0 && list.items != NULL)
+        *(char **)from = TAKE_PTR(list.items[0].address);
+    address_list_release(&list);
+    return error;
+}
+
+/* ---- text */
+
+static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value,
+                              void *subject)
+{
+    int error = read_text_field(reading, field, value, subject);
+    if (error == 0 && !address_name_is_valid(*(char **)subject))
+        error = refuse(reading, field, "holds a control character");
+    return error;
+}
+
+static int read_boolean_field(struct draft_reading *reading, const char *field, const json_t *value,
+                              void *target)
+{
+    if (!json_is_boolean(value))
+        return refuse(reading, field, "neither true nor false");
+    *(bool *)target = json_is_true(value);
+    return 0;
+}
+
+static int read_existing_email_id_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                        void *id)
+{
+    int error = read_text_field(reading, field, value, id);
+    if (error == 0 && **(char **)id == '\0')
+        error = refuse(reading, field, "empty");
+    return error;
+}
+
+static int read_message_type_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                   void *target)
+{
+    const char *type = json_string_value(value);
+    if (type != NULL && strcmp(type, "new") == 0)
+        return 0;
+    if (type == NULL || (strcmp(type, "reply") != 0 && strcmp(type, "forward") != 0))
+        return refuse(reading, field, "not one of \"new\", \"reply\" and \"forward\"");
+    return read_text_field(reading, field, value, target);
+}
+
+/* ---- attachments */
+
+static bool is_id(const char *text)
+{
+    return text[0] != '\0';
+}
+
+static int read_strings(struct draft_reading *reading, const char *field, const json_t *value,
+                        bool (*is_right)(const char *text), const char *words, struct string_list *list)
+{
+    if (!json_is_array(value))
+        return refuse(reading, field, "not an array of strings");
+    if (json_array_size(value) > ATTACHMENTS_MAX)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "%s: more than %d", field, ATTACHMENTS_MAX);
+
+    int error = 0;
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
+        const char *text = json_string_value(json_array_get(value, i));
+        char path[PATH_BYTES];
+        snprintf(path, sizeof(path), "%s[%zu]", field, i);
+        error =
+            text == NULL || !is_right(text) ? refuse(reading, path, words) : string_list_append(list, text);
+    }
+    return error;
+}
+
+static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                  void *names)
+{
+    return read_strings(reading, field, value, file_name_is_valid, "not the name of a file in attachments/",
+                        names);
+}
+
+static int read_attachment_ids_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                     void *ids)
+{
+    return read_strings(reading, field, value, is_id, "not an id", ids);
+}
+
+static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value,
+                                  void *target)
+{
+    (void)value, (void)target;
+    return refuse(reading, field, "is made by the filesystem, and cannot be given");
+}
+
+/* ---- the whole */
+
+/* `target`: where the value goes in struct draft_reading. */
+static const struct field {
+    const char *name;
+    int (*read)(struct draft_reading *reading, const char *field, const json_t *value, void *target);
+    size_t target;
+} fields[] = {
+    {"from_address", read_from_field, offsetof(struct draft_reading, from)},
+    {"to_addresses", read_addresses_field, offsetof(struct draft_reading, to)},
+    {"cc_addresses", read_addresses_field, offsetof(struct draft_reading, cc)},
+    {"bcc_addresses", read_addresses_field, offsetof(struct draft_reading, bcc)},
+    {"reply_to_addresses", read_addresses_field, offsetof(struct draft_reading, reply_to)},
+    {"subject", read_subject_field, offsetof(struct draft_reading, subject)},
+    {"plain_text", read_text_field, offsetof(struct draft_reading, plain_text)},
+    {"html", read_text_field, offsetof(struct draft_reading, html)},
+    {"alternative_content", read_boolean_field, offsetof(struct draft_reading, alternative_content)},
+    {"existing_email_id", read_existing_email_id_field, offsetof(struct draft_reading, existing_email_id)},
+    {"message_type", read_message_type_field, offsetof(struct draft_reading, message_type)},
+    {"attachments", read_attachments_field, offsetof(struct draft_reading, attachment_names)},
+    {"attachment_ids", read_attachment_ids_field, offsetof(struct draft_reading, attachment_ids)},
+    {"idempotency_key", refuse_idempotency_key, 0},
+};
+
+/* The field that somebody means by this name, or NULL. */
+static const char *find_meant(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if (same_field(name, fields[i].name))
+            return fields[i].name;
+    for (size_t i = 0; i < ARRAY_LEN(other_names); i++) {
+        g_auto(GStrv) names = g_strsplit(other_names[i].names, " ", -1);
+        for (char **other = names; *other != NULL; other++)
+            if (same_field(name, *other))
+                return other_names[i].meant;
+    }
+    return NULL;
+}
+
+static int read_field(struct draft_reading *reading, const char *name, const json_t *value)
+{
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (strcmp(fields[i].name, name) != 0)
+            continue;
+        return json_is_null(value) ? 0
+                                   : fields[i].read(reading, name, value, (char *)reading + fields[i].target);
+    }
+    return refuse_field(reading, "", name, find_meant(name));
+}
+
+static int check_reply(const struct draft_reading *reading)
+{
+    if (reading->message_type != NULL && reading->existing_email_id == NULL)
+        return refuse(reading, "existing_email_id", "needed for a reply or forward");
+    if (reading->message_type == NULL && reading->existing_email_id != NULL)
+        return refuse(reading, "existing_email_id", "needs message_type \"reply\" or \"forward\"");
+    return 0;
+}
+
+/* 0, -EBADMSG, -EMSGSIZE, -ENOMEM; the reason is given. The bytes hold no NUL. */
+int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    json_error_t problem;
+    _cleanup_json_ json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &problem);
+    if (object == NULL) {
+        bool is_nul = json_error_code(&problem) == json_error_null_character;
+        return reason_give(reading->ret_reason, -EBADMSG, "not JSON: line %d, column %d: %s", problem.line,
+                           problem.column, is_nul ? "a string holds a NUL character" : problem.text);
+    }
+
+    const char *name;
+    json_t *value;
+    json_object_foreach (object, name, value) {
+        int error = read_field(reading, name, value);
+        if (error != 0)
+            return error;
+    }
+    return check_reply(reading);
+}

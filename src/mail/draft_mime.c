@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The RFC 5322 form of a message: its header section, held against the grammar, then its parts.
+ */
+#include <errno.h>
+#include <glib.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/draft_reading.h"
+#include "mail/file_name.h"
+#include "mail/header_text.h"
+#include "mail/message_id.h"
+#include "mail/reason.h"
+#include "mail/transfer_encoding.h"
+
+/* ---- header sections: any file may be put into the outbox, and mime.h makes something of anything, so the
+ * section of the message, and of each of its parts, is held against the grammar of RFC 5322 */
+
+enum {
+    HEADER_SECTION_MAX_BYTES = 1000 * 1000,
+    HEADER_NAME_MAX_BYTES = 998, /* the longest line of RFC 5322 */
+    HEADER_NAME_SHOWN = 80,
+};
+
+/* A header that is text. */
+static int read_text_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
+{
+    _cleanup_free_ char *text = NULL;
+    int error = header_text_decode(raw, strlen(raw), &text);
+    if (error != 0)
+        return error;
+    if (!address_name_is_valid(text))
+        return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
+    *(char **)target = TAKE_PTR(text);
+    return 0;
+}
+
+static int read_attach_header(struct draft_reading *reading, const char *name, const char *raw, void *names)
+{
+    _cleanup_free_ char *file = NULL;
+    int error = read_text_header(reading, name, raw, &file);
+    if (error != 0 || file == NULL)
+        return error;
+    if (!file_name_is_valid(file))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "Attach: \"%.80s\" is not the name of a file in attachments/", file);
+    return string_list_append(names, file);
+}
+
+static int read_from_header(struct draft_reading *reading, const char *name, const char *raw, void *from)
+{
+    struct address_list list = {0};
+    int error = draft_read_addresses(reading, name, raw, &list);
+    if (error == 0 && list.len > 1)
+        error = reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
+    if (error == 0 && list.len == 1)
+        *(char **)from = TAKE_PTR(list.items[0].address);
+    address_list_release(&list);
+    return error;
+}
+
+static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw, void *list)
+{
+    draft_note_given(reading, list);
+    return draft_read_addresses(reading, name, raw, list);
+}
+
+/* The first ids of In-Reply-To count, since it names one email; in some programs' words the ones behind it
+ * are others. Of References the last ones count: it is the thread from its beginning. */
+static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
+{
+    (void)name;
+    g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
+    struct string_list *list = target;
+    int error = ids != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; error == 0 && ids[i] != NULL; i++) {
+        bool is_full = list->len == DRAFT_MESSAGE_IDS_MAX;
+        if (is_full && list == &reading->in_reply_to)
+            break;
+        if (is_full) {
+            free(list->items[0]);
+            memmove(list->items, list->items + 1, --list->len * sizeof(*list->items));
+        }
+        error = string_list_append(list, ids[i]);
+    }
+    return error;
+}
+
+enum header_trait {
+    HEADER_COUNTS = 1,        /* a text that begins with it is a message */
+    HEADER_IS_SINGLE = 2,     /* it may not stand twice */
+    HEADER_MAKES_MESSAGE = 4, /* one of these has to be there */
+};
+
+/* The headers that are understood. `read` is NULL for those that every message gets anew, or that say nothing
+ * to whom it is for; `target`: where the value goes in struct draft_reading. */
+static const struct header {
+    const char *name;
+    unsigned int traits;
+    int (*read)(struct draft_reading *reading, const char *name, const char *raw, void *target);
+    size_t target;
+} headers[] = {
+    {"To", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, to)},
+    {"Cc", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, cc)},
+    {"Bcc", HEADER_COUNTS | HEADER_MAKES_MESSAGE, read_addresses_header, offsetof(struct draft_reading, bcc)},
+    {"Subject", HEADER_COUNTS | HEADER_MAKES_MESSAGE | HEADER_IS_SINGLE, read_text_header,
+     offsetof(struct draft_reading, subject)},
+    {"From", HEADER_COUNTS | HEADER_MAKES_MESSAGE | HEADER_IS_SINGLE, read_from_header,
+     offsetof(struct draft_reading, from)},
+    {"Reply-To", HEADER_COUNTS, read_addresses_header, offsetof(struct draft_reading, reply_to)},
+    {"Attach", HEADER_COUNTS, read_attach_header, offsetof(struct draft_reading, attachment_names)},
+    {"In-Reply-To", 0, read_ids_header, offsetof(struct draft_reading, in_reply_to)},
+    {"References", 0, read_ids_header, offsetof(struct draft_reading, references)},
+    {"MIME-Version", HEADER_COUNTS, NULL, 0},
+    {"Content-Type", HEADER_COUNTS | HEADER_IS_SINGLE, NULL, 0},
+    {"Content-Transfer-Encoding", HEADER_COUNTS | HEADER_IS_SINGLE, NULL, 0},
+    {"Date", 0, NULL, 0},
+    {"Message-ID", 0, NULL, 0},
+    {"Received", 0, NULL, 0},
+    {"Return-Path", 0, NULL, 0},
+    {"User-Agent", 0, NULL, 0},
+    {"X-Mailer", 0, NULL, 0},
+};
+
+/* The header section of a message, or of one of its parts. */
+struct header_section {
+    struct span header;
+    struct span body;
+    unsigned int traits; /* of the headers that are there */
+    bool seen[ARRAY_LEN(headers)];
+};
+
+static const struct header *find_header(struct span name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+        if (strlen(headers[i].name) == name.len && strncasecmp(headers[i].name, name.bytes, name.len) == 0)
+            return &headers[i];
+    return NULL;
+}
+
+/* In letters of either case. */
+static bool has_prefix(struct span name, const char *prefix)
+{
+    return name.len >= strlen(prefix) && strncasecmp(name.bytes, prefix, strlen(prefix)) == 0;
+}
+
+/* No blank stands before the colon, as programs had it before 2001. */
+static bool has_header_name(const struct mime_field *field)
+{
+    return field->name.len <= HEADER_NAME_MAX_BYTES &&
+           field->value.bytes == field->name.bytes + field->name.len + 1;
+}
+
+/* A carriage return that ends no line ends one to some mail programs. */
+static bool has_bare_return(struct span text)
+{
+    const char *end = text.bytes + text.len;
+    for (const char *at = text.bytes; (at = memchr(at, '\r', (size_t)(end - at))) != NULL; at++)
+        if (at + 1 == end || at[1] != '\n')
+            return true;
+    return false;
+}
+
+/* In the file that the user wrote, from 1 on. */
+static unsigned int line_number(const struct draft_reading *reading, const char *line)
+{
+    unsigned int number = 1;
+    for (const char *c = reading->message; c < line; c++)
+        number += *c == '\n';
+    return number;
+}
+
+static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
+{
+    return reason_give(reading->ret_reason, -EBADMSG,
+                       "%sline %u is neither a header nor the blank line after them",
+                       where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
+}
+
+static int check_field(struct draft_reading *reading, const char *where, const struct mime_field *field,
+                       struct header_section *section)
+{
+    if (!has_header_name(field) || has_bare_return(field->line))
+        return refuse_header_line(reading, where, field->line.bytes);
+    const struct header *known = find_header(field->name);
+    if (known == NULL)
+        return 0;
+    bool *is_seen = &section->seen[known - headers];
+    if ((known->traits & HEADER_IS_SINGLE) != 0 && *is_seen)
+        return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
+    *is_seen = true;
+    section->traits |= known->traits;
+    return 0;
+}
+
+static bool is_ended(const struct header_section *section)
+{
+    return section->body.bytes != section->header.bytes + section->header.len;
+}
+
+/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as
+ * format_where() has it. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
+static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
+                               struct header_section *ret_section)
+{
+    struct header_section section = {0};
+    struct mime_field field;
+    mime_split(entity, &section.header, &section.body);
+    if (section.header.len > HEADER_SECTION_MAX_BYTES)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
+                           HEADER_SECTION_MAX_BYTES);
+    struct span rest = section.header;
+    int error = 0;
+    while (error == 0 && mime_take_field(&rest, &field))
+        error = check_field(reading, where, &field, &section);
+    if (error == 0 && !is_ended(&section) && section.body.len > 0)
+        error = refuse_header_line(reading, where, section.body.bytes);
+    *ret_section = section;
+    return error;
+}
+
+/* Checks that the bytes begin with a header section that can be a message's: nothing but header lines up to a
+ * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
+ * -EMSGSIZE. */
+static int read_message_header_section(struct draft_reading *reading, struct span message,
+                                       struct header_section *ret_section)
+{
+    int error = read_header_section(reading, "", message, ret_section);
+    if (error != 0)
+        return error;
+    unsigned int needed = reading->is_answer ? HEADER_COUNTS : HEADER_MAKES_MESSAGE;
+    if ((ret_section->traits & needed) == 0)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "not a message: no To, Cc, Bcc, Subject or From among its headers");
+    /* What ends within its headers may be cut in the middle of an address. */
+    return is_ended(ret_section) ? 0
+                                 : reason_give(reading->ret_reason, -EBADMSG,
+                                               "the message is cut off: no blank line ends its headers");
+}
+
+/* Returns true if the first line is one of the headers that count. */
+static bool draft_begins_with_header(struct span text)
+{
+    struct mime_field field;
+    if (!mime_take_field(&text, &field) || !has_header_name(&field))
+        return false;
+    const struct header *header = find_header(field.name);
+    return header != NULL && (header->traits & HEADER_COUNTS) != 0;
+}
+
+/* Of a header that is not in the table. */
+static int read_other_header(struct draft_reading *reading, struct span name)
+{
+    int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
+    if (has_prefix(name, "Content-"))
+        return 0;
+    /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
+    if (has_prefix(name, "Attach"))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
+                           name.bytes);
+    return draft_note_not_carried(reading, "the header %.*s", shown, name.bytes);
+}
+
+/* Takes over what the message's own headers say. */
+static int draft_read_headers(struct draft_reading *reading, struct span section)
+{
+    struct mime_field field;
+    int error = 0;
+    while (error == 0 && mime_take_field(&section, &field)) {
+        const struct header *header = find_header(field.name);
+        if (header == NULL) {
+            error = read_other_header(reading, field.name);
+        } else if (header->read != NULL) {
+            g_autofree char *value = g_strndup(field.value.bytes, field.value.len);
+            error = header->read(reading, header->name, value, (char *)reading + header->target);
+        }
+    }
+    return error;
+}
+
+/* ---- parts. The texts become the bodies, every other leaf an attachment, so that
+ * nothing is dropped: signatures and the halves of encrypted parts too. All is decoded strictly, since what
+ * cannot be read whole must not be sent in part. */
+
+enum {
+    WHERE_BYTES = 16 + MIME_NESTING_MAX * 6,
+};
+
+/* Begins the words of a refusal: "" for the whole message, or "part 2.1: ". */
+static void format_where(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
+{
+    ret_where[0] = '\0';
+    if (entity->around == NULL)
+        return;
+    format_where(entity->around, ret_where);
+    size_t len = strlen(ret_where);
+    if (len == 0)
+        snprintf(ret_where, WHERE_BYTES, "part %u: ", entity->number);
+    else
+        snprintf(ret_where + len - 2, WHERE_BYTES - len + 2, ".%u: ", entity->number);
+}
+
+__attribute__((format(printf, 3, 4))) static int
+refuse_part(const struct draft_reading *reading, const struct mime_entity *part, const char *format, ...)
+{
+    char where[WHERE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    g_autofree char *words = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    format_where(part, where);
+    return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
+}
+
+/* Says in words what mime_decode_text() or transfer_encoding_decode() found. */
+static int refuse_content(const struct draft_reading *reading, const struct mime_entity *part, int error,
+                          const char *words)
+{
+    _cleanup_free_ char *charset = NULL;
+    struct span encoding = mime_find_field(part->header, "Content-Transfer-Encoding");
+    switch (error) {
+    case -ENOTSUP:
+        while (encoding.len > 0 && g_ascii_isspace(encoding.bytes[encoding.len - 1]))
+            encoding.len--;
+        while (encoding.len > 0 && g_ascii_isspace(*encoding.bytes))
+            encoding = (struct span){encoding.bytes + 1, encoding.len - 1};
+        return refuse_part(reading, part, "Content-Transfer-Encoding: \"%.*s\" is not supported",
+                           (int)(encoding.len < 40 ? encoding.len : 40), encoding.bytes);
+    case -EILSEQ:
+        if (mime_read_parameter(part->header, "Content-Type", "charset", &charset) != 0)
+            return -ENOMEM;
+        return refuse_part(reading, part, "the text cannot be read as the charset it names, \"%.40s\"",
+                           charset != NULL ? charset : "");
+    case -EBADMSG:
+        return refuse_part(reading, part, "%s", words);
+    default:
+        return error;
+    }
+}
+
+/* A piece of a message, or a reference to one (RFC 2046 section 5.2): what its Content-Type says besides,
+ * such as its place among the pieces, is needed to read it. */
+static bool is_incomplete_message(const struct mime_entity *part)
+{
+    return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
+}
+
+/* Notes what an attachment of the service cannot have. */
+static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
+{
+    if (is_incomplete_message(part))
+        return draft_note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
+    if (!mime_is_type(part, "text/"))
+        return 0;
+    int is_file = mime_is_file(part);
+    if (is_file < 0)
+        return is_file;
+    if (is_file == 0)
+        return draft_note_not_carried(reading, "%s as a text of the message: it is attached, as %s",
+                                      part->type, name);
+    _cleanup_free_ char *charset = NULL;
+    int error = mime_read_parameter(part->header, "Content-Type", "charset", &charset);
+    if (charset == NULL || strcasecmp(charset, "utf-8") == 0 || strcasecmp(charset, "us-ascii") == 0)
+        return error;
+    return draft_note_not_carried(reading, "the charset of %s, %.40s", name, charset);
+}
+
+static int read_attachment(struct draft_reading *reading, const struct mime_entity *part)
+{
+    if (reading->parts_len >= ATTACHMENTS_MAX)
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
+    _cleanup_free_ char *name = NULL;
+    const char *words = NULL;
+    char *bytes = NULL;
+    size_t len = 0;
+    int error = mime_name_file(part, reading->parts_len + 1, &name);
+    if (error != 0)
+        return error;
+    error = transfer_encoding_decode(part->header, part->body, true, &bytes, &len, &words);
+    if (error != 0)
+        return refuse_content(reading, part, error, words);
+    char content_id[MIME_CONTENT_ID_SIZE];
+    mime_content_id(part->header, content_id);
+    error = draft_add_part(reading, name, part->type, bytes, len);
+    error = error != 0 ? error : string_list_append(&reading->content_ids, content_id);
+    return error != 0 ? error : note_attachment(reading, part, name);
+}
+
+static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
+{
+    struct draft_reading *reading = context;
+    if (leaf->around == NULL && is_incomplete_message(leaf))
+        return refuse_part(reading, leaf, "a piece of a message, or a reference to one, cannot be sent");
+    if (role == MIME_ATTACHMENT)
+        return read_attachment(reading, leaf);
+    const char *words = NULL;
+    _cleanup_free_ char *text = NULL;
+    int error = mime_decode_text(leaf, CHARSET_REFUSE, &text, &words);
+    if (error != 0)
+        return refuse_content(reading, leaf, error, words);
+    return mime_texts_add(&reading->texts, leaf, role, text);
+}
+
+/* The header section of a part; that of the message was read before. */
+static int begin_entity(void *context, const struct mime_entity *entity)
+{
+    struct draft_reading *reading = context;
+    struct header_section section = {0};
+    char where[WHERE_BYTES];
+    format_where(entity, where);
+    const char *end = entity->body.bytes + entity->body.len;
+    struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
+    int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
+    if (error == 0 && mime_is_type(entity, "multipart/signed"))
+        error = draft_note_not_carried(reading,
+                                       "multipart/signed: the signature is attached, and cannot be verified");
+    if (error == 0 && mime_is_type(entity, "multipart/encrypted"))
+        error = draft_note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
+    return error;
+}
+
+static int judge_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
+{
+    struct draft_reading *reading = context;
+    switch (defect) {
+    case MIME_NO_PARTS:
+        return refuse_part(reading, entity, "a multipart message without its parts");
+    case MIME_CUT_OFF:
+        return refuse_part(reading, entity,
+                           "the message is cut off: the closing boundary \"--%.70s--\" is missing",
+                           entity->boundary);
+    case MIME_TOO_MANY:
+        return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d parts", MIME_ENTITIES_MAX);
+    case MIME_TOO_DEEP:
+        return reason_give(reading->ret_reason, -EBADMSG, "parts within parts, more than %d deep",
+                           MIME_NESTING_MAX);
+    }
+    return 0;
+}
+
+/* The id behind "cid:" in html; the bytes it takes up there. */
+static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
+{
+    size_t len = strcspn(text, "\"'<>() \t\r\n");
+    g_autofree char *id = g_uri_unescape_segment(text, text + len, NULL);
+    snprintf(ret_id, MIME_CONTENT_ID_SIZE, "%s", id == NULL || strlen(id) >= MIME_CONTENT_ID_SIZE ? "" : id);
+    return len;
+}
+
+/* Attachments of the service have no Content-ID, so that pictures in the html do not find theirs. */
+static int note_content_ids(struct draft_reading *reading)
+{
+    if (reading->html == NULL || reading->parts_len == 0)
+        return 0;
+    GHashTable *parts = g_hash_table_new(g_str_hash, g_str_equal);
+    for (size_t i = 0; i < reading->content_ids.len; i++)
+        g_hash_table_insert(parts, reading->content_ids.items[i], reading->parts[i].name);
+    int error = 0;
+    const char *at = reading->html;
+    while (error == 0 && (at = strcasestr(at, "cid:")) != NULL) {
+        char id[MIME_CONTENT_ID_SIZE];
+        at += strlen("cid:");
+        at += take_cid(at, id);
+        const char *name = id[0] == '\0' ? NULL : g_hash_table_lookup(parts, id);
+        if (name != NULL)
+            error =
+                draft_note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
+    }
+    g_hash_table_destroy(parts);
+    return error;
+}
+
+/* check_whole() refuses a body that has more than it may have; no character has more than four bytes. */
+static int read_parts(struct draft_reading *reading, struct span message)
+{
+    struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
+    int error = mime_read(message, &visitor);
+    if (error == 0)
+        error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
+                                &reading->html, &reading->alternative_content);
+    return error != 0 ? error : note_content_ids(reading);
+}
+
+/* Returns true if another message of an mbox file follows: a blank line, a line "From …", and a header. */
+static bool has_second_message(struct span text)
+{
+    const char *end = text.bytes + text.len;
+    for (const char *at = text.bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
+        bool is_behind_blank =
+            at > text.bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > text.bytes + 1 && at[-2] == '\n'));
+        struct span rest = {at + 1, (size_t)(end - at) - 1};
+        struct mime_field field;
+        mime_take_line(&rest);
+        if (is_behind_blank && mime_take_field(&rest, &field))
+            return true;
+    }
+    return false;
+}
+
+int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    struct header_section section = {0};
+    struct span message = {bytes, len};
+    reading->message = bytes;
+    bool has_mbox_line = mime_mbox_line_len(message) > 0;
+    if (has_mbox_line)
+        mime_take_line(&message);
+    if (has_mbox_line && has_second_message(message))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "a mailbox with more than one message; hand in each by itself");
+    int error = read_message_header_section(reading, message, &section);
+    if (error == 0)
+        error = draft_read_headers(reading, section.header);
+    return error != 0 ? error : read_parts(reading, message);
+}
+
+/* ---- answers */
+
+/* A body alone is read as that of a message, whose charset nothing tells. */
+static int read_answer_body(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
+    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
+    strbuf_append(&message, bytes, len);
+    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
+}
+
+int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
+{
+    struct header_section section = {0};
+    struct span text = {bytes, len};
+    reading->message = bytes;
+    int error = read_message_header_section(reading, text, &section);
+    if (error == 0)
+        return draft_read_mime(reading, bytes, len);
+    if (error != -EBADMSG || draft_begins_with_header(text))
+        return error;
+    free(TAKE_PTR(*reading->ret_reason));
+    return read_answer_body(reading, bytes, len);
+}
