@@ -151,7 +151,7 @@ static const char *skip_token(const char *c)
 
 /* ---------------------------------------------------------------- one address */
 
-/* What may stand in an atom, beside letters, digits and what is not ASCII: RFC 5322 section 3.2.3. */
+/* These may stand in an atom, beside letters, digits and what is not ASCII: RFC 5322 section 3.2.3. */
 static size_t atom_len(const char *c)
 {
     size_t len = 0;

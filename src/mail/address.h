@@ -3,8 +3,8 @@
  * Email addresses, and lists of them as headers hold them (RFC 5322 section 3.4).
  *
  * An address is kept as it was written, for its quotes and the letters of its domain are its owner's: nothing
- * is normalised but the blanks, line ends and comments that may stand between its parts. Whether something is
- * an address and whether a folder can be called after it are two questions.
+ * is normalised but the blanks, line ends and comments that may stand between its parts. Two
+ * questions are separate: is something an address, and can a folder be called after it?
  */
 #ifndef INBOXFS_MAIL_ADDRESS_H
 #define INBOXFS_MAIL_ADDRESS_H
@@ -27,8 +27,8 @@ struct address {
 struct address_list {
     struct address *items;
     size_t len;
-    char *unusable; /* of an email that was received: a text that stands in this list, and is no address. Who
-                       needs all of them fails, and names it. NULL: there is none */
+    char *unusable; /* of an email that was received: a text that stands in this list, and is no address. A
+                       caller that needs all of them fails, and names it. NULL: there is none */
 };
 
 void address_list_release(struct address_list *list);
@@ -36,17 +36,17 @@ void address_list_release(struct address_list *list);
 /* The key and an array: an object for each address, and what is unusable as the text that it is. */
 void address_list_write(const struct address_list *list, struct json_writer *writer, const char *key);
 
-/* Whether it is one bare `local@domain`, which can be put into a header and a request as it is: UTF-8 without
- * characters that do not show, at most 254 bytes. The local part: atoms, quoted strings ("a b"@x.example) and
- * dots, wherever these stand (a..b@x.example is somebody's). The domain: labels, one may do, or a literal
- * ([192.0.2.1]). */
+/* Returns true if it is one bare `local@domain`, which can be put into a header and a request as it is: UTF-8
+ * without characters that do not show, at most 254 bytes. The local part: atoms, quoted strings ("a
+ * b"@x.example) and dots, wherever these stand (a..b@x.example is somebody's). The domain: labels, one may
+ * do, or a literal ([192.0.2.1]). */
 bool address_is_valid(const char *text);
 
-/* Whether it is an address that a folder can be called after: no quoted string, literal, `/` or "`", no
- * leading dot or dash, nor anything else that file_name_is_harmless() refuses. */
+/* Returns true if it is an address that a folder can be called after: no quoted string, literal, `/` or "`",
+ * no leading dot or dash, nor anything else that file_name_is_harmless() refuses. */
 bool address_is_folder_name(const char *text);
 
-/* Whether it can be the name of an address: UTF-8 without control characters. */
+/* Returns true if it can be the name of an address: UTF-8 without control characters. */
 bool address_name_is_valid(const char *name);
 
 /* Appends one address; `name` may be NULL or "": no name. 0, -EBADMSG when either is not valid, -ENOMEM. */
@@ -54,11 +54,11 @@ int address_list_append(struct address_list *list, const char *address, const ch
 
 /* Appends the addresses of an RFC 5322 address-list header value, folded or not. The obsolete forms of its
  * section 4.4 are read, raw UTF-8 and windows-1252 in names, ";" for ",", names with an "@" in them
- * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. What can be
- * understood in more than one way is refused: a list is read whole or not at all.
- * 0, -EBADMSG (some part is not an address), -EMSGSIZE (more than ADDRESS_LIST_MAX), -ENOMEM; `list` is
- * unchanged then. With -EBADMSG *ret_refused, unless ret_refused is NULL, is that part as it was written (the
- * caller frees; NULL without memory). */
+ * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. A text that
+ * can be understood in more than one way is refused: a list is read whole or not at all. 0, -EBADMSG (some
+ * part is not an address), -EMSGSIZE (more than ADDRESS_LIST_MAX), -ENOMEM; `list` is unchanged then. With
+ * -EBADMSG *ret_refused, unless ret_refused is NULL, is that part as it was written (the caller frees; NULL
+ * without memory). */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
 /* The same; with `domain` a local part alone is an address, too, at that domain, which may be none that an

@@ -22,7 +22,7 @@ enum {
     LIBRARIES_MAX = 2000, /* names of charsets whose libraries stay loaded; glibc has 1,180 */
 };
 
-/* Where the WHATWG Encoding Standard differs from iconv, or iconv lacks a label that mail has. Labels are in
+/* The labels at which the WHATWG Encoding Standard differs from iconv, or which iconv lacks. Labels are in
  * small letters, with nothing but letters and digits: programs do not agree about what stands between. */
 static const struct charset {
     const char *name; /* to iconv */
@@ -68,7 +68,7 @@ static bool has_label(const char *labels, const char *label, size_t len)
     return false;
 }
 
-/* The name of the charset to iconv, or NULL. Of the charsets of mail that are not in the table all have a
+/* The name of the charset to iconv, or NULL. The charsets of mail that are not in the table have a
  * digit in their names; names that mean something else to iconv, such as the charset of the locale, have
  * none. */
 static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
@@ -144,7 +144,7 @@ static bool is_utf8(const char *bytes, size_t len)
     return true;
 }
 
-/* What should be UTF-8, with U+FFFD for each byte that is not. */
+/* Appends what should be UTF-8, with U+FFFD for each byte that is not. */
 static void append_mended(struct strbuf *text, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -157,7 +157,7 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
     }
 }
 
-/* As charset_append(), by a name that iconv knows or not. */
+/* Does the same as charset_append(), by a name that iconv knows or not. */
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
 {
@@ -195,8 +195,8 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     return is_refused ? -EILSEQ : text->error;
 }
 
-/* Whether text that its charset did not decode only looks like UTF-8: ISO 2022 and HZ (RFC 1843) write
- * characters in ASCII, behind ESC, SO or "~{". */
+/* Returns true if text that its charset did not decode only looks like UTF-8: ISO 2022 and HZ (RFC 1843)
+ * write characters in ASCII, behind ESC, SO or "~{". */
 static bool is_shifted(const char *name, const char *bytes, size_t len)
 {
     return memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||

@@ -13,13 +13,13 @@
 
 #include "base/strbuf.h"
 
-/* What becomes of bytes that are no text in their charset, nor in UTF-8. */
+/* The treatment of bytes that are no text in their charset, nor in UTF-8. */
 enum charset_damage {
     CHARSET_REFUSE,  /* nothing is appended: -EILSEQ */
     CHARSET_REPLACE, /* U+FFFD stands for each; of a charset that is not known, they are windows-1252 */
 };
 
-/* Appends bytes of a charset in UTF-8. Those that do not fit it, or whose label nobody knows, are appended as
+/* Appends bytes of a charset in UTF-8. Those that do not fit it, or whose label is unknown, are appended as
  * they are where they are valid UTF-8; to refuse damage is to refuse those too that only look like it, as ISO
  * 2022 and HZ do. No label (`label_len` is 0) and US-ASCII say nothing about bytes
  * beyond ASCII: then they are UTF-8 where they are valid UTF-8, else windows-1252, in which all bytes are

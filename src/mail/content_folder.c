@@ -83,7 +83,7 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-/* What stands in the place of a character that does something instead of being seen. */
+/* The replacement of a character that does something instead of being seen. */
 struct readable_character {
     size_t len;
     const char *shown; /* NULL: the character itself */
@@ -141,7 +141,7 @@ static int add_text(struct content_folder *folder, const char *name, const struc
     return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, text);
 }
 
-/* As it is: it is for browsers. */
+/* Adds the HTML unchanged, for browsers. */
 static int add_html(struct content_folder *folder, const struct email_text *html)
 {
     return html->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, "body.html", html->bytes, html->len);

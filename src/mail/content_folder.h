@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the folder of an email shows, made of its content once and for all: the texts as files, the names of
+ * The folder of an email, made of its content once and for all: the texts as files, the names of
  * its attachments, the emails of the thread before it. Nothing here looks at anything but the content.
  */
 #ifndef INBOXFS_MAIL_CONTENT_FOLDER_H

@@ -18,7 +18,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads so many digits, moves on, and returns their number; 0: there are fewer. */
+/* Reads `min` to `max` digits, moves on, and returns their number; 0: there are fewer than `min`. */
 static int take_digits(const char **text, int min, int max, int *ret_number)
 {
     int number = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A draft is read in three steps: the two forms of a message are told apart, each is read into a `struct
+ * A draft is read in three steps: the form of the message is found, it is read into a `struct
  * draft_reading`, and what was read is checked as a whole and written as a request.
  */
 #include "mail/draft.h"
@@ -114,7 +114,8 @@ static int refuse_nobody(struct draft_reading *reading)
     return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
 }
 
-/* Whether a text that begins so can be more than a body: JSON, or what may become the name of a header. */
+/* Returns true if a text that begins so can be more than a body: JSON, or what may become the name of a
+ * header. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
     size_t blank = draft_blank_len(bytes, len);
@@ -159,7 +160,7 @@ static bool body_is_too_large(const char *body)
     return body != NULL && strlen(body) > DRAFT_BODY_MAX_BYTES;
 }
 
-/* What holds for a message in either form. */
+/* Checks what both forms have in common. */
 static int check_whole(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;

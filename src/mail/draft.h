@@ -4,7 +4,7 @@
  * sent. RFC 5322 text is taken apart by mime.h. `Attach: NAME` attaches a file of attachments/.
  * JSON is the send request itself, with recipients as strings and `attachments` by name allowed.
  *
- * Of RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References count; other
+ * In RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References count; other
  * headers (Date, Message-ID, Resent-*, X-*) are passed over. The texts are the bodies (mime_text.h), every
  * other leaf is attached, byte for byte; an attached message is such a leaf. A message that is cut off or
  * cannot be read whole is refused: a multipart without its end, a part whose headers are none, damaged
@@ -65,8 +65,8 @@ struct draft {
 int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
                 char **ret_reason);
 
-/* Whether the first bytes of an answer show that draft_parse() will refuse it: it is a body alone, and the
- * email names somebody who cannot be written to, or nobody, as for a forward. 0 (so far it may do),
+/* Looks whether the first bytes of an answer show that draft_parse() will refuse it: it is a body alone, and
+ * the email names somebody who cannot be written to, or nobody, as for a forward. 0 (so far it may do),
  * -EDESTADDRREQ with *ret_reason as above, -ENOMEM. */
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason);
 

@@ -72,7 +72,7 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
 }
 
 /* The first ids of In-Reply-To count, since it names one email; in some programs' words the ones behind it
- * are others. Of References the last ones count: it is the thread from its beginning. */
+ * are others. The last ids of References count, for they are the thread from its beginning. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     (void)name;
@@ -238,7 +238,7 @@ static int read_message_header_section(struct draft_reading *reading, struct spa
     if ((ret_section->traits & needed) == 0)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "not a message: no To, Cc, Bcc, Subject or From among its headers");
-    /* What ends within its headers may be cut in the middle of an address. */
+    /* A message that ends within its headers may be cut in the middle of an address. */
     return is_ended(ret_section) ? 0
                                  : reason_give(reading->ret_reason, -EBADMSG,
                                                "the message is cut off: no blank line ends its headers");
@@ -254,13 +254,13 @@ static bool draft_begins_with_header(struct span text)
     return header != NULL && (header->traits & HEADER_COUNTS) != 0;
 }
 
-/* Of a header that is not in the table. */
+/* Reads a header that is not in the table. */
 static int read_other_header(struct draft_reading *reading, struct span name)
 {
     int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
     if (has_prefix(name, "Content-"))
         return 0;
-    /* No standard has such a header. Who writes it means Attach, and the file would be missing. */
+    /* No standard has such a header. A user who writes it means Attach, and the file would be missing. */
     if (has_prefix(name, "Attach"))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,

@@ -19,7 +19,7 @@
 
 /* ---------------------------------------------------------------- fields */
 
-/* Where a string is wanted that ends at its NUL: an id, a name. */
+/* Reads a string that has to end at its NUL: an id, a name. */
 static int read_string(const json_t *value, void *target)
 {
     char **ret = target;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The content of one email (interface, GET /api/v1/email/{id}): its bodies, what is attached to it, and the
- * thread before it. What a service sends in another shape than the published one is passed over, never
+ * thread before it. A field in another shape than the published one is passed over, never
  * refused, as long as it is the content of an email at all.
  */
 #ifndef INBOXFS_MAIL_EMAIL_CONTENT_H

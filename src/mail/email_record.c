@@ -90,7 +90,7 @@ static int make_key(const json_t *object, char **ret_key)
     return asprintf(ret_key, "~%.16s", digest) < 0 ? -ENOMEM : 0;
 }
 
-/* Where the text, which gets a NUL, begins among the texts. */
+/* Appends the text with a NUL. Returns its position among the texts. */
 static size_t append_text(struct strbuf *texts, const char *text)
 {
     size_t at = texts->len;

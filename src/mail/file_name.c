@@ -200,7 +200,7 @@ bool file_name_is_temporary(const char *name)
     return name[0] == '.' || strcmp(name, "4913") == 0 || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
-/* What nano leaves where it is ended: "x.save", and then "x.save.1". */
+/* Returns true for the names that nano gives when it is killed: "x.save", and then "x.save.1". */
 static bool is_rescued(const char *name)
 {
     size_t len = strlen(name);

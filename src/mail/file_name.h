@@ -17,8 +17,7 @@ enum {
 
 /* "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject", the first
  * 8 usable characters of the key. The caller frees; NULL without memory. `subject` may be NULL or invalid
- * UTF-8.
- */
+ * UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
 /* "re-dinner" of "Re: Dinner!"; "no-subject" where nothing is left. At most FILE_NAME_SLUG_MAX_BYTES. Caller
@@ -33,10 +32,10 @@ char *file_name_stem_unique(const char *stem, const char *key, unsigned int atte
  * else made so. Caller frees. */
 char *file_name_from_text(const char *text);
 
-/* Whether a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings, or is
- * "4913" (vim's probe). */
+/* Returns true if a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings,
+ * or is "4913" (vim's probe). */
 bool file_name_is_temporary(const char *name);
-/* Whether a file of this name holds what another one was before: "draft.bak", "#draft#". */
+/* Returns true if a file of this name holds what another one was before: "draft.bak", "#draft#". */
 bool file_name_is_backup(const char *name);
 
 /* "report.pdf", 2 → "report-2.pdf"; shortened where it would pass 255 bytes, at a character boundary. A
@@ -51,18 +50,17 @@ char *file_name_unnumbered(const char *name);
  * extension, at a character boundary. Caller frees. */
 char *file_name_shortened(const char *name, size_t max_bytes);
 
-/* Whether the name can stand in a directory and in JSON: 1 to 255 bytes of valid UTF-8 without `/`, not "."
- * or
- * "..". */
+/* Returns true if the name can stand in a directory and in JSON: 1 to 255 bytes of valid UTF-8 without `/`,
+ * not "." or "..". */
 bool file_name_is_text(const char *name);
-/* Whether it can stand in a multipart header, too: no control characters. */
+/* Returns true if the name can stand in a multipart header, too: no control characters. */
 bool file_name_is_valid(const char *name);
-/* Whether it can be shown where a stranger chose it: valid, not hidden, and no option to whoever runs
- * `program *`. */
+/* Returns true if the name can be shown where a stranger chose it: valid, not hidden, and no option to
+ * whoever runs `program *`. */
 bool file_name_is_harmless(const char *name);
 
-/* What all names have in common that differ only in case or in Unicode normalisation, so that a folder copied
- * to where such names are one loses none. Caller frees; NULL: it is not UTF-8. */
+/* Returns a text that is the same for all names that differ only in case or in Unicode normalisation, so that
+ * a folder copied to where such names are one loses none. Caller frees; NULL: it is not UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

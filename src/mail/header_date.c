@@ -54,7 +54,7 @@ static void mend_dots(char *date)
     }
 }
 
-/* Where the time of day begins: before a colon between digits. NULL: there is none. */
+/* Returns where the time of day begins: before a colon between digits. NULL: there is none. */
 static char *find_time(char *date)
 {
     char *colon = strchr(date, ':');

@@ -136,7 +136,7 @@ static void append_word(struct decoding *decoding, const struct encoded_word *wo
         append_escaped(&decoding->bytes, word->content, word->content_len, '=');
 }
 
-/* What stands before an encoded word, between two, or behind the last. */
+/* Appends the text before an encoded word, between two, or behind the last. */
 static void append_plain(struct decoding *decoding, const char *start, const char *end, bool is_before_word)
 {
     size_t len = (size_t)(end - start);
@@ -304,7 +304,8 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* What stands behind the name and before "=": nothing, "*", "*2" or "*2*". NULL: it is another parameter. */
+/* `suffix` stands behind the name and before "=": nothing, "*", "*2" or "*2*". NULL: it is another parameter.
+ */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;
@@ -366,8 +367,8 @@ static void append_piece(struct strbuf *flat, const struct piece *piece)
     }
 }
 
-/* Of pieces one of which is escaped. They are read as text once they are joined, in the charset of the first:
- * a character may begin in one of them and end in the next. */
+/* Decodes pieces one of which is escaped. They are read as text once they are joined, in the charset of the
+ * first: a character may begin in one of them and end in the next. */
 static int decode_pieces(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;

@@ -20,8 +20,8 @@
 int header_text_decode(const char *value, size_t len, char **ret_text);
 
 /* The parameter of that name in a structured value, as "filename" in that of Content-Disposition. It may be
- * written in pieces or with a charset (RFC 2231), as encoded words, or in bytes that nobody declared. Of a
- * backslash in quotes, only one before a quote or another backslash is taken off, since many names in mail
+ * written in pieces or with a charset (RFC 2231), as encoded words, or in bytes that nobody declared. A
+ * backslash in quotes is taken off only before a quote or another backslash, since many names in mail
  * are paths of Windows. White space within quotes stays. -ENOENT: there is none. The caller frees. */
 int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text);
 

@@ -252,7 +252,7 @@ static const char *html_attribute(const char *const *attributes, const char *nam
     return NULL;
 }
 
-/* Whether the style has a property that begins with this value. */
+/* Returns true if the style has a property that begins with this value. */
 static bool has_style(const char *const *attributes, const char *property, const char *value)
 {
     const char *style = html_attribute(attributes, "style");
@@ -264,13 +264,13 @@ static bool has_style(const char *const *attributes, const char *property, const
     return strncasecmp(at, value, strlen(value)) == 0;
 }
 
-/* Whether an element with these attributes is shown. */
+/* Returns true if an element with these attributes is shown. */
 static bool html_is_displayed(const char *const *attributes)
 {
     return !has_style(attributes, "display", "none") && html_attribute(attributes, "hidden") == NULL;
 }
 
-/* Whether an element that is part of a line by its name is a column by its style. */
+/* Returns true if an element that is part of a line by its name is a column by its style. */
 static bool html_is_column(const char *const *attributes)
 {
     return has_style(attributes, "display", "inline-block") ||
@@ -333,7 +333,7 @@ static size_t len_without_slash(const char *text, size_t len)
     return len > 0 && text[len - 1] == '/' ? len - 1 : len;
 }
 
-/* Whether a link's text says its address already: a scheme, or a slash at the end, may be missing. */
+/* Returns true if a link's text says its address already: a scheme, or a slash at the end, may be missing. */
 static bool html_link_is_said(const char *text, size_t len, const char *address)
 {
     size_t scheme = scheme_len(address);
@@ -347,8 +347,8 @@ static bool html_link_is_said(const char *text, size_t len, const char *address)
 }
 
 /* ---- the layout of running text: white space, line breaks, and what stands before each line, such as the
- * marks of quotes and lists. Breaks and blanks are owed until text follows, so that none doubles, none begins
- * the text and none ends a line. */
+ * marks of quotes and lists. Breaks and blanks are pending until text follows, so that none doubles, none
+ * begins the text and none ends a line. */
 
 enum {
     TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper ones do not show: a line must not be mostly its prefix */
@@ -366,7 +366,7 @@ struct text_layout {
     size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* of the prefix of each level; [0] is 0 */
     unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
     unsigned int lowest_level;                      /* since the last text: what blank lines begin with */
-    char mark[TEXT_LAYOUT_MARK_SIZE];               /* owed to the next line in place of its last prefix */
+    char mark[TEXT_LAYOUT_MARK_SIZE]; /* pending for the next line in place of its last prefix */
 };
 
 enum {
@@ -633,8 +633,8 @@ static void end_link(struct html_reading *reading)
         text++;
         len--;
     }
-    /* What leads somewhere by a picture without a description says nothing to who reads; mail that shows
-     * nothing else is read with all that it has. */
+    /* A link that is a picture without a description says nothing to readers; mail that shows nothing else
+     * is read with all that it has. */
     if (html_link_is_said(text, len, address) || (len == 0 && !reading->shows_all))
         return;
     set_apart_from_address(reading, "<", 1);
@@ -720,7 +720,8 @@ static bool is_line(const struct html_reading *reading)
     return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
 }
 
-/* Whether a break belongs to a cell in which no text came yet, so that it would break a row of columns. */
+/* Returns true if a break belongs to a cell in which no text came yet, so that it would break a row of
+ * columns. */
 static bool breaks_row(const struct html_reading *reading)
 {
     const struct table_row *row = &reading->row;
@@ -931,7 +932,7 @@ struct html_reader {
     long resume_at; /* where the parser was stopped; -1: it was not */
 };
 
-/* What the parser has not asked for yet. */
+/* The text that the parser has not asked for yet. */
 struct source {
     const char *text;
     size_t len;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes what it is given at once, with the comma, the line break and the indentation that go before it. Runs
- * of harmless bytes are copied whole; only what needs an escape is looked at character by character. Of a
- * real number, jansson's own text is taken.
+ * of harmless bytes are copied whole; only what needs an escape is looked at character by character. Real
+ * numbers are written as jansson writes them.
  */
 #include "mail/json_writer.h"
 
@@ -38,7 +38,7 @@ static void break_line(struct json_writer *writer)
     }
 }
 
-/* What goes before a value or a key: a comma, a new line. */
+/* Appends the comma and the line break before a value or a key. */
 static void separate(struct json_writer *writer)
 {
     if (writer->after_key) {
@@ -107,7 +107,7 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* So many bytes are looked at at once; what is beyond ASCII is below zero. */
+/* 16 bytes are looked at at once; bytes beyond ASCII are below zero. */
 typedef signed char text_step __attribute__((vector_size(16)));
 
 size_t json_plain_len(const char *text, size_t len)

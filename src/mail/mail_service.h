@@ -17,7 +17,7 @@
 #include "mail/email_record.h"
 #include "mail/inbox_record.h"
 
-/* What a caller branches on. The one table that makes these of HTTP statuses is in api (filesystem contract,
+/* A caller branches on this. The one table that makes these of HTTP statuses is in api (filesystem contract,
  * "what happened | what follows"). */
 enum service_outcome {
     SERVICE_OK,
@@ -126,7 +126,7 @@ struct content_query {
     uint64_t max_bytes;
 };
 
-/* Where bytes go: written from offset 0 on. After a failure the file holds a part, or nothing. */
+/* The sink of bytes: written from offset 0 on. After a failure the file holds a part, or nothing. */
 struct content_target {
     int fd;
     uint64_t max_bytes; /* longer: SERVICE_REJECTED, EFBIG */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir. The host is a word of our own: what stands there only has to differ from
- * that of whoever else delivers into the same folder, and nobody does.
+ * Names of messages in a Maildir. The host is a word of our own, for no other program delivers into the same
+ * folder.
  */
 #include "mail/maildir_name.h"
 

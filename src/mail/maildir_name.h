@@ -18,7 +18,7 @@ enum {
     MAILDIR_NAME_SIZE = 128 /* every name made here and its NUL */
 };
 
-/* What a message is called by. */
+/* The parts of a name. */
 struct maildir_name {
     int64_t epoch; /* seconds since 1970; shown as 0 before */
     unsigned char id[MAILDIR_ID_BYTES];
@@ -35,7 +35,7 @@ void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_
 /* False where the text is no such name, whoever made it. Flags may stand in any order, and repeat. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret);
 
-/* Whether both are of one message, however marked. */
+/* Returns true if both are names of one message, however marked. */
 bool maildir_name_is_same_message(const struct maildir_name *a, const struct maildir_name *b);
 
 #endif

@@ -326,7 +326,7 @@ static enum attribution attribution_of(struct text_line line)
                     (found.time || found.address);
     bool has_sender = found.address && ends_with(line, ">");
     bool has_verb = has_phrase(line, contains, PHRASE_VERB);
-    /* Where the sender stands before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı".
+    /* The sender stands before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı".
      */
     bool has_all = found.year && found.time && found.address && memchr(line.text, '<', line.len) != NULL;
     if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
@@ -375,7 +375,7 @@ static bool begins_small(struct text_line line)
     return c < 0x110000 && g_unichar_islower(c);
 }
 
-/* Whether an attribution of several lines can begin with this one. */
+/* Returns true if an attribution of several lines can begin with this one. */
 static bool begins_attribution(struct text_line line)
 {
     line = trim(line, "*-");
@@ -466,14 +466,15 @@ static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 
 /* ---- the text: where history begins */
 
-/* Whether an address is open at the end: Gmail breaks lines before "> wrote:", which is no quote then. */
+/* Returns true if an address is open at the end: Gmail breaks lines before "> wrote:", which is no quote
+ * then. */
 static bool has_open_bracket(const char *text, size_t len)
 {
     const char *open = memrchr(text, '<', len);
     return open != NULL && memchr(open, '>', (size_t)(text + len - open)) == NULL;
 }
 
-/* Whether an attribution begins with this line; *ret_next is what follows it. */
+/* Looks whether an attribution begins with this line; *ret_next is what follows it. */
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
 {
@@ -500,7 +501,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     return ATTRIBUTION_NONE;
 }
 
-/* Whether a block of headers begins here: three, the sender among them; or two that say when, and who. */
+/* Returns true if a block of headers begins here: three, the sender among them; or two that say when, and
+ * who. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
     bool is_there[PHRASE_COUNT + 1] = {false};
@@ -591,9 +593,9 @@ static bool is_answer(const struct new_text *reading, const char *at)
     return false;
 }
 
-/* What follows a quoted line and its rests: a mail program that wraps quotes begins no new quoted line. Where
- * anything else may be meant, they are what the mail says itself. A rest begins with a small letter; once
- * there was one, a rest may begin with any, as long as the quote goes on behind it. */
+/* Returns the position behind a quoted line and its rests: a mail program that wraps quotes begins no new
+ * quoted line. If anything else may be meant, they are what the mail says itself. A rest begins with a small
+ * letter; once there was one, a rest may begin with any, as long as the quote goes on behind it. */
 static const char *skip_rests(struct new_text *reading, struct text_line quote)
 {
     struct text_line before = quote;

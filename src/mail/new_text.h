@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a mail adds to its thread: its text without the history that it quotes ("> ", "On … wrote:",
+ * The part that a mail adds to its thread: its text without the history that it quotes ("> ", "On … wrote:",
  * "-----Original Message-----", blocks of headers), without the signature ("-- "), the line that a telephone
  * adds ("Sent from my …") and a mailing list's footer, in some twenty languages. Answers between the lines of
  * a quote stay, each apart from the next. So does a forward, with all that follows.
  *
- * A mail that answers nothing has no history: its quotes ("> npm install") and headers are its own words. Who
- * calls says what is known; where the text itself shows that it answers, it counts as an answer.
+ * A mail that answers nothing has no history: its quotes ("> npm install") and headers are its own words. The
+ * caller says what is known; where the text itself shows that it answers, it counts as an answer.
  */
 #ifndef INBOXFS_MAIL_NEW_TEXT_H
 #define INBOXFS_MAIL_NEW_TEXT_H

@@ -6,7 +6,7 @@
 #define INBOXFS_MAIL_REASON_H
 
 /* Puts the words into *ret_reason (the caller frees), as valid UTF-8 on one line, and returns `error`, or
- * -ENOMEM. What users wrote is best quoted with a bound ("%.80s"). */
+ * -ENOMEM. A user's text is best quoted with a bound ("%.80s"). */
 int reason_give(char **ret_reason, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -19,7 +19,7 @@
 
 /* ---- subjects */
 
-/* What programs put before the subject of a reply, and of a forward, in their languages; NULL behind them.
+/* Programs put these before the subject of a reply, and of a forward, in their languages; NULL behind them.
  * Not those that are words of subjects, too ("Ref", "I"). */
 static const char *const reply_marks[] = {"Re", "AW",   "SV", "VS",   "Antw", "Antwort", "RIF",  "Odp", "YNT",
                                           "Vá", "Σχετ", "ΑΠ", "回复", "答复", "回覆",    "返信", NULL};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Replies and forwards: to whom, under what subject and from where an email is answered, as mail users expect
- * it. What comes of it is a part of a send request; what a user writes besides (draft.h) takes its place,
- * field by field.
+ * it. The result is a part of a send request; the fields that a user writes besides (draft.h) take the
+ * place of its fields.
  */
 #ifndef INBOXFS_MAIL_REPLY_H
 #define INBOXFS_MAIL_REPLY_H
@@ -44,7 +44,7 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
  * without memory. `subject` may be NULL. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
-/* What a subject begins with, in any language: that of a reply ("AW: dinner"), or of a forward. */
+/* The mark that a subject begins with, in any language: of a reply ("AW: dinner"), or of a forward. */
 enum reply_mark {
     REPLY_MARK_NONE,
     REPLY_MARK_REPLY,

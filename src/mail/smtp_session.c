@@ -24,7 +24,7 @@ enum {
 static const char too_large[] = "552 5.3.4 The message is too large";
 static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
 
-/* Where the next byte of a message stands. */
+/* The place of the next byte of a message. */
 enum place {
     PLACE_LINE_START,  /* behind <CR><LF>, or first of all */
     PLACE_DOT,         /* behind a dot there, which is no part of the message */

@@ -77,7 +77,7 @@ void smtp_session_free(struct smtp_session *session);
 /* Carries out what these bytes complete, and appends the answers. Waits where a delivery waits. */
 void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len);
 
-/* Whether a message's text is under way. */
+/* Returns true if a message's text is under way. */
 bool smtp_session_is_in_message(const struct smtp_session *session);
 
 /* Returns true from the answer to STARTTLS on, until smtp_session_encrypt(). What is received meanwhile is
@@ -87,8 +87,8 @@ bool smtp_session_wants_tls(const struct smtp_session *session);
 /* Begins the session anew, for the handshake is over: nothing that was said before it counts. */
 void smtp_session_encrypt(struct smtp_session *session);
 
-/* Whether the connection is to be closed once the answers are sent. What is received from then on is thrown
- * away. */
+/* Returns true if the connection is to be closed once the answers are sent. What is received from then on is
+ * thrown away. */
 bool smtp_session_is_over(const struct smtp_session *session);
 
 #endif

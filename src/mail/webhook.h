@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a webhook comes from the service (interface, section 5): it is signed with the secret that only the
- * service and this account know, and was made a moment ago. Nothing of it is read before the signature is
- * found to be right, and nothing of it is believed but which inbox it is about.
+ * The proof that a webhook comes from the service (interface, section 5): it is signed with the secret that
+ * only the service and this account know, and was made a moment ago. Nothing of it is read before the
+ * signature is found to be right, and nothing of it is believed but which inbox it is about.
  *
  * A body that somebody recorded can be sent again for as long as its timestamp is taken. So the signatures of
  * the newest bodies are remembered, and each body counts once.
