@@ -10,8 +10,81 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
-#include "mail/flowed.h"
 #include "mail/html_text.h"
+
+/* ---------------------------------------------------------------- flowed text */
+
+struct flowed_line {
+    const char *marks; /* of a quote, with the blanks between and behind them */
+    size_t marks_len;
+    size_t depth;        /* how many marks */
+    const char *content; /* without the blank that hides what it begins with */
+    size_t content_len;
+    const char *line_end; /* "\r\n", "\n", or nothing in the last line */
+    size_t line_end_len;
+    bool is_apart; /* it is joined with no other line */
+    bool flows;    /* the next line may continue it */
+};
+
+static bool is_blank_line(const char *text, size_t len)
+{
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    return len == 0;
+}
+
+/* The marks that the line begins with. Some programs write "> > ", others ">> "; a blank before the first
+ * mark says that it is none. */
+static size_t count_marks(const char *line, size_t len, size_t *ret_marks_len)
+{
+    size_t depth = 0, at = 0;
+    while (at < len && line[at] == '>') {
+        depth++;
+        at++;
+        if (at + 1 < len && line[at] == ' ' && line[at + 1] == '>')
+            at++;
+    }
+    *ret_marks_len = at;
+    return depth;
+}
+
+/* Takes a line off the text, which has one. */
+static struct flowed_line take_line(struct span *text)
+{
+    struct span line = mime_take_line(text);
+    size_t len = line.len;
+    len -= len > 0 && line.bytes[len - 1] == '\n';
+    len -= len < line.len && len > 0 && line.bytes[len - 1] == '\r';
+    struct flowed_line flowed = {.line_end = line.bytes + len, .line_end_len = line.len - len};
+    flowed.depth = count_marks(line.bytes, len, &flowed.marks_len);
+    size_t begin = flowed.marks_len + (flowed.marks_len < len && line.bytes[flowed.marks_len] == ' ');
+    flowed.marks = line.bytes;
+    flowed.marks_len = flowed.depth > 0 ? begin : 0;
+    flowed.content = line.bytes + begin;
+    flowed.content_len = len - begin;
+    bool is_separator = flowed.content_len == 3 && memcmp(flowed.content, "-- ", 3) == 0;
+    flowed.is_apart = is_separator || is_blank_line(flowed.content, flowed.content_len);
+    flowed.flows = !flowed.is_apart && line.bytes[len - 1] == ' ';
+    return flowed;
+}
+
+/* A blank line, or one of another depth, ends a paragraph although the line before says that it flows: its
+ * line end stays. */
+int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp)
+{
+    struct span rest = {text, len};
+    struct flowed_line before = {0};
+    while (rest.len > 0 && out->error == 0) {
+        struct flowed_line line = take_line(&rest);
+        if (!before.flows || line.is_apart || line.depth != before.depth) {
+            strbuf_append(out, before.line_end, before.line_end_len);
+            strbuf_append(out, line.marks, line.marks_len);
+        }
+        strbuf_append(out, line.content, line.content_len - (line.flows && is_delsp));
+        before = line;
+    }
+    return strbuf_append(out, before.line_end, before.line_end_len);
+}
 
 /* ---------------------------------------------------------------- one text */
 

@@ -28,10 +28,18 @@ struct mime_texts {
     size_t len;
 };
 
+/* Appends flowed text (RFC 3676) with each paragraph on one line: its program left a blank at the end of the
+ * lines that continue, which is no part of the text with DelSp. A blank before a line hides what the line
+ * begins with
+ * ("From ", ">") and is no part of the text either. Lines of different quote depth, blank lines and the
+ * separator of a signature ("-- ") stay lines of their own; quote marks and line ends stay as they are
+ * written. Takes UTF-8 and any other bytes. 0 or the buffer's error. */
+int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
+
 /* The text of a leaf in UTF-8 with LF line ends, without NULs, the paragraphs of flowed text joined
- * (flowed.h); the caller frees. With CHARSET_REPLACE the only error is -ENOMEM. With CHARSET_REFUSE also
- * -ENOTSUP (the transfer encoding is unknown), -EBADMSG (its content is damaged, or the text holds a NUL:
- * *ret_words, static, say so), -EILSEQ (bytes that do not fit the charset that the leaf names). */
+ * (flowed_append()); the caller frees. With CHARSET_REPLACE the only error is -ENOMEM. With CHARSET_REFUSE
+ * also -ENOTSUP (the transfer encoding is unknown), -EBADMSG (its content is damaged, or the text holds a
+ * NUL: *ret_words, static, say so), -EILSEQ (bytes that do not fit the charset that the leaf names). */
 int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
                      const char **ret_words);
 

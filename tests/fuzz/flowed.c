@@ -3,8 +3,8 @@
  * Flowed text. What becomes of it is no longer, and but for quote marks and white space the same, in the same
  * order.
  */
-#include "mail/flowed.h"
 #include "fuzz/fuzz.h"
+#include "mail/mime_text.h"
 
 /* Moves on to the next byte that must stay. */
 static size_t next_solid(const char *text, size_t len, size_t at)

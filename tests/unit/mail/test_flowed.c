@@ -2,7 +2,7 @@
 /*
  * Flowed text: paragraphs become lines.
  */
-#include "mail/flowed.h"
+#include "mail/mime_text.h"
 
 #include <errno.h>
 #include <setjmp.h>
