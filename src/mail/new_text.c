@@ -144,7 +144,7 @@ static bool has_phrase(struct text_line line, bool (*how)(struct text_line, cons
 {
     size_t len;
     for (const char *phrase = phrases[kind]; *phrase != '\0'; phrase += len + (phrase[len] == '|')) {
-        len = strcspn(phrase, "|");
+        len = (size_t)(strchrnul(phrase, '|') - phrase);
         if (how(line, phrase, len))
             return true;
     }
