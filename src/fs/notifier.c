@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 
 enum {
@@ -105,14 +106,13 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
     struct clock *clock = clock_system();
     int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_WAIT_MS;
     int error = 0;
-    pthread_mutex_lock(&notifier->lock);
+    LOCK_GUARD(&notifier->lock);
     uint64_t queued = notifier->queued;
     notifier->waiting++;
     pthread_cond_signal(&notifier->pause_ended);
     while (notifier->done < queued && !notifier->is_ending && error == 0)
         error = wait_until(clock, &notifier->changed, &notifier->lock, until_ms, cancel);
     notifier->waiting--;
-    pthread_mutex_unlock(&notifier->lock);
 }
 
 int notifier_start(struct notifier *notifier)

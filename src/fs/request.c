@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/lock.h"
 
 enum {
     PROC_STATUS_MAX_BYTES = 8192,
@@ -75,23 +76,20 @@ static void check_signals(struct worker_job *job)
 {
     struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, check));
     struct clock *clock = clock_system();
-    pthread_mutex_lock(&list->lock);
+    LOCK_GUARD(&list->lock);
     while (check_signals_locked(list))
         clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + CHECK_INTERVAL_MS);
     list->is_checking = false;
-    pthread_mutex_unlock(&list->lock);
 }
 
 /* Whether the request may go on waiting, and is looked after from now on. */
 static bool keep_informed(struct request_list *list, struct fs_request *request)
 {
-    pthread_mutex_lock(&list->lock);
+    LOCK_GUARD(&list->lock);
     if (!list->is_closed && !list->is_checking)
         list->is_checking = worker_pool_submit(list->pool, &list->check) == 0;
     request->is_informed = !list->is_closed && list->is_checking;
-    bool is_kept = request->is_informed;
-    pthread_mutex_unlock(&list->lock);
-    return is_kept;
+    return request->is_informed;
 }
 
 /* libfuse calls this with its own lock of the request held. */
@@ -115,11 +113,10 @@ int request_list_init(struct request_list *list)
 
 void request_list_close(struct request_list *list)
 {
-    pthread_mutex_lock(&list->lock);
+    LOCK_GUARD(&list->lock);
     list->is_closed = true;
     for (struct fs_request *request = list->requests; request != NULL; request = request->next)
         cancel_set(&request->cancel);
-    pthread_mutex_unlock(&list->lock);
 }
 
 void request_list_release(struct request_list *list)

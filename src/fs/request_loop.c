@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "tree/tree.h"
@@ -122,10 +123,9 @@ static void *run_thread(void *argument);
 /* The loop may be released from now on. */
 static void leave(struct request_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
+    LOCK_GUARD(&loop->lock);
     loop->threads--;
     pthread_cond_broadcast(&loop->thread_ended);
-    pthread_mutex_unlock(&loop->lock);
 }
 
 static int start_thread(struct request_loop *loop)
@@ -290,10 +290,9 @@ void request_loop_stop(struct request_loop *loop)
     loop->is_end_expected = true;
     loop->is_ending = true;
     end_all_threads(loop);
-    pthread_mutex_lock(&loop->lock);
+    LOCK_GUARD(&loop->lock);
     while (loop->threads > 0)
         pthread_cond_wait(&loop->thread_ended, &loop->lock);
-    pthread_mutex_unlock(&loop->lock);
 }
 
 void request_loop_release(struct request_loop *loop)

@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 
 enum {
@@ -242,10 +243,8 @@ int watch_helper_init(struct watch_helper *helper)
 
 static bool is_ending(struct watch_helper *helper)
 {
-    pthread_mutex_lock(&helper->lock);
-    bool is_it = helper->is_ending;
-    pthread_mutex_unlock(&helper->lock);
-    return is_it;
+    LOCK_GUARD(&helper->lock);
+    return helper->is_ending;
 }
 
 /* 0; -EPIPE: the process died; -ECANCELED: this is the end. */
@@ -409,24 +408,23 @@ void watch_helper_release(struct watch_helper *helper)
 static void queue(struct watch_helper *helper, uint64_t ino, const char *path)
 {
     size_t len = strlen(path) + 1;
-    struct announcement *announcement = NULL;
     if (helper->done == NULL)
         return;
-    pthread_mutex_lock(&helper->lock);
-    if (!helper->is_ending && helper->len < QUEUE_MAX && len <= PIPE_BYTES)
-        announcement = malloc(sizeof(*announcement) + len);
-    if (announcement != NULL) {
-        announcement->next = NULL;
-        announcement->ino = ino;
-        announcement->len = len;
-        memcpy(announcement->path, path, len);
-        *helper->end = announcement;
-        helper->end = &announcement->next;
-        helper->len++;
-        helper->queued++;
-        pthread_cond_broadcast(&helper->changed);
-    }
-    pthread_mutex_unlock(&helper->lock);
+    LOCK_GUARD(&helper->lock);
+    if (helper->is_ending || helper->len >= QUEUE_MAX || len > PIPE_BYTES)
+        return;
+    struct announcement *announcement = malloc(sizeof(*announcement) + len);
+    if (announcement == NULL)
+        return;
+    announcement->next = NULL;
+    announcement->ino = ino;
+    announcement->len = len;
+    memcpy(announcement->path, path, len);
+    *helper->end = announcement;
+    helper->end = &announcement->next;
+    helper->len++;
+    helper->queued++;
+    pthread_cond_broadcast(&helper->changed);
 }
 
 void watch_helper_announce(struct watch_helper *helper, const char *path)
@@ -446,13 +444,12 @@ void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct c
     int64_t until_ms = clock_monotonic_ms(clock) + at_most_ms;
     if (helper->done == NULL)
         return;
-    pthread_mutex_lock(&helper->lock);
+    LOCK_GUARD(&helper->lock);
     unsigned long queued = helper->queued;
     while (*helper->done < queued && !helper->is_ending && !cancel_is_set(cancel) &&
            clock_monotonic_ms(clock) < until_ms)
         (void)wait_until(clock, &helper->changed, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
                          cancel);
-    pthread_mutex_unlock(&helper->lock);
 }
 
 bool watch_helper_is(const struct watch_helper *helper, pid_t pid)

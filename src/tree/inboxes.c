@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/strbuf.h"
 #include "mail/inbox_record.h"
 #include "outbox/writer_fate.h"
@@ -128,12 +129,11 @@ static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 {
     size_t word = number / WORD_BITS;
     uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
-    pthread_mutex_lock(&inboxes->lock);
-    bool is_first = has_word_locked(inboxes, word) && (inboxes->opened[word] & bit) == 0;
-    if (is_first)
-        inboxes->opened[word] |= bit;
-    pthread_mutex_unlock(&inboxes->lock);
-    return is_first;
+    LOCK_GUARD(&inboxes->lock);
+    if (!has_word_locked(inboxes, word) || (inboxes->opened[word] & bit) != 0)
+        return false;
+    inboxes->opened[word] |= bit;
+    return true;
 }
 
 struct email_handle {
@@ -234,22 +234,15 @@ static void report_incomplete(const struct inbox_handle *inbox)
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    int error = 0;
-    if (offset < 0)
-        return -EINVAL;
-    pthread_mutex_lock(&inbox->lock);
-    if ((size_t)offset < inbox->text.len) {
-        size_t rest = inbox->text.len - (size_t)offset;
-        ret->len = len < rest ? len : rest;
-        ret->owned = malloc(ret->len);
-        ret->bytes = ret->owned;
-        if (ret->owned != NULL)
-            memcpy(ret->owned, inbox->text.data + offset, ret->len);
-        else
-            error = -ENOMEM;
-    }
-    pthread_mutex_unlock(&inbox->lock);
-    return error;
+    LOCK_GUARD(&inbox->lock);
+    int error = handle_read_text(inbox->text.data, inbox->text.len, len, offset, ret);
+    if (error != 0 || ret->len == 0)
+        return error;
+    ret->owned = malloc(ret->len);
+    if (ret->owned == NULL)
+        return -ENOMEM;
+    ret->bytes = memcpy(ret->owned, ret->bytes, ret->len);
+    return 0;
 }
 
 static int set_len_locked(struct inbox_handle *inbox, size_t len)
@@ -276,14 +269,13 @@ static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller 
     if (offset < 0 || offset > INBOX_TEXT_MAX_BYTES || len > INBOX_TEXT_MAX_BYTES - (size_t)offset)
         return -EFBIG;
     size_t end = (size_t)offset + len;
-    pthread_mutex_lock(&inbox->lock);
+    LOCK_GUARD(&inbox->lock);
     int error = end > inbox->text.len ? set_len_locked(inbox, end) : 0;
-    if (error == 0 && len > 0) {
-        memcpy(inbox->text.data + offset, bytes, len);
-        inbox->is_changed = true;
-    }
-    pthread_mutex_unlock(&inbox->lock);
-    return error != 0 ? error : (ssize_t)len;
+    if (error != 0 || len == 0)
+        return error;
+    memcpy(inbox->text.data + offset, bytes, len);
+    inbox->is_changed = true;
+    return (ssize_t)len;
 }
 
 static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
@@ -292,11 +284,9 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
     (void)caller;
     if (size < 0 || size > INBOX_TEXT_MAX_BYTES)
         return -EFBIG;
-    pthread_mutex_lock(&inbox->lock);
-    int error = set_len_locked(inbox, (size_t)size);
+    LOCK_GUARD(&inbox->lock);
     inbox->is_changed = true;
-    pthread_mutex_unlock(&inbox->lock);
-    return error;
+    return set_len_locked(inbox, (size_t)size);
 }
 
 /* The text to put to the service, or NULL where there is nothing to do. Once taken it counts as put, so that
@@ -818,25 +808,28 @@ const struct node_ops inboxes_ops = {
 
 /* ---------------------------------------------------------------- changes */
 
+static bool has_name_slot_locked(struct inboxes *inboxes, uint32_t inbox)
+{
+    if (inbox < inboxes->names_len)
+        return true;
+    size_t len = (size_t)inbox + 64;
+    const char **names = realloc(inboxes->names, len * sizeof(*names));
+    if (names == NULL)
+        return false;
+    memset(names + inboxes->names_len, 0, (len - inboxes->names_len) * sizeof(*names));
+    inboxes->names = names;
+    inboxes->names_len = len;
+    return true;
+}
+
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name)
 {
     struct inboxes *inboxes = tree->inboxes;
-    const char *before = NULL;
-    pthread_mutex_lock(&inboxes->lock);
-    if (inbox >= inboxes->names_len) {
-        size_t len = (size_t)inbox + 64;
-        const char **names = realloc(inboxes->names, len * sizeof(*names));
-        if (names != NULL) {
-            memset(names + inboxes->names_len, 0, (len - inboxes->names_len) * sizeof(*names));
-            inboxes->names = names;
-            inboxes->names_len = len;
-        }
-    }
-    if (inbox < inboxes->names_len) {
-        before = inboxes->names[inbox];
-        inboxes->names[inbox] = name;
-    }
-    pthread_mutex_unlock(&inboxes->lock);
+    LOCK_GUARD(&inboxes->lock);
+    if (!has_name_slot_locked(inboxes, inbox))
+        return NULL;
+    const char *before = inboxes->names[inbox];
+    inboxes->names[inbox] = name;
     return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 
 enum {
     BLOCK_BYTES = 4096
@@ -201,42 +202,37 @@ int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struc
 
 void notify_folder_changed(struct tree *tree, uint64_t ino)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.folder_changed != NULL)
         tree->listener.folder_changed(tree->listener.context, ino);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.entry_gone != NULL)
         tree->listener.entry_gone(tree->listener.context, folder_ino, name);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_file_changed(struct tree *tree, uint64_t ino)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.file_changed != NULL)
         tree->listener.file_changed(tree->listener.context, ino);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_stream_grew(struct tree *tree)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.stream_grew != NULL)
         tree->listener.stream_grew(tree->listener.context);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_message_appeared(struct tree *tree, uint64_t ino)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.message_appeared != NULL)
         tree->listener.message_appeared(tree->listener.context, ino);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void notify_appeared(struct tree *tree, const char *format, ...)
@@ -246,10 +242,9 @@ void notify_appeared(struct tree *tree, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(path, sizeof(path), format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     if (tree->listener.appeared != NULL)
         tree->listener.appeared(tree->listener.context, path);
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
+
 void removed_names_init(struct removed_names *names)
 {
     *names = (struct removed_names){.next = 0};
@@ -23,13 +25,12 @@ void removed_names_add(struct removed_names *names, uint64_t folder_ino, const c
 {
     if (pid <= 0 || strlen(name) > NAME_MAX)
         return;
-    pthread_mutex_lock(&names->lock);
+    LOCK_GUARD(&names->lock);
     struct removed_name *removed = &names->ring[names->next];
     names->next = (names->next + 1) % REMOVED_NAMES_MAX;
     *removed = (struct removed_name){
         .folder_ino = folder_ino, .pid = pid, .until_ms = now_ms + REMOVED_NAMES_MS, .entry = *entry};
     snprintf(removed->name, sizeof(removed->name), "%s", name);
-    pthread_mutex_unlock(&names->lock);
 }
 
 static struct removed_name *find_locked(struct removed_names *names, uint64_t folder_ino, const char *name,
@@ -47,21 +48,19 @@ static struct removed_name *find_locked(struct removed_names *names, uint64_t fo
 bool removed_names_find(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms, struct tree_entry *ret_entry)
 {
-    pthread_mutex_lock(&names->lock);
+    LOCK_GUARD(&names->lock);
     const struct removed_name *removed = find_locked(names, folder_ino, name, pid, now_ms);
     if (removed != NULL)
         *ret_entry = removed->entry;
-    pthread_mutex_unlock(&names->lock);
     return removed != NULL;
 }
 
 bool removed_names_take(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms)
 {
-    pthread_mutex_lock(&names->lock);
+    LOCK_GUARD(&names->lock);
     struct removed_name *removed = find_locked(names, folder_ino, name, pid, now_ms);
     if (removed != NULL)
         removed->folder_ino = 0;
-    pthread_mutex_unlock(&names->lock);
     return removed != NULL;
 }

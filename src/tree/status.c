@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "mail/json_writer.h"
 #include "tree/events.h"
@@ -59,9 +60,8 @@ void status_count_event(struct tree *tree, const struct event *event)
     bool is_refused = event->kind == EVENT_REFUSED || (event->kind == EVENT_INBOX && event->error != NULL);
     if (!is_refused && event->kind != EVENT_FAILED)
         return;
-    pthread_mutex_lock(&status->lock);
+    LOCK_GUARD(&status->lock);
     count_locked(is_refused ? &status->refused : &status->failed, event);
-    pthread_mutex_unlock(&status->lock);
 }
 
 static void write_tally(struct json_writer *writer, const char *name, const struct tally *tally)
@@ -78,10 +78,9 @@ static void write_tally(struct json_writer *writer, const char *name, const stru
 static void write_tallies(struct json_writer *writer, const struct tree *tree)
 {
     struct status *status = tree->status;
-    pthread_mutex_lock(&status->lock);
+    LOCK_GUARD(&status->lock);
     write_tally(writer, "refused", &status->refused);
     write_tally(writer, "failed", &status->failed);
-    pthread_mutex_unlock(&status->lock);
 }
 
 static void release_tally(struct tally *tally)
@@ -235,9 +234,8 @@ static int render(struct tree *tree)
     int error = write_text(tree, &text, &len);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&tree->status->lock);
+    LOCK_GUARD(&tree->status->lock);
     remember_locked(tree, text, len);
-    pthread_mutex_unlock(&tree->status->lock);
     return 0;
 }
 
@@ -248,22 +246,17 @@ static int copy_text(struct tree *tree, char **ret_text, size_t *ret_len)
     int error = render(tree);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&status->lock);
-    char *copy = strndup(status->text, status->len);
+    LOCK_GUARD(&status->lock);
+    *ret_text = strndup(status->text, status->len);
     *ret_len = status->len;
-    pthread_mutex_unlock(&status->lock);
-    *ret_text = copy;
-    return copy == NULL ? -ENOMEM : 0;
+    return *ret_text == NULL ? -ENOMEM : 0;
 }
 
 static bool is_fresh(struct tree *tree)
 {
     struct status *status = tree->status;
-    pthread_mutex_lock(&status->lock);
-    bool result =
-        status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
-    pthread_mutex_unlock(&status->lock);
-    return result;
+    LOCK_GUARD(&status->lock);
+    return status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -296,9 +289,8 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
     (void)caller;
     if (!is_fresh(tree) && render(tree) != 0)
         log_debug("status.json cannot be written anew: out of memory");
-    pthread_mutex_lock(&status->lock);
+    LOCK_GUARD(&status->lock);
     entry_fill_ms(tree, ino, S_IFREG | 0444, status->len, status->changed_ms, LASTING_NAME, ret);
-    pthread_mutex_unlock(&status->lock);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "mail/envelope.h"
 #include "mail/reason.h"
 #include "store/store_content.h"
@@ -27,9 +28,8 @@
 
 void tree_set_listener(struct tree *tree, const struct tree_listener *listener)
 {
-    pthread_mutex_lock(&tree->listener_lock);
+    LOCK_GUARD(&tree->listener_lock);
     tree->listener = listener != NULL ? *listener : (struct tree_listener){.context = NULL};
-    pthread_mutex_unlock(&tree->listener_lock);
 }
 
 static void inbox_changed(void *context, uint32_t inbox, enum store_change change)
@@ -324,19 +324,17 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret)
 
 static void add_link(struct tree *tree, struct tree_link *list, struct tree_link *link)
 {
-    pthread_mutex_lock(&tree->open_lock);
+    LOCK_GUARD(&tree->open_lock);
     *link = (struct tree_link){.previous = list->previous, .next = list};
     list->previous->next = link;
     list->previous = link;
-    pthread_mutex_unlock(&tree->open_lock);
 }
 
 static void remove_link(struct tree *tree, struct tree_link *link)
 {
-    pthread_mutex_lock(&tree->open_lock);
+    LOCK_GUARD(&tree->open_lock);
     link->previous->next = link->next;
     link->next->previous = link->previous;
-    pthread_mutex_unlock(&tree->open_lock);
 }
 
 /* ---------------------------------------------------------------- listings */
