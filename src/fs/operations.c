@@ -331,16 +331,6 @@ static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, 
         fuse_reply_lseek(fuse, found);
 }
 
-static void op_copy_file_range(fuse_req_t fuse, fuse_ino_t ino_in, off_t offset_in,
-                               struct fuse_file_info *file_in, fuse_ino_t ino_out, off_t offset_out,
-                               struct fuse_file_info *file_out, size_t len, int flags)
-{
-    (void)ino_in;
-    (void)ino_out;
-    (void)flags;
-    reply_count(fuse, tree_copy_range(handle_of(file_in), offset_in, handle_of(file_out), offset_out, len));
-}
-
 static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct fs_request request;
@@ -540,7 +530,6 @@ const struct fuse_lowlevel_ops *operations_table(void)
         .write = op_write,
         .fallocate = op_fallocate,
         .lseek = op_lseek,
-        .copy_file_range = op_copy_file_range,
         .flush = op_flush,
         .fsync = op_fsync,
         .release = op_release,

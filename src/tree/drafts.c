@@ -172,13 +172,6 @@ static int sync_draft(struct tree_handle *handle, bool is_data_only)
     return (is_data_only ? fdatasync(fd) : fsync(fd)) == 0 ? 0 : -errno;
 }
 
-static ssize_t copy_draft_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to,
-                                off_t to_offset, size_t len)
-{
-    ssize_t copied = copy_file_range(fd_of(from), &from_offset, fd_of(to), &to_offset, len, 0);
-    return copied < 0 ? -errno : copied;
-}
-
 static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
 {
     struct draft_handle *draft = (struct draft_handle *)handle;
@@ -208,7 +201,6 @@ static const struct handle_ops draft_handle_ops = {
     .set_size = set_draft_size,
     .allocate = allocate_draft,
     .seek = seek_draft,
-    .copy_range = copy_draft_range,
     .sync = sync_draft,
     .flush = flush_draft,
     .release = release_draft,

@@ -297,9 +297,6 @@ struct handle_ops {
                     off_t len);
     /* NULL, or -EOPNOTSUPP: all of the file is data */
     off_t (*seek)(struct tree_handle *handle, off_t offset, int whence);
-    /* NULL: -EOPNOTSUPP. `to` is of the same kind */
-    ssize_t (*copy_range)(struct tree_handle *from, off_t from_offset, struct tree_handle *to,
-                          off_t to_offset, size_t len);
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);

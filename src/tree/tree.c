@@ -528,14 +528,6 @@ off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, ui
     return whence == SEEK_HOLE ? size : offset;
 }
 
-ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
-                        size_t len)
-{
-    if (from->ops != to->ops || from->ops->copy_range == NULL)
-        return -EOPNOTSUPP;
-    return from->ops->copy_range(from, from_offset, to, to_offset, len);
-}
-
 int tree_sync_file(struct tree_handle *handle, bool is_data_only)
 {
     return handle->ops->sync == NULL ? 0 : handle->ops->sync(handle, is_data_only);

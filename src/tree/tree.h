@@ -212,9 +212,6 @@ int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, 
 /* lseek(2) for SEEK_DATA and SEEK_HOLE: the position found, or -errno. May wait as tree_get_attributes(). */
 off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, uint64_t ino, off_t offset,
                 int whence);
-/* copy_file_range(2); -EOPNOTSUPP unless both are drafts. */
-ssize_t tree_copy_range(struct tree_handle *from, off_t from_offset, struct tree_handle *to, off_t to_offset,
-                        size_t len);
 /* fsync(2). */
 int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 /* A close(2) of a descriptor; its error is the user's to see. */

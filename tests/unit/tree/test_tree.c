@@ -757,36 +757,6 @@ static void a_draft_has_the_same_number_in_stat_and_in_a_listing(void **state)
     assert_int_equal(attributes.stat.st_ino, listed);
 }
 
-/* The kernel's copy_file_range(2): upon EOPNOTSUPP programs read and write instead. */
-static void bytes_are_copied_from_draft_to_draft_alone(void **state)
-{
-    struct tree_fixture *fixture = *state;
-    struct tree_entry entry;
-    struct tree_handle *draft = NULL;
-    struct tree_handle *copy = NULL;
-    struct tree_handle *readme = NULL;
-    struct tree_handle *letter = NULL;
-    size_t len = strlen(message);
-    uint64_t drafts = fixture_ino(fixture, "drafts");
-    uint64_t outbox = fixture_ino(fixture, "outbox");
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "drafts/draft"), O_RDWR, &draft),
-                     0);
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "README"), O_RDONLY, &readme), 0);
-    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "copy", 0600, O_RDWR, &entry, &copy), 0);
-    assert_int_equal(tree_create(fixture->tree, &nobody, outbox, "x.tmp", 0600, O_WRONLY, &entry, &letter),
-                     0);
-    assert_int_equal(tree_copy_range(draft, 0, copy, 0, len), len);
-    assert_int_equal(tree_copy_range(draft, 0, letter, 0, len), -EOPNOTSUPP);
-    assert_int_equal(tree_copy_range(readme, 0, draft, 0, len), -EOPNOTSUPP);
-    assert_int_equal(tree_copy_range(readme, 0, letter, 0, len), -EOPNOTSUPP);
-    tree_release(draft);
-    tree_release(copy);
-    tree_release(readme);
-    tree_release(letter);
-    _cleanup_free_ char *text = fixture_read(fixture, "drafts/copy");
-    assert_string_equal(text, message);
-}
-
 /* The kernel has applied the caller's umask; the daemon's own must not take more away. */
 static void the_modes_of_drafts_are_what_was_asked_for(void **state)
 {
@@ -1082,8 +1052,6 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(bytes_are_copied_from_draft_to_draft_alone, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
                                         fixture_tear_down),
