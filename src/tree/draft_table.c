@@ -423,46 +423,27 @@ unsigned int draft_node_count_writers(struct draft_table *table, const struct dr
     return node->writers;
 }
 
-void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed)
-{
-    LOCK_GUARD(&table->lock);
-    if (is_flushed)
-        node->flushed_writers++;
-    else
-        node->flushed_writers--;
-}
-
-void draft_node_end_write(struct draft_table *table, struct draft_node *node, bool was_flushed)
+void draft_node_end_write(struct draft_table *table, struct draft_node *node)
 {
     LOCK_GUARD(&table->lock);
     node->writers--;
-    if (was_flushed)
-        node->flushed_writers--;
     pthread_cond_broadcast(&table->writer_left);
-}
-
-static int wait_for_writers_locked(struct draft_table *table, const struct draft_node *node,
-                                   struct cancel *cancel)
-{
-    int64_t until_ms = clock_monotonic_ms(table->clock) + WRITERS_WAIT_MS;
-    int error = 0;
-    while (node->writers > 0 && error == 0)
-        error = node->flushed_writers < node->writers
-                    ? -EBUSY
-                    : wait_until(table->clock, &table->writer_left, &table->lock, until_ms, cancel);
-    return node->writers == 0 ? 0 : error == -ETIMEDOUT ? -EBUSY : error;
 }
 
 int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel)
 {
+    int64_t until_ms = clock_monotonic_ms(table->clock) + WRITERS_WAIT_MS;
+    int error = 0;
     LOCK_GUARD(&table->lock);
     if (node->state != DRAFT_HERE)
         return -EBUSY;
     node->state = DRAFT_MOVING;
-    int error = wait_for_writers_locked(table, node, cancel);
-    if (error != 0)
-        node->state = DRAFT_HERE;
-    return error;
+    while (node->writers > 0 && error == 0)
+        error = wait_until(table->clock, &table->writer_left, &table->lock, until_ms, cancel);
+    if (node->writers == 0)
+        return 0;
+    node->state = DRAFT_HERE;
+    return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
 /* The file goes on in the spool, and may come back before the kernel forgets this node: under another key the

@@ -45,11 +45,10 @@ struct draft_node {
     bool is_root;              /* is open all the time, has no name, and is never freed */
     struct draft_node *parent; /* with a reference; NULL: it has no name any more */
     char *name;
-    uint64_t references;          /* lookups of the kernel, holders, nodes below it */
-    int fd;                       /* O_PATH | O_NOFOLLOW, while there are holders */
-    unsigned int holders;         /* and one that never ends, once the file is removed */
-    unsigned int writers;         /* open files that may write, until their RELEASE */
-    unsigned int flushed_writers; /* of them: a descriptor was closed, and no write came since */
+    uint64_t references;  /* lookups of the kernel, holders, nodes below it */
+    int fd;               /* O_PATH | O_NOFOLLOW, while there are holders */
+    unsigned int holders; /* and one that never ends, once the file is removed */
+    unsigned int writers; /* open files that may write, until their RELEASE */
     enum draft_state state;
 };
 
@@ -125,13 +124,10 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
 
 /* An open file begins and ends to be one that may write. 0; -EBUSY: it is being handed in, or was. */
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);
-void draft_node_end_write(struct draft_table *table, struct draft_node *node, bool was_flushed);
+void draft_node_end_write(struct draft_table *table, struct draft_node *node);
 unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node);
-/* A write handle's flushed state changed. */
-void draft_node_set_flushed(struct draft_table *table, struct draft_node *node, bool is_flushed);
-
-/* Keeps writers away, waiting (at most 2 s) for those that have closed and whose RELEASE is still on its way.
- * 0; -EBUSY: somebody is writing, or another move is under way; -EINTR. */
+/* Keeps writers away, and waits (at most 2 s) for those that there are: of a file that was closed, the
+ * RELEASE may still be on its way. 0; -EBUSY: somebody is writing, or another move is under way; -EINTR. */
 int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel);
 /* `has_left`: it was handed in. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left);

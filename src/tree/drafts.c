@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +106,6 @@ struct draft_handle {
     struct tree_handle base;
     struct draft_hold hold; /* so that the draft is known by whatever name it has, or none */
     int fd;
-    atomic_bool is_flushed; /* closed by somebody, and not written to since */
 };
 
 static int fd_of(const struct tree_handle *handle)
@@ -123,19 +121,10 @@ static int read_draft(struct tree_handle *handle, size_t len, off_t offset, stru
     return 0;
 }
 
-/* A descriptor that goes on writing after a close(2) was a duplicate: not the last close. */
-static void mark_unflushed(struct tree_handle *handle)
-{
-    struct draft_handle *draft = (struct draft_handle *)handle;
-    if (draft->is_flushed && atomic_exchange(&draft->is_flushed, false))
-        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, false);
-}
-
 static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                            size_t len, off_t offset)
 {
     (void)caller;
-    mark_unflushed(handle);
     ssize_t written = pwrite(fd_of(handle), bytes, len, offset);
     return written < 0 ? -errno : written;
 }
@@ -143,7 +132,6 @@ static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller 
 static int set_draft_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
     (void)caller;
-    mark_unflushed(handle);
     return ftruncate(fd_of(handle), size) == 0 ? 0 : -errno;
 }
 
@@ -151,7 +139,6 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
                           off_t offset, off_t len)
 {
     (void)caller;
-    mark_unflushed(handle);
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
@@ -174,12 +161,9 @@ static int sync_draft(struct tree_handle *handle, bool is_data_only)
 
 static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    struct draft_handle *draft = (struct draft_handle *)handle;
     (void)caller;
-    if (handle_is_writable(handle) && !atomic_exchange(&draft->is_flushed, true))
-        draft_node_set_flushed(&handle->tree->drafts, draft->hold.node, true);
     /* Closing a duplicate says what close(2) would say (EDQUOT, EIO) without closing the file itself. */
-    int duplicate = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
+    int duplicate = fcntl(fd_of(handle), F_DUPFD_CLOEXEC, 0);
     return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
 }
 
@@ -189,7 +173,7 @@ static void release_draft(struct tree_handle *handle)
     struct draft_table *drafts = &handle->tree->drafts;
     close(draft->fd);
     if (handle_is_writable(handle))
-        draft_node_end_write(drafts, draft->hold.node, draft->is_flushed);
+        draft_node_end_write(drafts, draft->hold.node);
     draft_hold_release(&draft->hold);
     free(draft);
 }
@@ -256,7 +240,7 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     error = open_by_descriptor(tree, &held, flags, ret_handle);
     /* O_RDONLY | O_TRUNC has done all its writing. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
-        draft_node_end_write(&tree->drafts, node, false);
+        draft_node_end_write(&tree->drafts, node);
     return error;
 }
 
@@ -285,7 +269,7 @@ static int open_created(struct tree *tree, struct draft_node *node, int fd, int 
         return error;
     error = new_draft_handle(tree, &held, TAKE_FD(owned_fd), flags, ret_handle);
     if (error != 0 && is_writer)
-        draft_node_end_write(&tree->drafts, node, false);
+        draft_node_end_write(&tree->drafts, node);
     return error;
 }
 
@@ -388,7 +372,7 @@ static int set_size_by_path(struct tree *tree, struct draft_node *draft, const c
         return error;
     if (truncate(path, size) != 0)
         error = -errno;
-    draft_node_end_write(&tree->drafts, draft, false);
+    draft_node_end_write(&tree->drafts, draft);
     return error;
 }
 
@@ -529,7 +513,7 @@ static int make_draft_link(struct tree *tree, uint64_t ino, uint64_t folder, con
     if (error != 0)
         return error;
     error = link_node(tree, draft, folder, name);
-    draft_node_end_write(&tree->drafts, draft, false);
+    draft_node_end_write(&tree->drafts, draft);
     return error != 0 ? error : draft_lookup_in(tree, node_of(tree, folder), name, ret);
 }
 

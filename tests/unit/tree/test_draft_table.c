@@ -386,20 +386,17 @@ static void a_rename_under_way_hides_nothing_below(void **state)
 
 /* ---------------------------------------------------------------- writers */
 
-static void a_draft_being_written_cannot_move(void **state)
+static void a_draft_that_moves_cannot_be_written(void **state)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
     struct draft_node *node = find(fixture, "a");
-    assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
-    assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), -EBUSY);
-    draft_node_end_write(&fixture->table, node, false);
     assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), 0);
     assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
     assert_int_equal(draft_node_begin_move(&fixture->table, node, NULL), -EBUSY);
     draft_node_end_move(&fixture->table, node, false);
     assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
-    draft_node_end_write(&fixture->table, node, false);
+    draft_node_end_write(&fixture->table, node);
 }
 
 static void a_draft_that_left_comes_back_as_another(void **state)
@@ -416,7 +413,7 @@ static void a_draft_that_left_comes_back_as_another(void **state)
     struct draft_node *again = find(fixture, "again");
     assert_ptr_not_equal(again, node);
     assert_int_equal(draft_node_begin_write(&fixture->table, again), 0);
-    draft_node_end_write(&fixture->table, again, false);
+    draft_node_end_write(&fixture->table, again);
     assert_int_equal(draft_node_begin_write(&fixture->table, node), -EBUSY);
 }
 
@@ -434,17 +431,16 @@ static void *move(void *argument)
     return NULL;
 }
 
-static void a_move_waits_for_a_closed_writer_to_be_released(void **state)
+static void a_move_waits_for_a_writer_to_be_released(void **state)
 {
     struct fixture *fixture = *state;
     pthread_t thread;
     make_file(fixture, "a");
     struct mover mover = {.fixture = fixture, .node = find(fixture, "a"), .error = 1};
     assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
-    draft_node_set_flushed(&fixture->table, mover.node, true);
     assert_int_equal(thread_start(&thread, "mover", move, &mover), 0);
     fake_clock_await_waiters(&fixture->clock, 1);
-    draft_node_end_write(&fixture->table, mover.node, true);
+    draft_node_end_write(&fixture->table, mover.node);
     fake_clock_advance(&fixture->clock, 1);
     pthread_join(thread, NULL);
     assert_int_equal(mover.error, 0);
@@ -457,7 +453,6 @@ static void a_move_gives_up_after_two_seconds(void **state)
     make_file(fixture, "a");
     struct mover mover = {.fixture = fixture, .node = find(fixture, "a")};
     assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
-    draft_node_set_flushed(&fixture->table, mover.node, true);
     assert_int_equal(thread_start(&thread, "mover", move, &mover), 0);
     fake_clock_await_waiters(&fixture->clock, 1);
     fake_clock_advance(&fixture->clock, 2000);
@@ -475,7 +470,6 @@ static void a_waiting_move_can_be_interrupted(void **state)
     cancel_init(&cancel);
     cancel_set(&cancel);
     assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
-    draft_node_set_flushed(&fixture->table, node, true);
     assert_int_equal(draft_node_begin_move(&fixture->table, node, &cancel), -EINTR);
     cancel_release(&cancel);
 }
@@ -500,9 +494,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_path_may_be_longer_than_a_system_call_takes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_being_written_cannot_move, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_draft_that_moves_cannot_be_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_draft_that_left_comes_back_as_another, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_move_waits_for_a_closed_writer_to_be_released, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_move_waits_for_a_writer_to_be_released, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_move_gives_up_after_two_seconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_waiting_move_can_be_interrupted, set_up, tear_down),
     };
