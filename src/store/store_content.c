@@ -47,7 +47,7 @@ enum {
 
     AHEAD_AT_ONCE = 50,                /* parts being fetched ahead; so they hold 100 MB of text at most, */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON, and ahead_file_max_bytes() on the disk */
-    AHEAD_QUEUE_MAX = 1000,            /* emails to be fetched ahead */
+    AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
     AHEAD_EMAILS = 128,                /* from the reader, */
     AHEAD_PER_EMAIL = 16,              /* but not more for each email that was read */
     RUNS_MAX = 8,                      /* readers that are followed at the same time */
@@ -67,7 +67,8 @@ struct content_request {
     uint32_t email;
     const char *email_id;
     const char *attachment_id; /* or NULL */
-    bool is_ahead;             /* within the bounds of AHEAD_MAX_BYTES */
+    bool is_ahead;             /* of readers: within the bounds of AHEAD_MAX_BYTES */
+    bool has_attachments;      /* they are fetched ahead, too */
     bool is_probe;             /* asked for whatever the cache has, of an email that is known to exist */
 };
 
@@ -120,7 +121,7 @@ struct contents {
     GHashTable *transfers; /* struct content_transfer by key */
     struct reading_run runs[RUNS_MAX];
     uint64_t run_uses;
-    unsigned int ahead_queued; /* emails to be fetched ahead, and being fetched */
+    unsigned int ahead_queued; /* transfers ahead of readers that have not ended */
     struct too_long too_long[TOO_LONG_MAX];
     size_t too_long_next; /* the place that is taken next */
 };
@@ -138,6 +139,9 @@ struct content_transfer {
     int error;                     /* when done */
     struct store_content *content; /* when done without an error */
 };
+
+static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
+                        const char *attachment_id, bool has_attachments);
 
 /* A job without arguments. */
 struct content_job {
@@ -431,28 +435,63 @@ static void finish_transfer(struct content_transfer *transfer, int error, struct
     pthread_cond_broadcast(&transfer->done);
 }
 
-/* Readers go on before the part is written down. */
+/* What is fetched ahead is for readers alone: they are not to wait for it while the service has more to do
+ * than it likes, or is away. */
+static int check_can_ask(struct contents *contents, const struct content_request *request)
+{
+    struct contact *contact = &contents->store->contact;
+    LOCK_GUARD(&contents->lock);
+    if (contents->is_stopping)
+        return -EINTR;
+    if (!request->is_ahead || request->is_probe)
+        return 0;
+    return contact_is_busy(contact) ? -EAGAIN : contact_is_unreachable(contact) ? -EHOSTUNREACH : 0;
+}
+
+static void fetch_attachments_ahead(struct contents *contents, const struct store_content *content)
+{
+    for (size_t i = 0; i < content->folder.len; i++)
+        if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
+            fetch_ahead(contents, content->email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id,
+                        false);
+}
+
+/* Hands on what was fetched. Readers go on already. */
+static void take_answer(struct contents *contents, const struct content_request *request,
+                        const struct content_answer *answer)
+{
+    const struct store_listener *listener = &contents->store->listener;
+    keep(contents, request, answer);
+    if (request->part == CONTENT_PART_TEXTS)
+        search_feed_note_content(contents->store->search_feed, request->email, &answer->content->folder);
+    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
+    if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
+        listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
+}
+
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
     struct contents *contents = transfer->contents;
     const struct content_request *request = &transfer->request;
+    bool is_ahead = request->is_ahead && !request->is_probe;
     _cleanup_content_ struct store_content *known = NULL;
     struct content_answer answer = {.content = content_new(request->email)};
     /* It may have come since the reader searched the cache. */
-    if (!request->is_probe && load(contents, request, &known) == 0) {
-        finish_transfer(transfer, 0, known);
-    } else {
-        int error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
-        finish_transfer(transfer, error, error == 0 ? answer.content : NULL);
-        if (error == 0)
-            keep(contents, request, &answer);
-        if (error == 0 && request->part == CONTENT_PART_TEXTS)
-            search_feed_note_content(contents->store->search_feed, request->email, &answer.content->folder);
-    }
+    bool is_known = !request->is_probe && load(contents, request, &known) == 0;
+    int error = is_known ? 0 : check_can_ask(contents, request);
+    if (error == 0 && !is_known)
+        error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
+    const struct store_content *content = is_known ? known : answer.content;
+    finish_transfer(transfer, error, error == 0 ? (struct store_content *)content : NULL);
+    if (error == 0 && !is_known)
+        take_answer(contents, request, &answer);
+    if (error == 0 && request->has_attachments)
+        fetch_attachments_ahead(contents, content);
     free(answer.message_id);
     store_content_unref(answer.content);
     LOCK_GUARD(&contents->lock);
+    contents->ahead_queued -= is_ahead;
     forget_transfer_locked(transfer);
 }
 
@@ -524,6 +563,18 @@ static void leave_locked(struct content_transfer *transfer)
     unref_transfer_locked(transfer);
 }
 
+/* A transfer that waits for its turn ahead of readers becomes this reader's. True: it has to be started. */
+static bool take_over_locked(struct content_transfer *transfer, const struct content_request *request)
+{
+    struct contents *contents = transfer->contents;
+    if (!transfer->request.is_ahead || request->is_ahead ||
+        !worker_pool_withdraw(contents->ahead_pool, &transfer->job))
+        return false;
+    transfer->request.is_ahead = false;
+    contents->ahead_queued--;
+    return true;
+}
+
 /* *ret_was_ahead: the outcome is that of a transfer that was ahead of readers. */
 static int fetch_once_locked(struct contents *contents, const struct content_request *request,
                              int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
@@ -535,6 +586,7 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     int error = join_locked(contents, request, &transfer, &is_new);
     if (error != 0)
         return error;
+    is_new = is_new || take_over_locked(transfer, request);
     if (is_new && (error = worker_pool_submit(contents->reader_pool, &transfer->job)) != 0) {
         forget_transfer_locked(transfer);
     } else {
@@ -559,39 +611,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
     return error;
 }
 
-/* The same ahead of readers: the calling thread makes the transfer itself. -EAGAIN while the service has more
- * to do than it likes: what it still answers is for readers. -EFBIG: it is too long to be fetched ahead, and
- * left to readers, too. */
-static int fetch_ahead_of_readers(struct contents *contents, const struct content_request *request,
-                                  struct store_content **ret_content)
-{
-    struct content_transfer *transfer = NULL;
-    bool is_new = false;
-    pthread_mutex_lock(&contents->lock);
-    int error = contact_is_busy(&contents->store->contact)
-                    ? -EAGAIN
-                    : join_locked(contents, request, &transfer, &is_new);
-    if (error == 0 && is_new) {
-        pthread_mutex_unlock(&contents->lock);
-        run_transfer(&transfer->job);
-        pthread_mutex_lock(&contents->lock);
-    }
-    if (error == 0) {
-        error = await_transfer_locked(transfer, CLOCK_FOREVER, NULL, ret_content);
-        leave_locked(transfer);
-    }
-    pthread_mutex_unlock(&contents->lock);
-    return error;
-}
-
 /* ---------------------------------------------------------------- fetching ahead */
-
-struct ahead_job {
-    struct worker_job job; /* first: the pool knows it by this */
-    struct contents *contents;
-    uint32_t email;
-    content_parts parts;
-};
 
 /* False: there is no such email. */
 static bool make_request(struct contents *contents, uint32_t email, enum content_part part,
@@ -609,69 +629,32 @@ static bool make_request(struct contents *contents, uint32_t email, enum content
 }
 
 /* Errors are those of who asks for it later. */
-static void fetch_missing(struct contents *contents, uint32_t email, enum content_part part,
-                          const char *attachment_id)
-{
-    const struct store_listener *listener = &contents->store->listener;
-    struct content_request request;
-    uint64_t len;
-    _cleanup_content_ struct store_content *content = NULL;
-    if (!make_request(contents, email, part, attachment_id, true, &request) ||
-        content_cache_get_len(&contents->cache, request.key, &len) == 0 ||
-        fetch_ahead_of_readers(contents, &request, &content) != 0)
-        return;
-    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
-    if (part == CONTENT_PART_RAW && listener->raw_fetched != NULL)
-        listener->raw_fetched(listener->context, email, content->bytes.len);
-}
-
-static void fetch_attachments(struct contents *contents, uint32_t email)
+static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
+                        const char *attachment_id, bool has_attachments)
 {
     struct content_request request;
-    _cleanup_content_ struct store_content *content = find_loaded(contents, email);
-    if (content == NULL && (!make_request(contents, email, CONTENT_PART_TEXTS, NULL, true, &request) ||
-                            load(contents, &request, &content) != 0))
+    struct content_transfer *transfer = NULL;
+    bool is_new = false;
+    if (!make_request(contents, email, part, attachment_id, true, &request))
         return;
-    for (size_t i = 0; i < content->folder.len; i++)
-        if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
-            fetch_missing(contents, email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id);
-}
-
-static void run_ahead(struct worker_job *job)
-{
-    struct ahead_job *ahead_job = (struct ahead_job *)job;
-    struct contents *contents = ahead_job->contents;
-    content_parts parts = ahead_job->parts;
-    pthread_mutex_lock(&contents->lock);
-    if (contents->is_stopping)
-        parts = 0;
-    pthread_mutex_unlock(&contents->lock);
-    if ((parts & 1U << CONTENT_PART_RAW) != 0)
-        fetch_missing(contents, ahead_job->email, CONTENT_PART_RAW, NULL);
-    if ((parts & (1U << CONTENT_PART_TEXTS | 1U << CONTENT_PART_ATTACHMENT)) != 0)
-        fetch_missing(contents, ahead_job->email, CONTENT_PART_TEXTS, NULL);
-    if ((parts & 1U << CONTENT_PART_ATTACHMENT) != 0)
-        fetch_attachments(contents, ahead_job->email);
+    request.has_attachments = has_attachments;
     LOCK_GUARD(&contents->lock);
-    contents->ahead_queued--;
-    free(ahead_job);
+    if (contents->ahead_queued >= AHEAD_QUEUE_MAX || join_locked(contents, &request, &transfer, &is_new) != 0)
+        return;
+    if (is_new && worker_pool_submit(contents->ahead_pool, &transfer->job) == 0)
+        contents->ahead_queued++;
+    else if (is_new)
+        forget_transfer_locked(transfer);
+    unref_transfer_locked(transfer);
 }
 
-/* False: no more for now. */
-static bool submit_ahead_locked(struct contents *contents, uint32_t email, content_parts parts)
+static void fetch_parts_ahead(struct contents *contents, uint32_t email, content_parts parts)
 {
-    if (contents->ahead_queued >= AHEAD_QUEUE_MAX || contents->is_stopping)
-        return false;
-    struct ahead_job *job = calloc(1, sizeof(*job));
-    if (job == NULL)
-        return false;
-    *job = (struct ahead_job){.job.run = run_ahead, .contents = contents, .email = email, .parts = parts};
-    if (worker_pool_submit(contents->ahead_pool, &job->job) != 0) {
-        free(job);
-        return false;
-    }
-    contents->ahead_queued++;
-    return true;
+    bool has_attachments = (parts & 1U << CONTENT_PART_ATTACHMENT) != 0;
+    if ((parts & 1U << CONTENT_PART_RAW) != 0)
+        fetch_ahead(contents, email, CONTENT_PART_RAW, NULL, false);
+    if (has_attachments || (parts & 1U << CONTENT_PART_TEXTS) != 0)
+        fetch_ahead(contents, email, CONTENT_PART_TEXTS, NULL, has_attachments);
 }
 
 static size_t distance(size_t one, size_t other)
@@ -713,57 +696,58 @@ static void move_run(struct reading_run *run, size_t place)
     run->doubts = 0;
 }
 
-/* Fetches the next ones, once half of those that were fetched ahead were read. */
-static void fetch_along_locked(struct contents *contents, struct reading_run *run)
+/* The next emails, once half of those that were fetched ahead were read: how many. */
+static size_t next_emails_locked(struct contents *contents, struct reading_run *run,
+                                 uint32_t ret_emails[AHEAD_EMAILS])
 {
-    uint32_t emails[AHEAD_EMAILS];
     size_t reach = MIN((size_t)run->len * AHEAD_PER_EMAIL, (size_t)AHEAD_EMAILS);
     if (run->len < RUN_LEN_TO_BEGIN || (run->step < 0 && run->place == 0))
-        return;
+        return 0;
     bool is_behind = run->step > 0 ? run->ahead <= run->place : run->ahead >= run->place;
     if (is_behind)
         run->ahead = run->place + (size_t)run->step;
     size_t done = distance(run->ahead, run->place);
     if (done > reach / 2)
-        return;
+        return 0;
     size_t wanted = reach - done;
     size_t len =
-        index_list_places(&contents->store->index, run->inbox, run->ahead, run->step, emails, wanted);
-    for (size_t i = 0; i < len; i++)
-        if (!submit_ahead_locked(contents, emails[i], run->parts))
-            return;
+        index_list_places(&contents->store->index, run->inbox, run->ahead, run->step, ret_emails, wanted);
     /* Not beyond the start of the list, where places would wrap round. */
     run->ahead = run->step < 0 && run->ahead < wanted ? 0 : run->ahead + wanted * (size_t)run->step;
+    return len;
 }
 
 /* Somebody reads this of an email; `is_missing`: the cache does not have it. Does not wait. */
 static void follow_reader(struct contents *contents, const struct content_request *request, bool is_missing)
 {
+    uint32_t emails[AHEAD_EMAILS];
     uint32_t inbox;
     size_t place;
     if (!index_find_place(&contents->store->index, request->email, &inbox, &place))
         return;
-    LOCK_GUARD(&contents->lock);
+    pthread_mutex_lock(&contents->lock);
     struct reading_run *run = find_run_locked(contents, inbox, place, is_missing);
-    if (run == NULL)
-        return;
-    /* Emails that were fetched without this part are gone through again. */
-    if ((run->parts & 1U << request->part) == 0)
-        run->ahead = place;
-    run->used = ++contents->run_uses;
-    run->parts |= 1U << request->part;
-    move_run(run, place);
-    fetch_along_locked(contents, run);
+    content_parts parts = 0;
+    size_t len = 0;
+    if (run != NULL) {
+        /* Emails that were fetched without this part are gone through again. */
+        if ((run->parts & 1U << request->part) == 0)
+            run->ahead = place;
+        run->used = ++contents->run_uses;
+        run->parts |= 1U << request->part;
+        parts = run->parts;
+        move_run(run, place);
+        len = next_emails_locked(contents, run, emails);
+    }
+    pthread_mutex_unlock(&contents->lock);
+    for (size_t i = 0; i < len; i++)
+        fetch_parts_ahead(contents, emails[i], parts);
 }
 
 void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
 {
-    struct contents *contents = store->contents;
-    if (contents == NULL)
-        return;
-    LOCK_GUARD(&contents->lock);
-    for (size_t i = 0; i < len; i++)
-        submit_ahead_locked(contents, emails[i], 1U << CONTENT_PART_RAW);
+    for (size_t i = 0; store->contents != NULL && i < len; i++)
+        fetch_parts_ahead(store->contents, emails[i], 1U << CONTENT_PART_RAW);
 }
 
 /* ---------------------------------------------------------------- reading */
