@@ -6,6 +6,7 @@
 #include "store/maildir_memory.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,12 +41,6 @@ struct maildir_box {
     bool has_changed; /* the inbox, since a look-through of it began */
 };
 
-struct boxes {                  /* empty: all zeros */
-    struct maildir_box **items; /* by number; NULL where there is none */
-    uint32_t len;
-    uint32_t capacity;
-};
-
 /* Empty, and stale. NULL without memory. */
 static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const char *id)
 {
@@ -60,10 +55,9 @@ static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const 
     return NULL;
 }
 
-static void box_free(struct maildir_box *box)
+static void box_free(gpointer data)
 {
-    if (box == NULL)
-        return;
+    struct maildir_box *box = data;
     free(box->id);
     free(box->mails);
     number_table_release(&box->by_email);
@@ -222,49 +216,15 @@ static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FO
             changed_ns[i] = touch->ns[i] > changed_ns[i] ? touch->ns[i] : changed_ns[i] + 1;
 }
 
-static void boxes_release(struct boxes *boxes)
+/* By number in the database, or by the inbox's id where that is not NULL. */
+static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, const char *id)
 {
-    for (uint32_t i = 0; i < boxes->len; i++)
-        box_free(boxes->items[i]);
-    free(boxes->items);
-    *boxes = (struct boxes){0};
-}
-
-static struct maildir_box *boxes_find(const struct boxes *boxes, const char *id)
-{
-    for (uint32_t i = 0; i < boxes->len; i++)
-        if (boxes->items[i] != NULL && strcmp(boxes->items[i]->id, id) == 0)
-            return boxes->items[i];
+    for (guint i = 0; i < boxes->len; i++) {
+        struct maildir_box *box = g_ptr_array_index(boxes, i);
+        if (id != NULL ? strcmp(box->id, id) == 0 : box->number == number)
+            return box;
+    }
     return NULL;
-}
-
-/* The lowest: what is in a file of somebody may have the highest that there is. */
-static uint32_t boxes_find_free_number(const struct boxes *boxes)
-{
-    uint32_t number = 0;
-    while (number < boxes->len && boxes->items[number] != NULL)
-        number++;
-    return number;
-}
-
-static int boxes_reserve(struct boxes *boxes, uint32_t number)
-{
-    if (number < boxes->capacity)
-        return 0;
-    uint32_t capacity = (number + 1) * 2;
-    struct maildir_box **items = realloc(boxes->items, capacity * sizeof(struct maildir_box *));
-    if (items == NULL)
-        return -ENOMEM;
-    boxes->items = items;
-    boxes->capacity = capacity;
-    return 0;
-}
-
-static void boxes_add(struct boxes *boxes, struct maildir_box *box)
-{
-    while (boxes->len <= box->number)
-        boxes->items[boxes->len++] = NULL;
-    boxes->items[box->number] = box;
 }
 
 /* ---------------------------------------------------------------- what a look changes */
@@ -396,9 +356,8 @@ struct maildir_memory {
     pthread_rwlock_t read_lock;
     struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
     size_t sizes_len;                   /* the same */
-    struct boxes boxes;                 /* protected by both, like all below */
-    struct maildir_box **by_inbox;      /* by the store's number; NULL: not known */
-    uint32_t by_inbox_len;
+    GPtrArray *boxes;                   /* of struct maildir_box, owned; protected by both, like the next */
+    GHashTable *by_inbox;               /* the same, by the store's number of the inbox */
 };
 
 enum statement {
@@ -517,14 +476,12 @@ static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
     if (number < 0 || number >= BOXES_MAX)
         return -EUCLEAN;
     struct maildir_box *box =
-        boxes_reserve(&memory->boxes, (uint32_t)number) != 0
-            ? NULL
-            : box_new((uint32_t)number, (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
+        box_new((uint32_t)number, (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
     if (box == NULL)
         return -ENOMEM;
     box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 3);
     box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 4);
-    boxes_add(&memory->boxes, box);
+    g_ptr_array_add(memory->boxes, box);
     return 0;
 }
 
@@ -535,7 +492,8 @@ static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
     const void *digest = sqlite3_column_blob(row, 2);
     int64_t folder = sqlite3_column_int64(row, 6);
     int64_t bits = sqlite3_column_int64(row, 7);
-    struct maildir_box *box = number >= 0 && number < memory->boxes.len ? memory->boxes.items[number] : NULL;
+    struct maildir_box *box =
+        number == (uint32_t)number ? find_box(memory->boxes, (uint32_t)number, NULL) : NULL;
     struct maildir_mail mail = {
         .epoch_s = sqlite3_column_int64(row, 3),
         .size = sqlite3_column_int64(row, 4),
@@ -586,7 +544,7 @@ static void refuse(struct maildir_memory *memory, int error)
 {
     bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
     database_free(TAKE_PTR(memory->database));
-    boxes_release(&memory->boxes);
+    g_ptr_array_set_size(memory->boxes, 0);
     memory->error = is_damaged ? -EIO : error;
     log_warning("maildir/%s cannot be used, so Maildirs cannot either: %s%s", format.name,
                 error == -EPROTO ? "a newer version made it"
@@ -601,6 +559,8 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     if (memory == NULL)
         return -ENOMEM;
     memory->clock = clock;
+    memory->boxes = g_ptr_array_new_with_free_func(box_free);
+    memory->by_inbox = g_hash_table_new(NULL, NULL);
     pthread_mutex_init(&memory->write_lock, NULL);
     pthread_rwlock_init(&memory->read_lock, NULL);
     int error = database_open(dir_fd, &format, DATABASE_ALONE, &memory->database);
@@ -623,8 +583,8 @@ void maildir_memory_free(struct maildir_memory *memory)
     if (memory->sizes_len > 0)
         (void)write_mails(memory, NULL, NULL, NULL, 0);
     database_free(memory->database);
-    boxes_release(&memory->boxes);
-    free(memory->by_inbox);
+    g_hash_table_unref(memory->by_inbox);
+    g_ptr_array_unref(memory->boxes);
     pthread_rwlock_destroy(&memory->read_lock);
     pthread_mutex_destroy(&memory->write_lock);
     free(memory);
@@ -648,7 +608,7 @@ static void unlock(struct maildir_memory *memory)
 /* The box of the store's inbox, or NULL. */
 static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t inbox)
 {
-    return inbox < memory->by_inbox_len ? memory->by_inbox[inbox] : NULL;
+    return g_hash_table_lookup(memory->by_inbox, GUINT_TO_POINTER(inbox));
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -656,7 +616,9 @@ static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t 
 /* A box that the file does not have yet, and has when it returns. */
 static int make_box_locked(struct maildir_memory *memory, const char *id, struct maildir_box **ret_box)
 {
-    uint32_t number = boxes_find_free_number(&memory->boxes);
+    uint32_t number = 0;
+    while (find_box(memory->boxes, number, NULL) != NULL)
+        number++;
     if (number >= BOXES_MAX)
         return -EOVERFLOW;
     /* The time it was made: when this file is lost, the next one has others. */
@@ -671,38 +633,17 @@ static int make_box_locked(struct maildir_memory *memory, const char *id, struct
     return error;
 }
 
-static int reserve_inboxes(struct maildir_memory *memory, uint32_t len)
-{
-    if (len <= memory->by_inbox_len)
-        return 0;
-    struct maildir_box **by_inbox = realloc(memory->by_inbox, len * sizeof(struct maildir_box *));
-    if (by_inbox == NULL)
-        return -ENOMEM;
-    for (uint32_t i = memory->by_inbox_len; i < len; i++)
-        by_inbox[i] = NULL;
-    memory->by_inbox = by_inbox;
-    memory->by_inbox_len = len;
-    return 0;
-}
-
 static int add_inbox_locked(struct maildir_memory *memory, uint32_t inbox, const char *id)
 {
-    lock_for_writing(memory);
-    int error = reserve_inboxes(memory, inbox + 1);
-    if (error == 0)
-        error = boxes_reserve(&memory->boxes, memory->boxes.len);
-    unlock(memory);
-
-    struct maildir_box *box = boxes_find(&memory->boxes, id);
+    struct maildir_box *box = find_box(memory->boxes, 0, id);
     bool is_new = box == NULL;
-    if (error == 0 && is_new)
-        error = make_box_locked(memory, id, &box);
+    int error = is_new ? make_box_locked(memory, id, &box) : 0;
     if (error != 0)
         return error;
     lock_for_writing(memory);
     if (is_new)
-        boxes_add(&memory->boxes, box);
-    memory->by_inbox[inbox] = box;
+        g_ptr_array_add(memory->boxes, box);
+    g_hash_table_insert(memory->by_inbox, GUINT_TO_POINTER(inbox), box);
     unlock(memory);
     return 0;
 }
