@@ -102,6 +102,9 @@ static void set_aside(const struct database *database)
     snprintf(from, sizeof(from), "%s-wal", database->path);
     unlink(from);
     snprintf(to, sizeof(to), "%s.set-aside", database->path);
+    /* A file does not take the place of an earlier one that is a folder, nor a folder that of a file. */
+    if (unlink(to) != 0)
+        rmdir(to);
     if (rename(database->path, to) == 0)
         log_warning("%s cannot be read and is set aside as %s.set-aside; it is filled anew",
                     database->format->name, database->format->name);
