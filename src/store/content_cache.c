@@ -539,8 +539,8 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
         error = cache_begin_write(content->cache, &writer);
     if (error != 0)
         return error;
-    error = put_locked(content, writer, part, compressed, len);
+    error = cache_end_write(content->cache, put_locked(content, writer, part, compressed, len));
     if (error != 0)
-        content->is_counted = false;
-    return cache_end_write(content->cache, error);
+        content->is_counted = false; /* counted anew */
+    return error;
 }

@@ -17,6 +17,7 @@
 #define INBOXFS_STORE_CONTENT_CACHE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,7 +51,7 @@ struct content_cache {
     size_t used_len;                /* protected by lock */
     uint64_t files;                 /* protected by lock: how many were ever begun */
     /* The next four belong to the thread that has the turn to write. */
-    bool is_counted;
+    atomic_bool is_counted;
     unsigned int renewals; /* of the cache, when it was counted */
     uint64_t bytes;        /* of all parts */
     int64_t last_number;

@@ -163,7 +163,7 @@ class Way:
 class Mount:
     """inboxfs in the foreground, so that its memory and its end can be seen."""
 
-    def __init__(self, service, place, name, url=None, state="state", poll_s=0, debug_log=None):
+    def __init__(self, service, place, name, url=None, state="state", poll_s=0, debug_log=None, has_content=False):
         self.path = place / name
         self.path.mkdir()
         self.box = self.path / "inboxes" / RECEIVER
@@ -171,7 +171,7 @@ class Mount:
         log = open(debug_log, "wb") if debug_log else None
         mode = ["-d"] if debug_log else ["-f"]
         self.process = subprocess.Popen(
-            [BUILD / "inboxfs", *mode, *metadata_only(), f"--api-key-file={service.key_file}",
+            [BUILD / "inboxfs", *mode, *([] if has_content else metadata_only()), f"--api-key-file={service.key_file}",
              f"--state-dir={place / state}", f"--poll-interval={poll_s}", url or service.url, self.path], stderr=log)
         running.append(self)
         while not os.path.ismount(self.path):
