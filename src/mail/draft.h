@@ -55,7 +55,7 @@ struct draft {
 /* Reads a message. On failure *ret_reason (may be NULL on -ENOMEM; the caller frees) says in words what is
  * wrong. 0, -EBADMSG (not a message: unknown JSON field or type, bad header, bad address, no header section,
  * invalid encoding), -EDESTADDRREQ (no recipient, or one that is not an address), -EMSGSIZE (parts over
- * ATTACHMENTS_MAX_BYTES together, or a bound above passed), -ENOMEM. GMime is initialised on first use.
+ * ATTACHMENTS_MAX_BYTES together, or a bound above passed), -ENOMEM.
  *
  * `answered` is what reply_make() (reply.h) made of the email that the message answers; NULL: it answers
  * none. The text of an answer may be a body alone: it has headers if it begins with a header section that

@@ -218,27 +218,16 @@ static const struct element {
     {"ul", HTML_LIST},
 };
 
-static const struct element *find_element(const char *name)
+static int compare_element(const void *name, const void *element)
 {
-    size_t low = 0;
-    size_t high = ARRAY_LEN(elements);
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = strcmp(name, elements[middle].name);
-        if (order == 0)
-            return &elements[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    return strcmp(name, ((const struct element *)element)->name);
 }
 
 /* HTML_NONE for those that mean nothing, and unknown ones. */
 static enum html_meaning html_element_meaning(const char *name)
 {
-    const struct element *element = find_element(name);
+    const struct element *element =
+        bsearch(name, elements, ARRAY_LEN(elements), sizeof(*elements), compare_element);
     return element != NULL ? element->meaning : HTML_NONE;
 }
 

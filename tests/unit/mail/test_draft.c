@@ -718,7 +718,7 @@ static void sequences_are_the_same_for_the_same_people(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_threads_may_parse), /* first, for it makes GMime ready */
+        cmocka_unit_test(several_threads_may_parse),
         cmocka_unit_test(valid_messages_come_to_what_is_expected),
         cmocka_unit_test(invalid_messages_are_refused_in_words),
         cmocka_unit_test(what_it_answers_is_named_likeliest_first),
