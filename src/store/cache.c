@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of the cache and their statements.
+ * The tables, their statements, and the hashes that keep rows honest.
  */
 #include "store/cache.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 
 /* ---------------------------------------------------------------- the file */
 
@@ -26,6 +31,7 @@ static const struct database_step steps[] = {
          "CREATE TABLE replaced_records (number INTEGER PRIMARY KEY);"
          "CREATE VIRTUAL TABLE search USING fts5 (subject, sender, recipients, reply_to, body, attached,"
          " columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+         "CREATE TABLE search_pending (number INTEGER PRIMARY KEY, attached TEXT, body TEXT);"
          "CREATE TABLE parts (number INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL,"
          " kept INTEGER NOT NULL, used_s INTEGER NOT NULL, is_passing INTEGER NOT NULL,"
          " is_file INTEGER NOT NULL, hash INTEGER NOT NULL);"
@@ -62,13 +68,22 @@ static const char *const statements[] = {
     [CACHE_DELETE_GONE_INBOXES] = "DELETE FROM inboxes WHERE is_gone",
     [CACHE_SET_MARK] = "INSERT OR REPLACE INTO marks VALUES (?, ?)",
     [CACHE_GET_MARK] = "SELECT value FROM marks WHERE name = ?",
-    [CACHE_INDEX_EMAIL] = "INSERT INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
-                          " VALUES (?, ?, ?, ?, ?, '', ?)",
-    [CACHE_REINDEX_EMAIL] =
-        "UPDATE search SET subject = ?, sender = ?, recipients = ?, reply_to = ? WHERE rowid = ?",
+    [CACHE_NOTE_UNINDEXED] = "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)",
+    [CACHE_NOTE_CONTENT] = "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)",
+    [CACHE_KNOWS_CONTENT] =
+        "SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
+        " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)",
+    [CACHE_NEXT_UNINDEXED] = "SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
+                             " LEFT JOIN emails AS e ON e.number = p.number"
+                             " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
+                             " ORDER BY p.number LIMIT 1",
+    [CACHE_FORGET_UNINDEXED] = "DELETE FROM search_pending WHERE number = ?",
+    [CACHE_INDEX_EMAIL] =
+        "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [CACHE_REINDEX_RECORD] =
+        "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
     [CACHE_UNINDEX_EMAIL] = "DELETE FROM search WHERE rowid = ?",
-    [CACHE_HAS_CONTENT] = "SELECT attached <> ? FROM search WHERE rowid = ?",
-    [CACHE_INDEX_CONTENT] = "UPDATE search SET body = ?, attached = ? WHERE rowid = ?",
     [CACHE_READ_PART] = "SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
                         " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?",
     [CACHE_FIND_PART] = "SELECT number, is_file, kept FROM parts WHERE key = ?",
@@ -100,9 +115,24 @@ static const struct database_format format = {
     .is_expendable = true,
 };
 
+static const char mark_first_sync[] = "first_sync";
+
+static void remove_files_of_version_0_2(int dir_fd)
+{
+    static const char *const names[] = {"records.sqlite3", "search.sqlite3"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", ".set-aside", ".set-aside-wal"};
+    char name[64];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        for (size_t j = 0; j < ARRAY_LEN(suffixes); j++) {
+            snprintf(name, sizeof(name), "%s%s", names[i], suffixes[j]);
+            unlinkat(dir_fd, name, 0);
+        }
+}
+
 int cache_open(struct cache *cache, int dir_fd)
 {
     *cache = (struct cache){.database = NULL};
+    remove_files_of_version_0_2(dir_fd);
     return database_open(dir_fd, &format, DATABASE_ALONE, &cache->database);
 }
 
@@ -137,4 +167,292 @@ int cache_begin_write(struct cache *cache, struct connection **ret_connection)
 int cache_end_write(struct cache *cache, int error)
 {
     return cache_note(cache, database_end_write(cache->database, error));
+}
+
+/* ---------------------------------------------------------------- hashes */
+
+static uint64_t hash_text(uint64_t seed, const char *text)
+{
+    return text == NULL ? seed : hash_bytes(seed, text, strlen(text) + 1);
+}
+
+static int64_t hash_inbox(const struct inbox_row *row)
+{
+    const int64_t numbers[] = {row->number,  row->origin,    row->is_quiet,
+                               row->is_gone, row->record_ms, row->changed_ms};
+    uint64_t hash = hash_bytes(0, numbers, sizeof(numbers));
+    hash = hash_text(hash_text(hash_text(hash, row->id), row->address), row->name);
+    return (int64_t)hash_bytes(hash, row->json, row->json_len);
+}
+
+static int64_t hash_email(const struct email_row *row)
+{
+    const int64_t numbers[] = {row->number,  row->inbox,   row->json_len, row->line_len,
+                               row->date_ms, row->seen_ms, row->is_held,  (int64_t)row->text};
+    return (int64_t)hash_text(hash_text(hash_bytes(0, numbers, sizeof(numbers)), row->key), row->name);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
+{
+    return statements_execute(&connection->statements, CACHE_PUT_INBOX, "iiiiiisssbi", (int64_t)row->number,
+                              (int64_t)row->origin, (int64_t)row->is_quiet, (int64_t)row->is_gone,
+                              row->record_ms, row->changed_ms, row->id, row->address, row->name,
+                              (const void *)row->json, row->json_len, hash_inbox(row));
+}
+
+int cache_put_email(struct connection *connection, const struct email_row *row)
+{
+    return statements_execute(&connection->statements, CACHE_PUT_EMAIL, "iiiiiiiissi", (int64_t)row->number,
+                              (int64_t)row->inbox, (int64_t)row->json_len, (int64_t)row->line_len,
+                              row->date_ms, row->seen_ms, (int64_t)row->is_held, (int64_t)row->text, row->key,
+                              row->name, hash_email(row));
+}
+
+int cache_delete_email(struct connection *connection, uint32_t number)
+{
+    return statements_execute(&connection->statements, CACHE_DELETE_EMAIL, "i", (int64_t)number);
+}
+
+int cache_add_record(struct connection *connection, uint64_t text, const char *json, size_t len)
+{
+    return statements_execute(&connection->statements, CACHE_ADD_RECORD, "iib", (int64_t)text,
+                              (int64_t)hash_bytes(text, json, len), (const void *)json, len);
+}
+
+int cache_note_replaced(struct connection *connection, uint64_t text)
+{
+    return statements_execute(&connection->statements, CACHE_NOTE_REPLACED, "i", (int64_t)text);
+}
+
+int cache_set_first_sync_done(struct connection *connection, bool is_done)
+{
+    return statements_execute(&connection->statements, CACHE_SET_MARK, "si", mark_first_sync,
+                              (int64_t)is_done);
+}
+
+/* Runs statements without arguments in a turn of their own, from the first to the last. */
+static int execute_all(struct cache *cache, enum cache_statement first, enum cache_statement last)
+{
+    struct connection *connection = NULL;
+    int error = cache_begin_write(cache, &connection);
+    if (error != 0)
+        return error;
+    for (size_t statement = first; statement <= last && error == 0; statement++)
+        error = statements_execute(&connection->statements, statement, "");
+    return cache_end_write(cache, error);
+}
+
+void cache_clean(struct cache *cache)
+{
+    (void)execute_all(cache, CACHE_DELETE_REPLACED, CACHE_FORGET_REPLACED);
+}
+
+/* ---------------------------------------------------------------- records */
+
+/* The record in this row; NULL: it is not the one that was written. */
+static const char *record_of_row(sqlite3_stmt *row, uint64_t text, size_t len)
+{
+    const char *json = sqlite3_column_blob(row, 2);
+    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 2) == len &&
+                     sqlite3_column_int64(row, 1) == (int64_t)hash_bytes(text, json, len);
+    return is_intact ? json : NULL;
+}
+
+static int copy_record(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_json)
+{
+    const char *json = record_of_row(row, text, len);
+    if (json == NULL)
+        return -EUCLEAN;
+    char *copy = malloc(len + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    memcpy(copy, json, len);
+    copy[len] = '\0';
+    *ret_json = copy;
+    return 0;
+}
+
+int cache_read_record(struct cache *cache, uint64_t text, size_t len, char **ret_json)
+{
+    struct connection *connection = NULL;
+    sqlite3_stmt *row = NULL;
+    int result = database_take_reader(cache->database, &connection);
+    if (result != 0)
+        return cache_note(cache, result);
+    result = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)text);
+    if (result >= 0)
+        result = result == 0 ? -ENOENT : copy_record(row, text, len, ret_json);
+    statements_end(row);
+    database_return_reader(cache->database, connection);
+    return cache_note(cache, result);
+}
+
+void record_reader_begin(struct record_reader *reader, struct cache *cache)
+{
+    *reader = (struct record_reader){.cache = cache};
+    if (cache_note(cache, database_take_reader(cache->database, &reader->connection)) != 0)
+        reader->connection = NULL;
+}
+
+static void end_rows(struct record_reader *reader)
+{
+    statements_end(reader->rows);
+    reader->rows = NULL;
+}
+
+/* 1: the current row is the record's; 0: there is none; or -errno. */
+static int find_row(struct record_reader *reader, uint64_t text, bool is_backwards)
+{
+    int more;
+    if (reader->rows != NULL && reader->next == text) {
+        more = query_step(reader->rows);
+    } else {
+        end_rows(reader);
+        reader->is_backwards = is_backwards;
+        more = statements_begin(&reader->connection->statements,
+                                is_backwards ? CACHE_READ_RECORDS_BACKWARDS : CACHE_READ_RECORDS_FORWARDS,
+                                &reader->rows, "i", (int64_t)text);
+    }
+    if (more > 0 && sqlite3_column_int64(reader->rows, 0) != (int64_t)text)
+        more = 0;
+    reader->next = reader->is_backwards ? text - 1 : text + 1;
+    return more;
+}
+
+int record_reader_read(struct record_reader *reader, uint64_t text, size_t len, bool is_backwards,
+                       const char **ret_json)
+{
+    if (reader->connection == NULL)
+        return -EIO;
+    int found = find_row(reader, text, is_backwards);
+    const char *json = found > 0 ? record_of_row(reader->rows, text, len) : NULL;
+    if (json != NULL) {
+        *ret_json = json;
+        return 0;
+    }
+    end_rows(reader);
+    (void)cache_note(reader->cache, found < 0 ? found : -EUCLEAN);
+    return -EIO;
+}
+
+void record_reader_end(struct record_reader *reader)
+{
+    end_rows(reader);
+    if (reader->connection != NULL)
+        database_return_reader(reader->cache->database, reader->connection);
+}
+
+/* ---------------------------------------------------------------- loading */
+
+/* NULL: it has a NUL in it, or is none. */
+static const char *column_text(sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text != NULL && strlen(text) == (size_t)sqlite3_column_bytes(row, column) ? text : NULL;
+}
+
+/* False: what is there is not what was written. */
+static bool read_inbox(sqlite3_stmt *row, struct inbox_row *ret)
+{
+    *ret = (struct inbox_row){
+        .number = (uint32_t)sqlite3_column_int64(row, 0),
+        .origin = (enum inbox_origin)sqlite3_column_int64(row, 1),
+        .is_quiet = sqlite3_column_int64(row, 2) != 0,
+        .is_gone = sqlite3_column_int64(row, 3) != 0,
+        .record_ms = sqlite3_column_int64(row, 4),
+        .changed_ms = sqlite3_column_int64(row, 5),
+        .id = column_text(row, 6),
+        .address = column_text(row, 7),
+        .name = column_text(row, 8),
+        .json = sqlite3_column_blob(row, 9),
+        .json_len = (size_t)sqlite3_column_bytes(row, 9),
+    };
+    return ret->id != NULL && ret->name != NULL && ret->name[0] != '\0' && ret->json != NULL &&
+           sqlite3_column_int64(row, 10) == hash_inbox(ret);
+}
+
+static bool read_email(sqlite3_stmt *row, struct email_row *ret)
+{
+    *ret = (struct email_row){
+        .number = (uint32_t)sqlite3_column_int64(row, 0),
+        .inbox = (uint32_t)sqlite3_column_int64(row, 1),
+        .json_len = (uint32_t)sqlite3_column_int64(row, 2),
+        .line_len = (uint32_t)sqlite3_column_int64(row, 3),
+        .date_ms = sqlite3_column_int64(row, 4),
+        .seen_ms = sqlite3_column_int64(row, 5),
+        .is_held = sqlite3_column_int64(row, 6) != 0,
+        .text = (uint64_t)sqlite3_column_int64(row, 7),
+        .key = column_text(row, 8),
+        .name = column_text(row, 9),
+    };
+    return ret->key != NULL && ret->name != NULL && ret->name[0] != '\0' &&
+           sqlite3_column_int64(row, 10) == hash_email(ret);
+}
+
+static int visit_inboxes(struct connection *connection, const struct cache_visitor *visitor)
+{
+    sqlite3_stmt *rows = NULL;
+    struct inbox_row row;
+    int error = 0;
+    int more = statements_begin(&connection->statements, CACHE_LIST_INBOXES, &rows, "");
+    for (; more > 0 && error == 0; more = query_step(rows))
+        error = read_inbox(rows, &row) ? visitor->visit_inbox(visitor->context, &row) : -EUCLEAN;
+    statements_end(rows);
+    return error != 0 ? error : more;
+}
+
+static int visit_emails(struct connection *connection, const struct cache_visitor *visitor)
+{
+    sqlite3_stmt *rows = NULL;
+    struct email_row row;
+    int error = 0;
+    int more = statements_begin(&connection->statements, CACHE_LIST_EMAILS, &rows, "");
+    for (; more > 0 && error == 0; more = query_step(rows))
+        error = read_email(rows, &row) ? visitor->visit_email(visitor->context, &row) : -EUCLEAN;
+    statements_end(rows);
+    return error != 0 ? error : more;
+}
+
+static int load_state(struct connection *connection, struct cache_state *ret_state)
+{
+    int64_t last = 0;
+    int64_t is_done = 0;
+    int error = statements_integers(&connection->statements, CACHE_LAST_RECORD, &last, 1, "");
+    if (error == 0)
+        error =
+            statements_integers(&connection->statements, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
+    *ret_state = (struct cache_state){.next_text = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
+    return error == -ENOENT ? 0 : error;
+}
+
+/* A full disk does not take these deletions: then they are done at another start. */
+static void delete_gone(struct cache *cache)
+{
+    struct connection *connection = NULL;
+    int64_t has_gone = 0;
+    if (database_take_reader(cache->database, &connection) != 0)
+        return;
+    int error = statements_integers(&connection->statements, CACHE_HAS_GONE, &has_gone, 1, "");
+    database_return_reader(cache->database, connection);
+    if (error == 0 && has_gone != 0)
+        (void)execute_all(cache, CACHE_UNINDEX_GONE, CACHE_DELETE_GONE_INBOXES);
+}
+
+int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state)
+{
+    struct connection *connection = NULL;
+    delete_gone(cache);
+    cache_clean(cache);
+    int error = database_begin_read(cache->database, &connection);
+    if (error != 0)
+        return error;
+    error = load_state(connection, ret_state);
+    if (error == 0)
+        error = visit_inboxes(connection, visitor);
+    if (error == 0)
+        error = visit_emails(connection, visitor);
+    database_end_read(cache->database, connection);
+    return error;
 }

@@ -8,7 +8,8 @@
  * - records: the records of emails as text, by numbers of their own. A record that changes becomes a new row;
  *   the row before is listed in replaced_records, and deleted when no open index.jsonl can need it any more
  *   (cache_clean()).
- * - search: the full-text index, by the numbers of emails (search_index.h).
+ * - search: the full-text index, by the numbers of emails, and search_pending, the emails whose row in it is
+ * to be made or changed (search_index.h).
  * - parts and part_bytes: what emails hold, as far as it was fetched (content_cache.h).
  * - message_ids: which emails a Message-ID names (message_ids.h).
  *
@@ -51,11 +52,14 @@ enum cache_statement {
     CACHE_DELETE_GONE_INBOXES,
     CACHE_SET_MARK,
     CACHE_GET_MARK,
+    CACHE_NOTE_UNINDEXED,
+    CACHE_NOTE_CONTENT,
+    CACHE_KNOWS_CONTENT,
+    CACHE_NEXT_UNINDEXED,
+    CACHE_FORGET_UNINDEXED,
     CACHE_INDEX_EMAIL,
-    CACHE_REINDEX_EMAIL,
+    CACHE_REINDEX_RECORD,
     CACHE_UNINDEX_EMAIL,
-    CACHE_HAS_CONTENT,
-    CACHE_INDEX_CONTENT,
     CACHE_READ_PART,
     CACHE_FIND_PART,
     CACHE_GET_PART_LEN,
@@ -96,5 +100,96 @@ int cache_renew(struct cache *cache);
  * where they are. */
 int cache_begin_write(struct cache *cache, struct connection **ret_connection);
 int cache_end_write(struct cache *cache, int error);
+
+/* ---------------------------------------------------------------- rows */
+
+/* How an inbox became known; a higher one replaces a lower one. */
+enum inbox_origin {
+    INBOX_OF_SENT,    /* holds the mail that was sent */
+    INBOX_OF_NO_NAME, /* collects mail that names no inbox */
+    INBOX_FROM_MAIL,  /* named by mail */
+    INBOX_CREATED,    /* made here */
+    INBOX_LISTED,     /* the service lists it */
+};
+
+struct inbox_row {
+    uint32_t number;
+    enum inbox_origin origin;
+    bool is_quiet;      /* its first complete list is still to come, and brings no new mail */
+    bool is_gone;       /* the next start deletes it with its emails */
+    int64_t record_ms;  /* when the record changed */
+    int64_t changed_ms; /* when the record, or the set of emails, changed */
+    const char *id;
+    const char *address; /* NULL: none */
+    const char *name;    /* of its folder */
+    const char *json;
+    size_t json_len;
+};
+
+struct email_row {
+    uint32_t number;
+    uint32_t inbox; /* its number */
+    uint32_t json_len;
+    uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
+    int64_t date_ms;
+    int64_t seen_ms;  /* when this record was first seen */
+    bool is_held;     /* the service holds it back: it is not shown with the others */
+    uint64_t text;    /* number of its record */
+    const char *key;  /* email_record.h */
+    const char *name; /* of its file */
+};
+
+/* Called with each row, inboxes first, in order of their numbers. The texts are gone after the call. Non-zero
+ * (-errno) ends the visit. */
+struct cache_visitor {
+    int (*visit_inbox)(void *context, const struct inbox_row *row);
+    int (*visit_email)(void *context, const struct email_row *row);
+    void *context;
+};
+
+/* What the cache remembers beside its rows. */
+struct cache_state {
+    uint64_t next_text;      /* the number of the next record */
+    bool is_first_sync_done; /* what the account held when it was first looked at is known */
+};
+
+/* Deletes inboxes that are gone, and records that were replaced, then reads all rows (waits for the disk).
+ * Nobody else uses the cache yet. 0; -EUCLEAN: a row is not what was written; what the visitor returned; or
+ * -errno. */
+int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state);
+
+/* These write, in a turn. 0 or -errno. */
+int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
+int cache_put_email(struct connection *connection, const struct email_row *row);
+int cache_delete_email(struct connection *connection, uint32_t number);
+int cache_add_record(struct connection *connection, uint64_t text, const char *json, size_t len);
+/* The record is no email's any more. */
+int cache_note_replaced(struct connection *connection, uint64_t text);
+int cache_set_first_sync_done(struct connection *connection, bool is_done);
+
+/* Deletes the records that were replaced (waits for the disk). What fails is done another time. */
+void cache_clean(struct cache *cache);
+
+/* ---------------------------------------------------------------- records */
+
+/* Reads a record of `len` bytes (waits for the disk, mostly for the page cache). The caller frees *ret_json,
+ * which has a NUL behind it. 0; -ENOENT: there is none of this number; -ENOMEM; -EIO: it cannot be read. */
+int cache_read_record(struct cache *cache, uint64_t text, size_t len, char **ret_json);
+
+/* Reads records one after the other: one whose number is next to that of the record before is a step of
+ * SQLite, not a lookup. */
+struct record_reader {
+    struct cache *cache;
+    struct connection *connection; /* NULL: none can be had */
+    sqlite3_stmt *rows;            /* NULL: none is being read */
+    bool is_backwards;             /* the numbers fall */
+    uint64_t next;                 /* the number of the row to come */
+};
+void record_reader_begin(struct record_reader *reader, struct cache *cache);
+/* `is_backwards`: the numbers to come fall, as far as is known. *ret_json, without a NUL behind it, stays
+ * until the next call. 0 or -EIO. */
+int record_reader_read(struct record_reader *reader, uint64_t text, size_t len, bool is_backwards,
+                       const char **ret_json);
+void record_reader_end(struct record_reader *reader);
 
 #endif

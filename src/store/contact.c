@@ -183,14 +183,14 @@ static void ask_first(void *context, struct cancel *cancel)
 }
 
 /* Inboxes are never deleted at the service, so an account that has none of those in the cache is another. */
-static bool is_foreign(struct index *index, const struct inbox_list *inboxes)
+static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
 {
     uint64_t position = 0;
     bool has_any = false;
     struct inbox_view view;
-    while (index_list_inboxes(index, position, &view, &position, 1) > 0) {
+    while (store_list_inboxes(store, position, &view, &position, 1) > 0) {
         uint32_t of_no_name;
-        if (index_find_inbox_of_no_name(index, &of_no_name) && view.number == of_no_name)
+        if (index_find_inbox_of_no_name(&store->index, &of_no_name) && view.number == of_no_name)
             continue;
         has_any = true;
         if (inbox_list_find(inboxes, view.id) != NULL)
@@ -224,7 +224,7 @@ static int judge(struct store *store, const struct first_contact *first, char **
     report_online(&store->contact);
     if (!first->is_listed)
         return 0;
-    if (!store->adopt_state && is_foreign(&store->index, &first->inboxes))
+    if (!store->adopt_state && is_foreign(store, &first->inboxes))
         return reason_give(
             ret_reason, -ESTALE,
             first->inboxes.len == 0

@@ -215,7 +215,7 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 {
     struct inbox_view view;
     uint32_t of_no_name;
-    if (!index_get_inbox(&store->index, inbox, &view))
+    if (!store_get_inbox(store, inbox, &view))
         return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
     if (index_find_inbox_of_no_name(&store->index, &of_no_name) && of_no_name == inbox)
         return reason_give(ret_reason, -EPERM, "this is not an inbox of the service");
@@ -239,7 +239,7 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
 {
     struct inbox_view inbox;
     _cleanup_free_ char *path = NULL;
-    if (index_get_inbox(&store->index, email->inbox, &inbox) &&
+    if (store_get_inbox(store, email->inbox, &inbox) &&
         asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_held ? ".invalid/" : "", email->name) < 0)
         path = NULL;
     index_notify_event(&store->index, EVENT_REFUSED, path, id, words);
@@ -270,10 +270,10 @@ static bool take_record(struct index *index, uint32_t inbox, const char *id,
     return error == 0;
 }
 
-static bool shows_as(struct index *index, uint32_t email, bool is_valid)
+static bool shows_as(struct store *store, uint32_t email, bool is_valid)
 {
     struct email_view view;
-    return index_get_email(index, email, &view) && view.is_held == !is_valid;
+    return store_get_email(store, email, &view) && view.is_held == !is_valid;
 }
 
 /* Without a record in the answer the inbox has to be listed again. What does not come in time comes later:
@@ -297,8 +297,8 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
     struct email_record record = {.key = NULL};
     struct service_result result;
     int64_t until_ms = clock_monotonic_ms(index->clock) + MARK_TIMEOUT_MS;
-    const char *id = index_email_id(index, email);
-    if (id == NULL || !index_get_email(index, email, &view))
+    const char *id = store_get_email_id(store, email);
+    if (id == NULL || !store_get_email(store, email, &view))
         return reason_give(ret_reason, -EPERM, "this email has no id");
     store->service->ops->mark_email(store->service, id, is_valid, MARK_TIMEOUT_MS, cancel, &record, &result);
     contact_report(&store->contact, &result);
@@ -307,7 +307,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
         error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);
     else if (!take_record(index, view.inbox, id, &record))
         error = list_again(store, &view, id, until_ms, cancel, ret_reason);
-    if (error == 0 && !shows_as(index, email, is_valid))
+    if (error == 0 && !shows_as(store, email, is_valid))
         error = refuse_mark(store, &view, id, -EPERM,
                             is_valid ? "the service holds this email back all the same"
                                      : "the service counts this email as valid all the same",

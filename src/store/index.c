@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables first, then how they are loaded and saved, then the questions: each takes the lock for reading once,
- * for as long as it fills in views.
+ * Tables first, then how they are loaded, then the questions: each takes the lock for reading once, for as
+ * long as it fills in views.
  */
 #include "store/index.h"
 
@@ -11,102 +11,19 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "mail/address.h"
+#include "mail/email_record.h"
 #include "mail/file_name.h"
-
-/* ---------------------------------------------------------------- texts */
+#include "store/store_private.h"
 
 enum {
-    BLOCK_BYTES = 64 * 1024 - 32
+    TEXTS_BYTES_AT_ONCE = 64 * 1024
 };
-
-struct text_block {
-    struct text_block *next;
-    size_t capacity;
-    char bytes[];
-};
-
-static void text_arena_release(struct text_arena *arena)
-{
-    while (arena->blocks != NULL) {
-        struct text_block *next = arena->blocks->next;
-        free(arena->blocks);
-        arena->blocks = next;
-    }
-    arena->used = 0;
-}
-
-/* Memory for `len` bytes; NULL without memory. */
-static char *take_bytes(struct text_arena *arena, size_t len)
-{
-    struct text_block *block = arena->blocks;
-    if (block == NULL || block->capacity - arena->used < len) {
-        size_t capacity = len > BLOCK_BYTES ? len : BLOCK_BYTES;
-        block = malloc(sizeof(*block) + capacity);
-        if (block == NULL)
-            return NULL;
-        block->next = arena->blocks;
-        block->capacity = capacity;
-        arena->blocks = block;
-        arena->used = 0;
-    }
-    arena->used += len;
-    return block->bytes + arena->used - len;
-}
-
-static const char *text_arena_add(struct text_arena *arena, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = take_bytes(arena, size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
-static const char *text_arena_add_two(struct text_arena *arena, const char *first, const char *second)
-{
-    size_t first_size = strlen(first) + 1;
-    size_t second_size = strlen(second) + 1;
-    char *copy = take_bytes(arena, first_size + second_size);
-    if (copy == NULL)
-        return NULL;
-    memcpy(copy + first_size, second, second_size);
-    return memcpy(copy, first, first_size);
-}
 
 /* ---------------------------------------------------------------- emails */
-
-enum {
-    CHUNK_ENTRIES = 4096,
-    CHUNKS_MAX = 1 << 17,
-    FIRST_ORDER_CAPACITY = 16,
-};
-
-struct email_table {
-    uint64_t seed;
-    uint32_t len;
-    struct text_arena texts;
-    size_t chunks_len; /* the others are NULL, and so may be some of these */
-    struct email_entry *chunks[CHUNKS_MAX];
-};
-
-static struct email_table *email_table_new(void)
-{
-    struct email_table *emails = calloc(1, sizeof(*emails));
-    if (emails != NULL)
-        emails->seed = random_process_seed();
-    return emails;
-}
-
-static void email_table_free(struct email_table *emails)
-{
-    if (emails == NULL)
-        return;
-    for (size_t i = 0; i < emails->chunks_len; i++)
-        free(emails->chunks[i]);
-    text_arena_release(&emails->texts);
-    free(emails);
-}
 
 static void email_list_release(struct email_list *list)
 {
@@ -116,25 +33,10 @@ static void email_list_release(struct email_list *list)
     *list = (struct email_list){0};
 }
 
-uint32_t email_table_len(const struct email_table *emails)
-{
-    return emails->len;
-}
-
-static struct email_entry *get_entry(const struct email_table *emails, uint32_t number)
-{
-    return &emails->chunks[number / CHUNK_ENTRIES][number % CHUNK_ENTRIES];
-}
-
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number)
 {
-    if (number >= emails->len || emails->chunks[number / CHUNK_ENTRIES] == NULL)
-        return NULL;
-    struct email_entry *entry = get_entry(emails, number);
-    return entry->name == NULL ? NULL : entry;
+    return number < emails->len && emails->entries[number].name != NULL ? &emails->entries[number] : NULL;
 }
-
-/* ---------------------------------------------------------------- the two tables of an inbox */
 
 struct hashed_text email_table_hash(const struct email_table *emails, const char *text)
 {
@@ -146,12 +48,14 @@ struct hashed_text email_table_hash(const struct email_table *emails, const char
 
 static bool name_equals(const void *context, uint32_t number, const void *key)
 {
-    return strcmp(get_entry(context, number)->name, key) == 0;
+    const struct email_table *emails = context;
+    return strcmp(emails->entries[number].name, key) == 0;
 }
 
 static bool key_equals(const void *context, uint32_t number, const void *key)
 {
-    return strcmp(email_entry_key(get_entry(context, number)), key) == 0;
+    const struct email_table *emails = context;
+    return strcmp(email_entry_key(&emails->entries[number]), key) == 0;
 }
 
 uint32_t email_list_find_name(const struct email_table *emails, const struct email_list *list,
@@ -170,89 +74,72 @@ uint32_t email_list_find_key(const struct email_table *emails, const struct emai
 
 /* ---------------------------------------------------------------- adding */
 
-static int prepare_order(const struct email_list *list, uint32_t more, struct email_growth *growth)
+/* More than is needed now, so that a table which grows by some at a time is seldom moved. */
+static uint64_t larger_capacity(uint64_t capacity, uint64_t least)
 {
-    size_t least = list->len + more;
-    size_t capacity = list->capacity + list->capacity / 4 + FIRST_ORDER_CAPACITY;
-    if (least <= list->capacity)
+    uint64_t usual = capacity + capacity / 4 + 16;
+    return usual > least ? usual : least;
+}
+
+static int reserve_entries(struct email_table *emails, uint64_t least)
+{
+    if (least <= emails->capacity)
         return 0;
-    if (capacity < least)
-        capacity = least;
-    growth->order = malloc(capacity * sizeof(*growth->order));
-    if (growth->order == NULL)
-        return -ENOMEM;
-    if (list->len > 0)
-        memcpy(growth->order, list->order, list->len * sizeof(*growth->order));
-    growth->order_capacity = capacity;
-    return 0;
-}
-
-static int prepare_chunks(struct email_table *emails, uint32_t first, uint32_t more)
-{
-    uint64_t last = ((uint64_t)first + more - 1) / CHUNK_ENTRIES;
-    if (last >= CHUNKS_MAX)
+    if (least > EMAILS_NUMBER_MAX)
         return -EOVERFLOW;
-    /* No reader looks at a chunk before one of its entries has a number. */
-    for (uint64_t i = first / CHUNK_ENTRIES; i <= last; i++) {
-        if (emails->chunks[i] == NULL)
-            emails->chunks[i] = calloc(CHUNK_ENTRIES, sizeof(*emails->chunks[i]));
-        if (emails->chunks[i] == NULL)
-            return -ENOMEM;
-        if (i >= emails->chunks_len)
-            emails->chunks_len = i + 1;
-    }
+    uint64_t capacity = larger_capacity(emails->capacity, least);
+    struct email_entry *entries = realloc(emails->entries, capacity * sizeof(*entries));
+    if (entries == NULL)
+        return -ENOMEM;
+    emails->entries = entries;
+    emails->capacity = (uint32_t)capacity;
     return 0;
 }
 
-const char *email_table_keep_texts(struct email_table *emails, const char *name, const char *key)
+static int reserve_order(struct email_list *list, uint32_t more)
 {
-    return text_arena_add_two(&emails->texts, name, key);
-}
-
-int email_table_prepare(struct email_table *emails, const struct email_list *list, uint32_t first,
-                        uint32_t more, struct email_growth *ret_growth)
-{
-    struct email_growth growth = {0};
-    int error = prepare_chunks(emails, first, more);
-    if (error == 0)
-        error = prepare_order(list, more, &growth);
-    if (error == 0)
-        error = number_table_enlarge(&list->by_name, more, &growth.by_name);
-    if (error == 0)
-        error = number_table_enlarge(&list->by_key, more, &growth.by_key);
-    if (error != 0) {
-        email_growth_release(&growth);
-        return error;
-    }
-    *ret_growth = growth;
+    if (list->len + more <= list->capacity)
+        return 0;
+    size_t capacity = larger_capacity(list->capacity, list->len + more);
+    uint32_t *order = realloc(list->order, capacity * sizeof(*order));
+    if (order == NULL)
+        return -ENOMEM;
+    list->order = order;
+    list->capacity = capacity;
     return 0;
 }
 
-void email_growth_release(struct email_growth *growth)
+int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more)
 {
-    free(growth->order);
-    number_table_release(&growth->by_name);
-    number_table_release(&growth->by_key);
-    *growth = (struct email_growth){0};
+    int error = reserve_entries(emails, (uint64_t)first + more);
+    if (error == 0)
+        error = reserve_order(list, more);
+    if (error == 0)
+        error = number_table_reserve(&list->by_name, more);
+    if (error == 0)
+        error = number_table_reserve(&list->by_key, more);
+    return error;
 }
 
-void email_list_grow(struct email_list *list, struct email_growth *growth)
+const char *email_table_add_texts(struct email_table *emails, const char *name, const char *key)
 {
-    if (growth->order != NULL) {
-        uint32_t *old = list->order;
-        list->order = growth->order;
-        list->capacity = growth->order_capacity;
-        growth->order = old;
-    }
-    growth->by_name = number_table_exchange(&list->by_name, growth->by_name);
-    growth->by_key = number_table_exchange(&list->by_key, growth->by_key);
+    size_t name_size = strlen(name) + 1;
+    size_t key_size = strlen(key) + 1;
+    _cleanup_free_ char *both = malloc(name_size + key_size);
+    if (both == NULL)
+        return NULL;
+    memcpy(both, name, name_size);
+    memcpy(both + name_size, key, key_size);
+    return g_string_chunk_insert_len(emails->texts, both, (gssize)(name_size + key_size));
 }
 
 void email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash)
 {
+    while (emails->len < number)
+        emails->entries[emails->len++] = (struct email_entry){.name = NULL};
+    emails->entries[number] = *entry;
     emails->len = number + 1;
-    *get_entry(emails, number) = *entry;
     list->order[list->len++] = number;
     email_list_count_in(list, entry);
     number_table_add(&list->by_name, name_hash, number);
@@ -295,14 +182,17 @@ static void inbox_table_release(struct inbox_table *table)
         free(table->items[i]);
     }
     free(table->items);
-    text_arena_release(&table->texts);
+    email_list_release(&table->sent.emails);
+    g_clear_pointer(&table->texts, g_string_chunk_free);
     map_release(&table->by_id);
     map_release(&table->by_name);
     *table = (struct inbox_table){0};
 }
 
-struct inbox *inbox_table_get(const struct inbox_table *table, uint32_t number)
+struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number)
 {
+    if (number == INDEX_SENT)
+        return &table->sent;
     return number < table->len ? table->items[number] : NULL;
 }
 
@@ -390,22 +280,20 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
     return 0;
 }
 
-/* The same text as before where it did not change; else a copy. NULL without memory, or for NULL. */
+/* The same text as before where it did not change; else a copy. NULL for NULL. */
 static const char *keep_text(struct inbox_table *table, const char *before, const char *text)
 {
     if (text == NULL || (before != NULL && strcmp(before, text) == 0))
         return text == NULL ? NULL : before;
-    return text_arena_add(&table->texts, text);
+    return g_string_chunk_insert(table->texts, text);
 }
 
-/* Copies what is not there yet, but for the JSON. 0 or -ENOMEM. */
-static int keep_texts(struct inbox_table *table, const struct inbox_row *before, struct inbox_row *row)
+/* Copies what is not there yet, but for the JSON. */
+static void keep_texts(struct inbox_table *table, const struct inbox_row *before, struct inbox_row *row)
 {
-    bool has_address = row->address != NULL;
     row->id = keep_text(table, before->id, row->id);
     row->address = keep_text(table, before->address, row->address);
     row->name = keep_text(table, before->name, row->name);
-    return row->id != NULL && row->name != NULL && (row->address != NULL || !has_address) ? 0 : -ENOMEM;
 }
 
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
@@ -421,9 +309,10 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     if (folded == NULL)
         return -EBADMSG;
     _cleanup_free_ char *json = malloc(row->json_len + 1);
-    int error = json == NULL ? -ENOMEM : keep_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
-    if (error == 0 && inbox == NULL)
-        error = add(table, &kept, &inbox);
+    if (json == NULL)
+        return -ENOMEM;
+    keep_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
+    int error = inbox == NULL ? add(table, &kept, &inbox) : 0;
     if (error == 0)
         error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
@@ -455,16 +344,35 @@ void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 
 /* ---------------------------------------------------------------- life */
 
-static int init(struct index *index, struct clock *clock, const struct store_listener *listener,
-                const struct event_listener *events)
+static void init_tables(struct index *index)
 {
-    *index = (struct index){
-        .clock = clock, .listener = *listener, .events = *events, .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
-    index->emails = email_table_new();
-    if (index->emails == NULL)
-        return -ENOMEM;
-    pthread_mutex_init(&index->own_lock, NULL);
-    index->write_lock = &index->own_lock;
+    index->inboxes = (struct inbox_table){.texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
+    index->inboxes.sent =
+        (struct inbox){.number = INDEX_SENT, .row = {.id = "sent", .origin = INBOX_OF_SENT}};
+    index->emails =
+        (struct email_table){.seed = random_process_seed(), .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
+    index->size = (struct index_size){0};
+    index->shows_held = false;
+    index->next_text = 1;
+}
+
+static void release_tables(struct index *index)
+{
+    inbox_table_release(&index->inboxes);
+    free(index->emails.entries);
+    g_clear_pointer(&index->emails.texts, g_string_chunk_free);
+}
+
+static void init(struct index *index, struct clock *clock, const struct store_listener *listener,
+                 const struct event_listener *events, struct cache *cache)
+{
+    *index = (struct index){.cache = cache,
+                            .clock = clock,
+                            .listener = *listener,
+                            .events = *events,
+                            .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
+    init_tables(index);
+    pthread_mutex_init(&index->write_lock, NULL);
 
     /* A stream of readers must not keep new mail out. */
     pthread_rwlockattr_t attributes;
@@ -472,245 +380,193 @@ static int init(struct index *index, struct clock *clock, const struct store_lis
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&index->read_lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
-    return 0;
 }
 
 void index_release(struct index *index)
 {
-    if (index->emails == NULL)
+    if (index->cache == NULL)
         return;
-    inbox_table_release(&index->inboxes);
-    email_table_free(index->emails);
-    records_release(&index->records);
-    pthread_mutex_destroy(&index->own_lock);
+    release_tables(index);
+    pthread_mutex_destroy(&index->write_lock);
     pthread_rwlock_destroy(&index->read_lock);
     *index = (struct index){0};
 }
 
-/* ---------------------------------------------------------------- the file */
+/* ---------------------------------------------------------------- the cache */
 
+/* The intact rows of one cache do not contradict each other. */
 static int load_inbox(void *context, const struct inbox_row *row)
 {
     struct index *index = context;
     if (index->inboxes_changed_ms < row->record_ms)
         index->inboxes_changed_ms = row->record_ms;
-    int error = row->is_gone ? 0 : inbox_table_put(&index->inboxes, row);
-    if (error == 0)
-        index_count_bytes_locked(index, 0, row->is_gone ? 0 : row->json_len);
-    return error == -EBADMSG ? 0 : error;
+    if (row->is_gone)
+        return 0;
+    index_count_bytes_locked(index, 0, row->json_len);
+    int error = inbox_table_put(&index->inboxes, row);
+    return error == -EBADMSG ? -EUCLEAN : error;
 }
 
 /* Nobody reads yet. */
 static int add_loaded(struct index *index, struct inbox *inbox, const struct email_row *row,
                       struct hashed_text key, struct hashed_text name)
 {
-    struct email_growth growth;
     const struct email_entry entry = {
         .text = row->text,
-        .name = email_table_keep_texts(index->emails, row->name, row->key),
+        .name = email_table_add_texts(&index->emails, row->name, row->key),
         .date_ms = row->date_ms,
         .seen_ms = row->seen_ms,
         .json_len = row->json_len,
         .line_len = row->line_len,
-        .inbox = row->inbox & EMAIL_INBOX_MAX,
+        .inbox = row->inbox & INDEX_SENT,
         .is_held = row->is_held,
     };
-    int error = entry.name == NULL
-                    ? -ENOMEM
-                    : email_table_prepare(index->emails, &inbox->emails, row->number, 1, &growth);
+    int error =
+        entry.name == NULL ? -ENOMEM : email_table_reserve(&index->emails, &inbox->emails, row->number, 1);
     if (error != 0)
         return error;
-    email_list_grow(&inbox->emails, &growth);
-    email_table_add(index->emails, &inbox->emails, row->number, &entry, key.hash, name.hash);
-    email_growth_release(&growth);
+    email_table_add(&index->emails, &inbox->emails, row->number, &entry, key.hash, name.hash);
     index->size.emails++;
     index_count_bytes_locked(index, 0, row->json_len);
+    if (index->next_text <= row->text)
+        index->next_text = row->text + 1;
     return 0;
 }
 
-/* What contradicts what was read before is passed over; so is mail of an inbox whose row was lost. */
 static int load_email(void *context, const struct email_row *row)
 {
     struct index *index = context;
     struct inbox *inbox = inbox_table_get(&index->inboxes, row->inbox);
-    if (inbox == NULL || row->number < email_table_len(index->emails)) {
-        state_file_note(index->records.file, -EUCLEAN);
-        return 0;
-    }
+    if (inbox == NULL || row->number < index->emails.len || row->number >= EMAILS_NUMBER_MAX ||
+        row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
+        return -EUCLEAN;
     if (inbox->changed_ms < row->seen_ms)
         inbox->changed_ms = row->seen_ms;
-    if (row->is_gone)
-        return 0;
-    index->shows_held |= row->is_held;
-    const struct hashed_text key = email_table_hash(index->emails, row->key);
-    const struct hashed_text name = email_table_hash(index->emails, row->name);
-    if (email_list_find_key(index->emails, &inbox->emails, key) != NUMBER_NONE ||
-        email_list_find_name(index->emails, &inbox->emails, name) != NUMBER_NONE)
-        return 0;
+    index->shows_held |= row->is_held && inbox->number != INDEX_SENT;
+    const struct hashed_text key = email_table_hash(&index->emails, row->key);
+    const struct hashed_text name = email_table_hash(&index->emails, row->name);
+    if (email_list_find_key(&index->emails, &inbox->emails, key) != NUMBER_NONE ||
+        email_list_find_name(&index->emails, &inbox->emails, name) != NUMBER_NONE)
+        return -EUCLEAN;
     return add_loaded(index, inbox, row, key, name);
 }
 
-int index_write_inbox_locked(struct index *index, const struct inbox *inbox)
+/* Where the first sync was not finished, all inboxes are still being filled. */
+static void load_state(struct index *index, const struct cache_state *state)
+{
+    if (index->next_text < state->next_text)
+        index->next_text = state->next_text;
+    index->is_first_sync_done = state->is_first_sync_done;
+    index->inboxes.sent.is_quiet = !state->is_first_sync_done;
+    for (uint32_t i = 0; i < index->inboxes.len; i++)
+        if (index->inboxes.items[i] != NULL)
+            index->inboxes.items[i]->is_quiet |= !state->is_first_sync_done;
+}
+
+int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
+               const struct event_listener *events, struct cache *cache)
+{
+    const struct cache_visitor visitor = {load_inbox, load_email, index};
+    struct cache_state state = {.is_first_sync_done = false};
+    init(index, clock, listener, events, cache);
+    int error = cache_load(cache, &visitor, &state);
+    if (error == -EUCLEAN) {
+        release_tables(index);
+        init_tables(index);
+        state = (struct cache_state){.is_first_sync_done = false};
+        error = cache_renew(cache);
+    }
+    load_state(index, &state);
+    return error;
+}
+
+int index_write_inbox(struct connection *connection, const struct inbox *inbox)
 {
     struct inbox_row row = inbox->row;
     row.is_quiet = inbox->is_quiet;
     row.is_gone = inbox->is_gone;
     row.changed_ms = inbox->changed_ms;
-    return records_put_inbox(&index->records, &row);
+    return cache_put_inbox(connection, &row);
 }
 
-struct email_row index_email_row(uint32_t number, const struct email_entry *entry)
+/* What the cache does not take now, it gets with the next emails. */
+static void write_inboxes_locked(struct index *index)
 {
-    return (struct email_row){
-        .number = number,
-        .inbox = entry->inbox,
-        .json_len = entry->json_len,
-        .line_len = entry->line_len,
-        .date_ms = entry->date_ms,
-        .seen_ms = entry->seen_ms,
-        .is_held = entry->is_held,
-        .is_gone = entry->is_gone,
-        .text = entry->text,
-        .key = email_entry_key(entry),
-        .name = entry->name,
-    };
-}
-
-/* All that is known, into a file that was made anew, with the texts that can be read of the one before. */
-static int save_all_locked(struct index *index)
-{
-    int error = records_put_marks(&index->records);
-    for (uint32_t i = 0; error == 0 && i < index->inboxes.len; i++)
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
+    if (error == 0) {
+        for (uint32_t i = 0; i < index->inboxes.len && error == 0; i++)
+            if (index->inboxes.items[i] != NULL)
+                error = index_write_inbox(connection, index->inboxes.items[i]);
+        error = cache_end_write(index->cache, error);
+    }
+    for (uint32_t i = 0; i < index->inboxes.len; i++)
         if (index->inboxes.items[i] != NULL)
-            error = index_write_inbox_locked(index, index->inboxes.items[i]);
-    for (uint32_t i = 0; error == 0 && i < email_table_len(index->emails); i++) {
-        const struct email_entry *entry = email_table_find(index->emails, i);
-        if (entry == NULL || entry->is_gone || (entry->text & RECORDS_IN_MEMORY) != 0)
-            continue;
-        struct email_row row = index_email_row(i, entry);
-        error = records_put_email(&index->records, &row);
-        int of_text = error != 0 ? error : records_save_text(&index->records, entry->text, entry->json_len);
-        if (of_text == -ENOENT)
-            atomic_fetch_add(&index->lost, 1);
-        else
-            error = of_text;
-    }
-    return error;
+            index->inboxes.items[i]->is_unsaved = error != 0;
 }
 
-int index_begin_write_locked(struct index *index)
+bool index_renew_cache(struct index *index)
 {
-    bool must_save = records_must_save(&index->records);
-    int error = records_begin(&index->records);
-    if (error != 0 || !must_save)
-        return error;
-    error = save_all_locked(index);
-    if (error == 0 && index->sibling != NULL)
-        error = save_all_locked(index->sibling);
-    if (error != 0)
-        records_abandon(&index->records);
-    return error;
-}
-
-int index_end_write_locked(struct index *index, int error)
-{
-    if (error != 0) {
-        records_abandon(&index->records);
-        return error;
-    }
-    error = records_commit(&index->records);
-    if (error == 0)
-        records_note_saved(&index->records);
-    if (error == 0 && index->sibling != NULL)
-        records_note_saved(&index->sibling->records);
-    return error;
-}
-
-void index_repair(struct index *index)
-{
-    pthread_mutex_lock(index->write_lock);
-    if (records_must_save(&index->records) && index_begin_write_locked(index) == 0)
-        (void)index_end_write_locked(index, 0);
-    pthread_mutex_unlock(index->write_lock);
-}
-
-int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
-               const struct event_listener *events, struct state_file *file, enum records_list list)
-{
-    const struct records_visitor visitor = {load_inbox, load_email, index};
-    int error = init(index, clock, listener, events);
-    return error != 0 ? error : records_load(&index->records, file, list, &visitor);
-}
-
-void index_join(struct index *index, struct index *sibling)
-{
-    index->sibling = sibling;
-    sibling->sibling = index;
-    sibling->write_lock = index->write_lock;
+    LOCK_GUARD(&index->write_lock);
+    if (!atomic_load(&index->cache->is_damaged) || cache_renew(index->cache) != 0)
+        return false;
+    atomic_fetch_add(&index->lost, 1);
+    /* A start before the next complete lists takes what these bring for what there was. */
+    index->is_first_sync_unsaved = true;
+    write_inboxes_locked(index);
+    return true;
 }
 
 /* ---------------------------------------------------------------- what others note */
 
-static struct index_size add_sizes(struct index_size a, struct index_size b)
-{
-    return (struct index_size){a.emails + b.emails, a.bytes + b.bytes};
-}
-
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes)
 {
-    struct index_size size = add_sizes(index->size, (struct index_size){emails, bytes});
-    if (index->sibling != NULL)
-        size = add_sizes(size, index->sibling->size);
-    return size.emails > index->max.emails || size.bytes > index->max.bytes ? -EDQUOT : 0;
+    return index->size.emails + emails > index->max.emails || index->size.bytes + bytes > index->max.bytes
+               ? -EDQUOT
+               : 0;
 }
 
 struct index_size index_get_size(struct index *index)
 {
-    struct index_size size = {0};
-    for (struct index *next = index; next != NULL; next = next == index ? index->sibling : NULL) {
-        pthread_rwlock_rdlock(&next->read_lock);
-        size = add_sizes(size, next->size);
-        pthread_rwlock_unlock(&next->read_lock);
-    }
-    return size;
+    READ_GUARD(&index->read_lock);
+    return index->size;
 }
 
 uint32_t index_begin_listing(struct index *index)
 {
-    pthread_mutex_lock(index->write_lock);
+    LOCK_GUARD(&index->write_lock);
     if (++index->last_listing == 0)
         index->last_listing = 1;
-    uint32_t listing = index->last_listing;
-    pthread_mutex_unlock(index->write_lock);
-    return listing;
+    return index->last_listing;
+}
+
+static int write_first_sync_locked(struct index *index)
+{
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
+    return error != 0 ? error : cache_end_write(index->cache, cache_set_first_sync_done(connection, true));
 }
 
 bool index_end_first_sync(struct index *index)
 {
-    pthread_mutex_lock(index->write_lock);
-    bool is_first = !index->records.first_sync_done;
-    if (is_first) {
-        index->records.first_sync_done = true;
-        /* Unwritten for want of memory or disk: known again after the next start. */
-        if (index_begin_write_locked(index) == 0)
-            (void)index_end_write_locked(index, records_put_marks(&index->records));
-    }
-    pthread_mutex_unlock(index->write_lock);
+    LOCK_GUARD(&index->write_lock);
+    bool is_first = !index->is_first_sync_done;
+    index->is_first_sync_done = true;
+    if (is_first || index->is_first_sync_unsaved)
+        index->is_first_sync_unsaved = write_first_sync_locked(index) != 0;
     return is_first;
 }
 
 void index_note_held_shown(struct index *index)
 {
-    pthread_mutex_lock(index->write_lock);
-    bool is_news = !index->shows_held;
+    pthread_mutex_lock(&index->write_lock);
+    bool was_shown = index->shows_held;
     uint32_t inboxes = index->inboxes.len;
-    if (is_news) {
-        pthread_rwlock_wrlock(&index->read_lock);
-        index->shows_held = true;
-        pthread_rwlock_unlock(&index->read_lock);
-    }
-    pthread_mutex_unlock(index->write_lock);
-    for (uint32_t i = 0; is_news && i < inboxes; i++)
+    pthread_rwlock_wrlock(&index->read_lock);
+    index->shows_held = true;
+    pthread_rwlock_unlock(&index->read_lock);
+    pthread_mutex_unlock(&index->write_lock);
+    for (uint32_t i = 0; !was_shown && i < inboxes; i++)
         index_notify_inbox(index, i, STORE_CHANGED);
 }
 
@@ -723,17 +579,18 @@ void index_note_lost(struct index *index)
 
 void index_clean(struct index *index)
 {
-    pthread_mutex_lock(index->write_lock);
+    LOCK_GUARD(&index->write_lock);
     if (atomic_load(&index->open_indexes) == 0)
-        records_clean(&index->records);
-    pthread_mutex_unlock(index->write_lock);
-    state_file_end_filling(index->records.file);
+        cache_clean(index->cache);
 }
 
-void index_notify_email(const struct index *index, uint32_t email, enum store_change change)
+void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change)
 {
-    if (index->listener.email_changed != NULL)
-        index->listener.email_changed(index->listener.context, email, change);
+    const struct store_listener *listener = &index->listener;
+    void (*changed)(void *context, uint32_t email, enum store_change change) =
+        is_sent ? listener->sent_changed : listener->email_changed;
+    if (changed != NULL)
+        changed(listener->context, email, change);
 }
 
 void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change)
@@ -792,148 +649,138 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
     };
 }
 
-/* NULL: no such inbox, or gone. */
-static const struct inbox *get_live_locked(const struct index *index, uint32_t number)
+/* That of sent mail, too. NULL: no such inbox, or gone. */
+static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
     return inbox == NULL || inbox->is_gone ? NULL : inbox;
 }
 
-bool index_find_inbox(struct index *index, const char *name, struct inbox_view *ret)
+static bool give_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct inbox *inbox = inbox_table_find_name(&index->inboxes, name);
-    if (inbox != NULL)
-        view_inbox(inbox, ret);
-    pthread_rwlock_unlock(&index->read_lock);
-    return inbox != NULL;
+    if (inbox == NULL || inbox->number == INDEX_SENT)
+        return false;
+    view_inbox(inbox, ret);
+    return true;
 }
 
-bool index_get_inbox(struct index *index, uint32_t number, struct inbox_view *ret)
+bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct inbox *inbox = get_live_locked(index, number);
-    if (inbox != NULL)
-        view_inbox(inbox, ret);
-    pthread_rwlock_unlock(&index->read_lock);
-    return inbox != NULL;
+    READ_GUARD(&store->index.read_lock);
+    return give_inbox(inbox_table_find_name(&store->index.inboxes, name), ret);
+}
+
+bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret)
+{
+    READ_GUARD(&store->index.read_lock);
+    return give_inbox(get_live_locked(&store->index, inbox), ret);
 }
 
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_find_id(&index->inboxes, id);
-    bool is_found = inbox != NULL && !inbox->is_gone;
-    if (is_found)
-        *ret_inbox = inbox->number;
-    pthread_rwlock_unlock(&index->read_lock);
-    return is_found;
+    if (inbox == NULL || inbox->is_gone)
+        return false;
+    *ret_inbox = inbox->number;
+    return true;
 }
 
 static bool find(struct index *index, uint32_t inbox_number, const char *name, bool is_held,
                  struct email_view *ret)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
-    uint32_t number = inbox == NULL ? NUMBER_NONE
-                                    : email_list_find_name(index->emails, &inbox->emails,
-                                                           email_table_hash(index->emails, name));
-    const struct email_entry *entry = email_table_find(index->emails, number);
-    bool found = entry != NULL && !entry->is_gone && entry->is_held == is_held;
-    if (found)
-        view_email(number, entry, ret);
-    pthread_rwlock_unlock(&index->read_lock);
-    return found;
+    if (inbox == NULL)
+        return false;
+    uint32_t number =
+        email_list_find_name(&index->emails, &inbox->emails, email_table_hash(&index->emails, name));
+    const struct email_entry *entry = email_table_find(&index->emails, number);
+    if (entry == NULL || entry->is_gone || entry->is_held != is_held)
+        return false;
+    view_email(number, entry, ret);
+    return true;
 }
 
-bool index_find_email(struct index *index, uint32_t inbox, const char *name, struct email_view *ret)
+bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return find(index, inbox, name, false, ret);
+    return find(&store->index, inbox, name, false, ret);
 }
 
-bool index_find_held(struct index *index, uint32_t inbox, const char *name, struct email_view *ret)
+bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return find(index, inbox, name, true, ret);
+    return find(&store->index, inbox, name, true, ret);
 }
 
-bool index_shows_held(struct index *index)
+bool store_find_sent(struct store *store, const char *name, struct email_view *ret)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    bool shows_held = index->shows_held;
-    pthread_rwlock_unlock(&index->read_lock);
-    return shows_held;
+    return find(&store->index, INDEX_SENT, name, false, ret);
 }
 
-bool index_get_email(struct index *index, uint32_t number, struct email_view *ret)
+bool store_shows_held(struct store *store)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct email_entry *entry = email_table_find(index->emails, number);
-    if (entry != NULL)
-        view_email(number, entry, ret);
-    pthread_rwlock_unlock(&index->read_lock);
-    return entry != NULL;
+    READ_GUARD(&store->index.read_lock);
+    return store->index.shows_held;
 }
 
-/* The number of the text that an email's record is now, and its length; false: no such email. */
-static bool find_text(struct index *index, uint32_t number, uint64_t *ret_text, size_t *ret_len)
+bool store_knows_all_mail(struct store *store)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct email_entry *entry = email_table_find(index->emails, number);
-    if (entry != NULL) {
-        *ret_text = entry->text;
-        *ret_len = entry->json_len;
-    }
-    pthread_rwlock_unlock(&index->read_lock);
-    return entry != NULL;
+    return atomic_load(&store->index.is_first_sync_done);
 }
 
-/* With no lock held. A text that was replaced and deleted while it was read is read in its new form instead.
- */
-int index_read_email(struct index *index, uint32_t email, char **ret_json, size_t *ret_len)
+bool store_get_email(struct store *store, uint32_t email, struct email_view *ret)
 {
-    uint64_t text = 0;
-    uint64_t tried;
-    int error;
-    if (!find_text(index, email, &text, ret_len))
-        return -ENOENT;
-    do {
-        tried = text;
-        error = records_read_text(&index->records, text, *ret_len, ret_json);
-    } while (error == -EIO && find_text(index, email, &text, ret_len) && text != tried);
-    if (error == -EIO)
-        index_note_lost(index);
-    return error;
+    READ_GUARD(&store->index.read_lock);
+    const struct email_entry *entry = email_table_find(&store->index.emails, email);
+    if (entry == NULL)
+        return false;
+    view_email(email, entry, ret);
+    return true;
 }
 
-int index_read_inbox(struct index *index, uint32_t number, char **ret_json, size_t *ret_len)
+/* A record that was replaced and deleted while it was read is read in its new form instead. The cache has
+ * none of an email that is gone. */
+int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
+    struct email_view view = {.text = 0};
+    uint64_t tried = 0;
     int error = -ENOENT;
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct inbox *inbox = get_live_locked(index, number);
-    if (inbox != NULL) {
-        *ret_len = inbox->row.json_len;
-        *ret_json = malloc(*ret_len + 1);
-        error = *ret_json == NULL ? -ENOMEM : 0;
+    while (error == -ENOENT && store_get_email(store, email, &view) && view.text != tried) {
+        tried = view.text;
+        error = cache_read_record(&store->cache, view.text, view.json_len, ret_json);
     }
-    if (error == 0)
-        memcpy(*ret_json, inbox->json, *ret_len + 1);
-    pthread_rwlock_unlock(&index->read_lock);
-    return error;
+    *ret_len = view.json_len;
+    if (error == 0 || error == -ENOMEM || tried == 0)
+        return error;
+    index_note_lost(&store->index);
+    return -EIO;
 }
 
-size_t index_list_inboxes(struct index *index, uint64_t position, struct inbox_view *ret,
+int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len)
+{
+    READ_GUARD(&store->index.read_lock);
+    const struct inbox *found = get_live_locked(&store->index, inbox);
+    if (found == NULL || found->json == NULL)
+        return -ENOENT;
+    char *json = malloc(found->row.json_len + 1);
+    if (json == NULL)
+        return -ENOMEM;
+    *ret_len = found->row.json_len;
+    *ret_json = memcpy(json, found->json, found->row.json_len + 1);
+    return 0;
+}
+
+size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max)
 {
+    struct index *index = &store->index;
     size_t filled = 0;
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     for (; position < index->inboxes.len && filled < max; position++) {
-        const struct inbox *inbox = get_live_locked(index, (uint32_t)position);
-        if (inbox == NULL)
+        if (!give_inbox(get_live_locked(index, (uint32_t)position), &ret[filled]))
             continue;
-        view_inbox(inbox, &ret[filled]);
         ret_positions[filled++] = position + 1;
     }
-    pthread_rwlock_unlock(&index->read_lock);
     return filled;
 }
 
@@ -941,18 +788,17 @@ size_t index_list_inboxes(struct index *index, uint64_t position, struct inbox_v
 static bool list_some(struct index *index, uint32_t inbox_number, bool is_held, uint64_t *position,
                       struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
     size_t len = inbox == NULL ? 0 : inbox->emails.len;
     for (size_t looked = 0; *position < len && looked < SKIP_MAX && *filled < max; looked++) {
         uint32_t number = inbox->emails.order[(*position)++];
-        const struct email_entry *entry = email_table_find(index->emails, number);
+        const struct email_entry *entry = email_table_find(&index->emails, number);
         if (entry->is_gone || entry->is_held != is_held)
             continue;
         view_email(number, entry, &ret[*filled]);
         ret_positions[(*filled)++] = *position;
     }
-    pthread_rwlock_unlock(&index->read_lock);
     return *position >= len;
 }
 
@@ -965,31 +811,35 @@ static size_t list(struct index *index, uint32_t inbox, bool is_held, uint64_t p
     return filled;
 }
 
-size_t index_list_emails(struct index *index, uint32_t inbox, uint64_t position, struct email_view *ret,
+size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max)
 {
-    return list(index, inbox, false, position, ret, ret_positions, max);
+    return list(&store->index, inbox, false, position, ret, ret_positions, max);
 }
 
-size_t index_list_held(struct index *index, uint32_t inbox, uint64_t position, struct email_view *ret,
+size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max)
 {
-    return list(index, inbox, true, position, ret, ret_positions, max);
+    return list(&store->index, inbox, true, position, ret, ret_positions, max);
 }
 
-int64_t index_inboxes_changed_ms(struct index *index)
+size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
+                       uint64_t *ret_positions, size_t max)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    int64_t changed_ms = index->inboxes_changed_ms;
-    pthread_rwlock_unlock(&index->read_lock);
-    return changed_ms;
+    return list(&store->index, INDEX_SENT, false, position, ret, ret_positions, max);
+}
+
+int64_t store_inboxes_changed_ms(struct store *store)
+{
+    READ_GUARD(&store->index.read_lock);
+    return store->index.inboxes_changed_ms;
 }
 
 void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
 {
     *ret_inboxes = 0;
     *ret_emails = 0;
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     for (uint32_t i = 0; i < index->inboxes.len; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL)
@@ -997,57 +847,45 @@ void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
         ++*ret_inboxes;
         *ret_emails += inbox->emails.live;
     }
-    pthread_rwlock_unlock(&index->read_lock);
-}
-
-size_t index_email_numbers(struct index *index)
-{
-    pthread_rwlock_rdlock(&index->read_lock);
-    size_t numbers = index->size.emails;
-    pthread_rwlock_unlock(&index->read_lock);
-    return numbers;
 }
 
 bool index_find_inbox_of_no_name(struct index *index, uint32_t *ret_inbox)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = index->inboxes.of_no_name;
-    bool found = inbox != NULL && !inbox->is_gone;
-    if (found)
-        *ret_inbox = inbox->number;
-    pthread_rwlock_unlock(&index->read_lock);
-    return found;
+    if (inbox == NULL || inbox->is_gone)
+        return false;
+    *ret_inbox = inbox->number;
+    return true;
 }
 
 /* ---------------------------------------------------------------- senders */
 
 /* The inbox with this address, or with NULL the only one that has an address; NULL: none, or several. */
-static const struct inbox *find_sender_locked(const struct index *index, const char *address)
+static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;
     for (uint32_t i = 0; i < index->inboxes.len; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL || inbox->row.address == NULL)
             continue;
-        if (address != NULL && !address_equals(inbox->row.address, address))
-            continue;
+        if (address != NULL && address_equals(inbox->row.address, address))
+            return inbox;
         if (address == NULL && found != NULL)
             return NULL;
-        found = inbox;
-        if (address != NULL)
-            break;
+        if (address == NULL)
+            found = inbox;
     }
     return found;
 }
 
 int index_find_sender(struct index *index, const char *address, char **ret_address)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = find_sender_locked(index, address);
     const char *sender = inbox != NULL ? inbox->row.address : NULL;
     if (sender == NULL && !index->inboxes_are_listed)
         sender = address;
-    pthread_rwlock_unlock(&index->read_lock);
     if (sender == NULL)
         return -EADDRNOTAVAIL;
     *ret_address = strdup(sender);
@@ -1056,72 +894,79 @@ int index_find_sender(struct index *index, const char *address, char **ret_addre
 
 bool index_has_address(struct index *index, const char *address)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    bool found = find_sender_locked(index, address) != NULL;
-    pthread_rwlock_unlock(&index->read_lock);
-    return found;
+    READ_GUARD(&index->read_lock);
+    return find_sender_locked(index, address) != NULL;
 }
 
-/* ---------------------------------------------------------------- order */
+/* ---------------------------------------------------------------- ids */
 
 /* What stands for an id where a record has none begins with this (email_record.h). */
 static const char no_id_mark = '~';
 
-const char *index_email_id(struct index *index, uint32_t email)
+const char *store_get_email_id(struct store *store, uint32_t email)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct email_entry *entry = email_table_find(index->emails, email);
+    READ_GUARD(&store->index.read_lock);
+    const struct email_entry *entry = email_table_find(&store->index.emails, email);
     const char *key = entry == NULL ? NULL : email_entry_key(entry);
-    pthread_rwlock_unlock(&index->read_lock);
     return key == NULL || key[0] == no_id_mark ? NULL : key;
 }
 
-static uint32_t find_locked(const struct index *index, uint32_t number, const char *id)
+static uint32_t find_id_locked(struct index *index, uint32_t number, const char *id)
 {
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox == NULL || inbox->is_gone)
+    const struct inbox *inbox = get_live_locked(index, number);
+    if (inbox == NULL)
         return NUMBER_NONE;
-    uint32_t email = email_list_find_key(index->emails, &inbox->emails, email_table_hash(index->emails, id));
-    const struct email_entry *entry = email_table_find(index->emails, email);
+    uint32_t email =
+        email_list_find_key(&index->emails, &inbox->emails, email_table_hash(&index->emails, id));
+    const struct email_entry *entry = email_table_find(&index->emails, email);
     return entry == NULL || !email_entry_is_shown(entry) ? NUMBER_NONE : email;
 }
 
-bool index_find_email_by_id(struct index *index, uint32_t inbox, const char *id, struct email_view *ret)
+static bool give_email(const struct index *index, uint32_t number, struct email_view *ret)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    uint32_t email = find_locked(index, inbox, id);
-    for (uint32_t i = 0; i < index->inboxes.len && email == NUMBER_NONE; i++)
-        email = find_locked(index, i, id);
-    const struct email_entry *entry = email_table_find(index->emails, email);
+    const struct email_entry *entry = email_table_find(&index->emails, number);
     if (entry != NULL)
-        *ret = (struct email_view){
-            .number = email, .inbox = entry->inbox, .name = entry->name, .date_ms = entry->date_ms};
-    pthread_rwlock_unlock(&index->read_lock);
+        view_email(number, entry, ret);
     return entry != NULL;
 }
 
+bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
+{
+    struct index *index = &store->index;
+    READ_GUARD(&index->read_lock);
+    uint32_t email = find_id_locked(index, inbox, id);
+    for (uint32_t i = 0; i < index->inboxes.len && email == NUMBER_NONE; i++)
+        email = find_id_locked(index, i, id);
+    return give_email(index, email, ret);
+}
+
+bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret)
+{
+    READ_GUARD(&store->index.read_lock);
+    return give_email(&store->index, find_id_locked(&store->index, INDEX_SENT, id), ret);
+}
+
+/* ---------------------------------------------------------------- order */
+
 bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_place)
 {
-    bool is_found = false;
-    pthread_rwlock_rdlock(&index->read_lock);
-    const struct email_entry *entry = email_table_find(index->emails, email);
+    READ_GUARD(&index->read_lock);
+    const struct email_entry *entry = email_table_find(&index->emails, email);
     const struct inbox *inbox = entry == NULL ? NULL : inbox_table_get(&index->inboxes, entry->inbox);
-    if (inbox != NULL) {
-        size_t low = 0;
-        size_t high = inbox->emails.len;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (inbox->emails.order[middle] < email)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        is_found = low < inbox->emails.len && inbox->emails.order[low] == email;
-        *ret_inbox = entry->inbox;
-        *ret_place = low;
+    if (inbox == NULL)
+        return false;
+    size_t low = 0;
+    size_t high = inbox->emails.len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (inbox->emails.order[middle] < email)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    pthread_rwlock_unlock(&index->read_lock);
-    return is_found;
+    *ret_inbox = entry->inbox;
+    *ret_place = low;
+    return low < inbox->emails.len && inbox->emails.order[low] == email;
 }
 
 /* The numbers at `place`, `place + step` and so on that are not gone. */
@@ -1132,7 +977,7 @@ static size_t list_locked(const struct index *index, const struct inbox *inbox, 
     /* Below 0 the place wraps round, and so is beyond the end, too. */
     for (size_t looked = 0; looked < max && place < inbox->emails.len; looked++, place += (size_t)step) {
         uint32_t email = inbox->emails.order[place];
-        if (email_entry_is_shown(email_table_find(index->emails, email)))
+        if (email_entry_is_shown(email_table_find(&index->emails, email)))
             ret_emails[len++] = email;
     }
     return len;
@@ -1141,25 +986,22 @@ static size_t list_locked(const struct index *index, const struct inbox *inbox, 
 size_t index_list_places(struct index *index, uint32_t number, size_t place, int step, uint32_t *ret_emails,
                          size_t max)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    size_t len = inbox == NULL ? 0 : list_locked(index, inbox, place, step, ret_emails, max);
-    pthread_rwlock_unlock(&index->read_lock);
-    return len;
+    return inbox == NULL ? 0 : list_locked(index, inbox, place, step, ret_emails, max);
 }
 
 size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     for (uint32_t i = 0; i < index->inboxes.len && len < max; i++) {
-        const struct inbox *inbox = inbox_table_get(&index->inboxes, i);
-        if (inbox == NULL || inbox->is_gone || inbox->emails.live == 0)
+        const struct inbox *inbox = get_live_locked(index, i);
+        if (inbox == NULL || inbox->emails.live == 0)
             continue;
         len += list_locked(index, inbox, inbox->emails.len - 1, -1, ret_emails + len, 1);
         if (len < max && inbox->emails.len > 1)
             len += list_locked(index, inbox, 0, 1, ret_emails + len, 1);
     }
-    pthread_rwlock_unlock(&index->read_lock);
     return len;
 }

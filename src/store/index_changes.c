@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is slow (the file, larger tables) happens before readers are shut out, for as short a moment as it
- * takes to put numbers into tables. Inboxes come and go with the service's list, with what is created here,
- * and with mail that names them.
+ * The cache, which is slow, is written before readers are shut out. Inboxes come and go with the service's
+ * list, with those that are created here, and with mail that names them.
  */
 #include "store/index_changes.h"
 
@@ -11,7 +10,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "mail/file_name.h"
+#include "store/search_index.h"
 
 /* ---------------------------------------------------------------- batches of emails */
 
@@ -58,7 +59,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
                                   struct hashed_text name)
 {
     struct batch_item *item = &batch->items[batch->len];
-    const struct email_entry *known = email_table_find(index->emails, number);
+    const struct email_entry *known = email_table_find(&index->emails, number);
     int64_t date_ms = known != NULL ? known->date_ms : clock_realtime_ms(index->clock);
     *item = (struct batch_item){
         .put = put,
@@ -67,11 +68,11 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
         .entry =
             {
                 .name =
-                    known != NULL ? known->name : email_table_keep_texts(index->emails, name.text, key.text),
+                    known != NULL ? known->name : email_table_add_texts(&index->emails, name.text, key.text),
                 .date_ms = record->has_date ? record->date_ms : date_ms,
                 .json_len = (uint32_t)record->json_len,
                 .line_len = (uint32_t)record->line_len,
-                .inbox = batch->inbox & EMAIL_INBOX_MAX,
+                .inbox = batch->inbox & INDEX_SENT,
                 .seen_in = batch->listing != 0 ? batch->listing : index->last_listing,
                 .is_held = record->is_held,
             },
@@ -91,98 +92,93 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
 
 /* ---------------------------------------------------------------- flushing */
 
-/* Emails: what is told of them once the locks are released. */
-struct news {
-    bool is_quiet;
-    const char *inbox_name;
-};
-
 static const char *json_of(const struct email_batch *batch, const struct batch_item *item)
 {
     return batch->texts.data + item->offset;
 }
 
-static int write_item(struct email_batch *batch, struct index *index, const struct batch_item *item)
+static int write_item(struct connection *connection, const struct email_batch *batch,
+                      const struct index *index, const struct batch_item *item)
 {
-    struct records *records = &index->records;
-    const struct email_entry *before = email_table_find(index->emails, item->number);
-    struct email_row row = index_email_row(item->number, &item->entry);
-    int error = records_add_text(records, row.text, json_of(batch, item), row.json_len);
+    const struct email_entry *before = email_table_find(&index->emails, item->number);
+    const struct email_entry *entry = &item->entry;
+    const struct email_row row = {
+        .number = item->number,
+        .inbox = entry->inbox,
+        .json_len = entry->json_len,
+        .line_len = entry->line_len,
+        .date_ms = entry->date_ms,
+        .seen_ms = entry->seen_ms,
+        .is_held = entry->is_held,
+        .text = entry->text,
+        .key = email_entry_key(entry),
+        .name = entry->name,
+    };
+    int error = cache_add_record(connection, row.text, json_of(batch, item), row.json_len);
     if (error == 0)
-        error = records_put_email(records, &row);
+        error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
-        error = records_note_replaced(records, before->text);
+        error = cache_note_replaced(connection, before->text);
+    if (error == 0 && row.inbox != INDEX_SENT)
+        error = search_index_note(connection, row.number);
     return error;
 }
 
-static int write_items(struct email_batch *batch, struct index *index)
+static int write_batch(struct email_batch *batch, struct index *index, struct inbox *inbox, int64_t now_ms)
 {
-    int error = index_begin_write_locked(index);
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
     if (error != 0)
         return error;
-    for (size_t i = 0; i < batch->len && error == 0; i++)
-        error = write_item(batch, index, &batch->items[i]);
-    return index_end_write_locked(index, error);
-}
-
-/* What the disk does not take does not replace what is there. */
-static int keep_in_memory(struct email_batch *batch, struct index *index, int why)
-{
-    int error = 0;
-    for (size_t i = 0; i < batch->len && error == 0; i++)
-        error = records_keep_in_memory(&index->records, json_of(batch, &batch->items[i]),
-                                       batch->items[i].entry.json_len, why, &batch->items[i].entry.text);
-    return error;
-}
-
-static int write_batch(struct email_batch *batch, struct index *index, int64_t now_ms)
-{
-    for (size_t i = 0; i < batch->len; i++) {
-        batch->items[i].entry.text = index->records.next_text++;
+    if (inbox->is_unsaved)
+        error = index_write_inbox(connection, inbox);
+    for (size_t i = 0; i < batch->len && error == 0; i++) {
+        batch->items[i].entry.text = index->next_text++;
         batch->items[i].entry.seen_ms = now_ms;
+        error = write_item(connection, batch, index, &batch->items[i]);
     }
-    int error = write_items(batch, index);
-    if (error == -EUCLEAN) /* then there is another file now */
-        error = write_items(batch, index);
-    return error == 0 ? 0 : keep_in_memory(batch, index, error);
+    error = cache_end_write(index->cache, error);
+    inbox->is_unsaved = inbox->is_unsaved && error != 0;
+    return error;
 }
 
 static void show_item(struct index *index, struct inbox *inbox, const struct email_batch *batch, size_t i)
 {
     const struct batch_item *item = &batch->items[i];
-    struct email_entry *known = email_table_find(index->emails, item->number);
+    struct email_entry *known = email_table_find(&index->emails, item->number);
     inbox->emails.changes++;
     index_count_bytes_locked(index, known == NULL ? 0 : known->json_len, item->entry.json_len);
     if (known == NULL) {
         index->size.emails++;
-        email_table_add(index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
+        email_table_add(&index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
                         batch->names.values[i]);
         return;
     }
     email_list_count_out(&inbox->emails, known);
-    records_note_unused(&index->records, known->text);
     uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
+    uint32_t missing_ms = batch->listing != 0 ? 0 : known->missing_ms;
     *known = item->entry;
     known->seen_in = seen_in;
+    known->missing_ms = missing_ms;
     email_list_count_in(&inbox->emails, known);
 }
 
 /* Gives numbers to what is new: how many. What somebody else added meanwhile is not. */
 static uint32_t give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox)
 {
-    uint32_t next = email_table_len(index->emails);
+    uint32_t next = index->emails.len;
     uint32_t added = 0;
     for (size_t i = 0; i < batch->len; i++) {
         struct batch_item *item = &batch->items[i];
         if (item->number != NUMBER_NONE)
             continue;
         const struct hashed_text key = {email_entry_key(&item->entry), batch->keys.values[i]};
-        item->number = email_list_find_key(index->emails, &inbox->emails, key);
+        item->number = email_list_find_key(&index->emails, &inbox->emails, key);
         item->is_new = item->number == NUMBER_NONE;
         if (item->is_new)
             item->number = next + added++;
         else
-            item->entry.name = email_table_find(index->emails, item->number)->name;
+            item->entry.name = email_table_find(&index->emails, item->number)->name;
     }
     return added;
 }
@@ -194,66 +190,86 @@ static void touch_locked(struct inbox *inbox, int64_t now_ms)
     inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
 }
 
-static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
+static int reserve_locked(struct index *index, struct inbox *inbox, uint32_t more)
 {
-    struct email_growth growth = {.order = NULL};
-    int64_t now_ms = clock_realtime_ms(index->clock);
-    uint32_t added = give_numbers(batch, index, inbox);
-    int error = added == 0 ? 0
-                           : email_table_prepare(index->emails, &inbox->emails,
-                                                 email_table_len(index->emails), added, &growth);
-    if (error == 0)
-        error = write_batch(batch, index, now_ms);
-    if (error != 0) {
-        email_growth_release(&growth);
-        return error;
-    }
-    pthread_rwlock_wrlock(&index->read_lock);
-    email_list_grow(&inbox->emails, &growth);
+    WRITE_GUARD(&index->read_lock);
+    return email_table_reserve(&index->emails, &inbox->emails, index->emails.len, more);
+}
+
+static void show_batch_locked(const struct email_batch *batch, struct index *index, struct inbox *inbox,
+                              int64_t now_ms)
+{
+    WRITE_GUARD(&index->read_lock);
     for (size_t i = 0; i < batch->len; i++)
         show_item(index, inbox, batch, i);
     touch_locked(inbox, now_ms);
-    pthread_rwlock_unlock(&index->read_lock);
-    email_growth_release(&growth);
-    return 0;
 }
 
-static int flush_locked(struct email_batch *batch, struct index *index, struct news *news)
+static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    uint32_t added = give_numbers(batch, index, inbox);
+    int error = added == 0 ? 0 : reserve_locked(index, inbox, added);
+    if (error == 0)
+        error = write_batch(batch, index, inbox, now_ms);
+    if (error == 0)
+        show_batch_locked(batch, index, inbox, now_ms);
+    return error;
+}
+
+/* What the listener hears once the locks are released. */
+struct announcement {
+    bool is_quiet;
+    const char *inbox_name; /* NULL: sent mail */
+};
+
+static int flush_locked(struct email_batch *batch, struct index *index, struct announcement *announcement)
+{
+    LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
     if (inbox == NULL || inbox->is_gone)
         return -ENOENT;
-    news->is_quiet = inbox->is_quiet;
-    news->inbox_name = inbox->name;
+    announcement->is_quiet = inbox->is_quiet;
+    announcement->inbox_name = inbox->name;
     return write_and_show_locked(batch, index, inbox);
 }
 
-/* Mail that is no longer held back is news, too, to whoever waits for mail. */
-static void notify_item(const struct index *index, const struct batch_item *item, const struct news *news)
+static void notify_mail(const struct index *index, const struct batch_item *item, const char *inbox_name)
+{
+    const char *key = email_entry_key(&item->entry);
+    _cleanup_free_ char *path = NULL;
+    if (asprintf(&path, "inboxes/%s/%s", inbox_name, item->entry.name) < 0)
+        path = NULL;
+    index_notify_event(index, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
+}
+
+/* Mail that is no longer held back is new, too, to whoever waits for mail. */
+static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
     static const enum store_change changes[] = {
         [INDEX_CHANGED] = STORE_CHANGED, [INDEX_MOVED] = STORE_MOVED, [INDEX_ADDED] = STORE_ADDED};
-    const char *key = email_entry_key(&item->entry);
-    _cleanup_free_ char *path = NULL;
-    if (asprintf(&path, "inboxes/%s/%s", news->inbox_name, item->entry.name) < 0)
-        path = NULL;
     bool returns = item->put == INDEX_ADDED && !item->is_new;
-    index_notify_email(index, item->number, returns ? STORE_RETURNED : changes[item->put]);
-    if ((item->is_new || item->put == INDEX_MOVED) && !item->entry.is_held)
-        index_notify_event(index, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
+    index_notify_email(index, item->number, inbox_name == NULL,
+                       returns ? STORE_RETURNED : changes[item->put]);
+    if (inbox_name != NULL && (item->is_new || item->put == INDEX_MOVED) && !item->entry.is_held)
+        notify_mail(index, item, inbox_name);
 }
 
-/* What was there before the account was first looked at makes one change of its inbox, however much it is. */
-static void notify_batch(const struct email_batch *batch, const struct index *index, const struct news *news)
+/* Mail that was there before the account was first looked at makes one change of its inbox, however much it
+ * is. */
+static void notify_batch(const struct email_batch *batch, const struct index *index,
+                         const struct announcement *announcement)
 {
-    bool has_quiet = false;
+    const struct batch_item *quiet = NULL;
     for (size_t i = 0; i < batch->len; i++) {
-        bool is_quiet = news->is_quiet && batch->items[i].is_new;
-        has_quiet |= is_quiet;
-        if (!is_quiet)
-            notify_item(index, &batch->items[i], news);
+        if (announcement->is_quiet && batch->items[i].is_new)
+            quiet = &batch->items[i];
+        else
+            notify_item(index, &batch->items[i], announcement->inbox_name);
     }
-    if (has_quiet)
+    if (quiet != NULL && announcement->inbox_name == NULL)
+        index_notify_email(index, quiet->number, true, STORE_CHANGED);
+    else if (quiet != NULL)
         index_notify_inbox(index, batch->inbox, STORE_CHANGED);
 }
 
@@ -269,14 +285,12 @@ static void clear_batch(struct email_batch *batch)
 
 int email_batch_flush(struct email_batch *batch, struct index *index)
 {
-    struct news news = {.is_quiet = true};
+    struct announcement announcement = {.is_quiet = true};
     if (batch->len == 0)
         return 0;
-    pthread_mutex_lock(index->write_lock);
-    int error = flush_locked(batch, index, &news);
-    pthread_mutex_unlock(index->write_lock);
+    int error = flush_locked(batch, index, &announcement);
     if (error == 0)
-        notify_batch(batch, index, &news);
+        notify_batch(batch, index, &announcement);
     clear_batch(batch);
     return error;
 }
@@ -307,8 +321,8 @@ static int choose_name(const struct index *index, const struct email_list *list,
         if (len > NAME_MAX_BYTES - sizeof(".json"))
             return -ENOMEM;
         memcpy(mempcpy(buffer, stem, len), ".json", sizeof(".json"));
-        *ret_name = email_table_hash(index->emails, buffer);
-        if (!name_is_reserved(buffer) && email_list_find_name(index->emails, list, *ret_name) == NUMBER_NONE)
+        *ret_name = email_table_hash(&index->emails, buffer);
+        if (!name_is_reserved(buffer) && email_list_find_name(&index->emails, list, *ret_name) == NUMBER_NONE)
             return 0;
     }
 }
@@ -319,7 +333,7 @@ static bool has_same_text(struct index *index, const struct email_entry *entry,
 {
     _cleanup_free_ char *known = NULL;
     return entry->json_len == record->json_len &&
-           records_read_text(&index->records, entry->text, entry->json_len, &known) == 0 &&
+           cache_read_record(index->cache, entry->text, entry->json_len, &known) == 0 &&
            memcmp(known, record->json, record->json_len) == 0;
 }
 
@@ -352,17 +366,19 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
-    const struct hashed_text key = email_table_hash(index->emails, record->key);
+    const struct hashed_text key = email_table_hash(&index->emails, record->key);
     if (batch->len > 0 &&
         (batch->inbox != inbox_number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
         return -EAGAIN;
-    uint32_t email = email_list_find_key(index->emails, &inbox->emails, key);
-    struct email_entry *entry = email_table_find(index->emails, email);
+    uint32_t email = email_list_find_key(&index->emails, &inbox->emails, key);
+    struct email_entry *entry = email_table_find(&index->emails, email);
     char buffer[NAME_MAX_BYTES];
     struct hashed_text name = {.text = NULL};
     *put = compare(index, entry, record);
-    if (entry != NULL && batch->listing != 0)
+    if (entry != NULL && batch->listing != 0) {
         entry->seen_in = batch->listing;
+        entry->missing_ms = 0;
+    }
     if (*put == INDEX_UNCHANGED)
         return 0;
     int error = entry != NULL ? 0 : choose_name(index, &inbox->emails, record, buffer, &name);
@@ -383,45 +399,16 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
     int error;
     enum index_put put = INDEX_UNCHANGED;
     do {
-        pthread_mutex_lock(index->write_lock);
+        pthread_mutex_lock(&index->write_lock);
         error = put_email_locked(index, batch, inbox, record, &put);
-        pthread_mutex_unlock(index->write_lock);
+        pthread_mutex_unlock(&index->write_lock);
     } while (error == -EAGAIN && (error = email_batch_flush(batch, index)) == 0);
     if (error == 0)
         *ret_put = put;
     return error;
 }
 
-/* One complete list, and the one before that it confirms. */
-struct confirmation {
-    uint32_t listing;
-    uint32_t since;  /* what no list had from this one on goes; 0: nothing goes yet */
-    bool with_held;  /* of emails */
-    bool is_lacking; /* something known is not in it, and stays */
-};
-
-static struct confirmation begin_confirmation(const struct index *index, struct list_lack *lack,
-                                              uint32_t listing, bool with_held)
-{
-    if (with_held && !lack->with_held)
-        *lack = (struct list_lack){0};
-    bool is_due = lack->listing != 0 && clock_monotonic_ms(index->clock) - lack->at_ms >= INDEX_CONFIRM_MS;
-    return (struct confirmation){
-        .listing = listing, .since = is_due ? lack->listing : 0, .with_held = with_held};
-}
-
-static void end_confirmation(const struct confirmation *confirmation, const struct index *index,
-                             struct list_lack *lack)
-{
-    if (!confirmation->is_lacking)
-        *lack = (struct list_lack){0};
-    else if (lack->listing == 0 || confirmation->since != 0)
-        *lack = (struct list_lack){
-            .listing = confirmation->listing,
-            .with_held = confirmation->with_held,
-            .at_ms = clock_monotonic_ms(index->clock),
-        };
-}
+/* ---------------------------------------------------------------- what is gone */
 
 /* The numbers of listings grow, and begin anew some day. */
 static bool was_seen(uint32_t seen_in, uint32_t since)
@@ -429,116 +416,130 @@ static bool was_seen(uint32_t seen_in, uint32_t since)
     return seen_in != 0 && (int32_t)(seen_in - since) >= 0;
 }
 
-/* True: what was last seen in this list is gone. */
-static bool is_confirmed_gone(struct confirmation *confirmation, uint32_t seen_in)
+/* It begins anew after 49 days, which a difference of two does not notice. Never 0. */
+static uint32_t short_monotonic_ms(const struct index *index)
 {
-    if (was_seen(seen_in, confirmation->listing))
-        return false;
-    if (confirmation->since != 0 && !was_seen(seen_in, confirmation->since))
-        return true;
-    confirmation->is_lacking = true;
-    return false;
+    uint32_t now_ms = (uint32_t)clock_monotonic_ms(index->clock);
+    return now_ms == 0 ? 1 : now_ms;
 }
 
+/* True: what `listing` lacks was lacking long enough. Else it lacks it from now on, if it did not before. */
+static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
+{
+    if (*missing_ms == 0)
+        *missing_ms = now_ms;
+    return now_ms - *missing_ms >= INDEX_CONFIRM_MS;
+}
+
+/* One complete list of an inbox. */
+struct complete_list {
+    uint32_t listing;
+    uint32_t now_ms;
+    bool with_held;
+    bool is_lacking; /* emails that stay */
+};
+
 /* Emails from `place` on that are gone: how many. *place moves on. */
-static size_t find_gone(const struct index *index, const struct inbox *inbox,
-                        struct confirmation *confirmation, size_t *place,
-                        uint32_t ret_emails[EMAIL_BATCH_MAX])
+static size_t find_gone(const struct index *index, const struct inbox *inbox, struct complete_list *list,
+                        size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
     size_t len = 0;
     for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
         uint32_t email = inbox->emails.order[*place];
-        const struct email_entry *entry = email_table_find(index->emails, email);
-        if (!entry->is_gone && (!entry->is_held || confirmation->with_held) &&
-            is_confirmed_gone(confirmation, entry->seen_in))
+        struct email_entry *entry = email_table_find(&index->emails, email);
+        if (entry->is_gone || (entry->is_held && !list->with_held) || was_seen(entry->seen_in, list->listing))
+            continue;
+        if (is_confirmed_gone(&entry->missing_ms, list->now_ms))
             ret_emails[len++] = email;
+        else
+            list->is_lacking = true;
     }
     return len;
 }
 
-static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t *emails, size_t len,
-                        int64_t now_ms)
+static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t *emails, size_t len)
 {
-    pthread_rwlock_wrlock(&index->read_lock);
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    WRITE_GUARD(&index->read_lock);
     for (size_t i = 0; i < len; i++) {
-        struct email_entry *entry = email_table_find(index->emails, emails[i]);
+        struct email_entry *entry = email_table_find(&index->emails, emails[i]);
         email_list_count_out(&inbox->emails, entry);
         entry->is_gone = true;
+        entry->missing_ms = 0;
         entry->seen_ms = now_ms;
     }
     inbox->emails.changes += len;
     touch_locked(inbox, now_ms);
-    pthread_rwlock_unlock(&index->read_lock);
+}
+
+static int delete_email(struct connection *connection, const struct index *index, uint32_t email)
+{
+    int error = cache_delete_email(connection, email);
+    if (error == 0)
+        error = cache_note_replaced(connection, email_table_find(&index->emails, email)->text);
+    return error == 0 ? search_index_remove(connection, email) : error;
 }
 
 /* What is not written for want of memory or disk is found to be gone again after the next start. */
-static void write_gone(struct index *index, const uint32_t *emails, size_t len)
+static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
 {
-    int error = index_begin_write_locked(index);
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
     if (error != 0)
         return;
-    for (size_t i = 0; i < len && error == 0; i++) {
-        const struct email_entry *entry = email_table_find(index->emails, emails[i]);
-        struct email_row row = index_email_row(emails[i], entry);
-        if ((row.text & RECORDS_IN_MEMORY) == 0)
-            error = records_put_email(&index->records, &row);
-    }
-    (void)index_end_write_locked(index, error);
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = delete_email(connection, index, emails[i]);
+    (void)cache_end_write(index->cache, error);
 }
 
 /* The place to go on from. */
-static size_t remove_some(struct index *index, uint32_t inbox_number, struct confirmation *confirmation,
+static size_t remove_some(struct index *index, uint32_t inbox_number, struct complete_list *list,
                           size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {
-    pthread_mutex_lock(index->write_lock);
+    LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
-    size_t len = find_gone(index, inbox, confirmation, &place, ret_emails);
-    if (len > 0) {
-        int64_t now_ms = clock_realtime_ms(index->clock);
-        hide_emails(index, inbox, ret_emails, len, now_ms);
-        write_gone(index, ret_emails, len);
+    *ret_len = inbox == NULL ? 0 : find_gone(index, inbox, list, &place, ret_emails);
+    if (*ret_len > 0) {
+        hide_emails(index, inbox, ret_emails, *ret_len);
+        delete_emails(index, ret_emails, *ret_len);
     }
-    pthread_mutex_unlock(index->write_lock);
-    *ret_len = len;
     return place;
 }
 
-size_t index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t listing, bool with_held)
+size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
+                           bool *ret_is_lacking)
 {
     uint32_t emails[EMAIL_BATCH_MAX];
     size_t place = 0;
     size_t removed = 0;
     size_t len;
-    struct listing_memory *memory = index_find_listing_memory(index, inbox_number);
-    if (memory == NULL)
-        return 0;
+    bool is_sent = inbox == INDEX_SENT;
     /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
-    with_held = with_held && index->records.list != RECORDS_SENT;
-    struct confirmation confirmation = begin_confirmation(index, &memory->lack, listing, with_held);
+    struct complete_list list = {
+        .listing = listing, .now_ms = short_monotonic_ms(index), .with_held = with_held && !is_sent};
     do {
-        place = remove_some(index, inbox_number, &confirmation, place, emails, &len);
+        place = remove_some(index, inbox, &list, place, emails, &len);
         for (size_t i = 0; i < len; i++)
-            index_notify_email(index, emails[i], STORE_REMOVED);
+            index_notify_email(index, emails[i], is_sent, STORE_REMOVED);
         removed += len;
     } while (len > 0);
-    end_confirmation(&confirmation, index, &memory->lack);
+    *ret_is_lacking = list.is_lacking;
     return removed;
 }
 
 bool index_has_assigned(struct index *index, const char *key)
 {
-    struct hashed_text hashed = email_table_hash(index->emails, key);
-    bool found = false;
-    pthread_mutex_lock(index->write_lock);
-    for (uint32_t i = 0; i < index->inboxes.len && !found; i++) {
+    struct hashed_text hashed = email_table_hash(&index->emails, key);
+    LOCK_GUARD(&index->write_lock);
+    for (uint32_t i = 0; i < index->inboxes.len; i++) {
         const struct inbox *inbox = index->inboxes.items[i];
         if (inbox == NULL || inbox->is_gone || inbox == index->inboxes.of_no_name)
             continue;
-        uint32_t email = email_list_find_key(index->emails, &inbox->emails, hashed);
-        found = email != NUMBER_NONE && !email_table_find(index->emails, email)->is_gone;
+        uint32_t email = email_list_find_key(&index->emails, &inbox->emails, hashed);
+        if (email != NUMBER_NONE && !email_table_find(&index->emails, email)->is_gone)
+            return true;
     }
-    pthread_mutex_unlock(index->write_lock);
-    return found;
+    return false;
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -549,14 +550,14 @@ enum {
 
 static const char no_name_id[] = "unknown";
 
-/* An inbox: what is told of it once the locks are released. */
+/* An inbox: what the listener hears once the locks are released. */
 struct change {
     bool happened;
     enum store_change change;
     uint32_t inbox;
     const char *name; /* lives as long as the index */
     const char *id;
-    bool is_news;
+    bool is_announced;
 };
 
 static void notify_change(const struct index *index, const struct change *change)
@@ -565,15 +566,18 @@ static void notify_change(const struct index *index, const struct change *change
         return;
     index_notify_inbox(index, change->inbox, change->change);
     _cleanup_free_ char *path = NULL;
-    if (change->is_news && asprintf(&path, "inboxes/%s", change->name) >= 0)
+    if (change->is_announced && asprintf(&path, "inboxes/%s", change->name) >= 0)
         index_notify_event(index, EVENT_INBOX, path, change->id, NULL);
 }
 
-/* What cannot be written for want of space is found again after the next start. */
-static void write_row(struct index *index, const struct inbox *inbox)
+/* A row that the cache does not take is written again with the next emails. */
+static void write_row(struct index *index, struct inbox *inbox)
 {
-    if (index_begin_write_locked(index) == 0)
-        (void)index_end_write_locked(index, index_write_inbox_locked(index, inbox));
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
+    if (error == 0)
+        error = cache_end_write(index->cache, index_write_inbox(connection, inbox));
+    inbox->is_unsaved = error != 0;
 }
 
 static int put_row(struct index *index, const struct inbox_row *row)
@@ -598,23 +602,23 @@ static int put_row(struct index *index, const struct inbox_row *row)
     return 0;
 }
 
-/* Whether there is nothing in `row` that the inbox does not show already. */
+/* Returns true if there is nothing in `row` that the inbox does not show already. */
 static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
 {
     return !inbox->is_gone && inbox->row.origin >= row->origin && strcmp(inbox->name, row->name) == 0 &&
            inbox->row.json_len == row->json_len && memcmp(inbox->row.json, row->json, row->json_len) == 0;
 }
 
-/* Before the first sync only what is made here is news. That the service then lists it, with more of its
- * record, is none. */
-static bool is_news(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
-                    const char *name)
+/* Before the first sync only an inbox that is made here is announced. That the service then lists it, with
+ * more of its record, is not. */
+static bool is_announced(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
+                         const char *name)
 {
     if (origin == INBOX_CREATED)
         return true;
     bool completes = inbox != NULL && !inbox->is_gone && inbox->row.origin == INBOX_CREATED &&
                      strcmp(inbox->name, name) == 0;
-    return index->records.first_sync_done && !completes;
+    return index->is_first_sync_done && !completes;
 }
 
 static int write_inbox(struct index *index, struct inbox *inbox, const struct inbox_record *record,
@@ -624,8 +628,7 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
     const struct inbox_row row = {
         .number = inbox == NULL ? index->inboxes.len : inbox->number,
         .origin = origin,
-        .is_quiet =
-            inbox == NULL ? !index->records.first_sync_done && origin != INBOX_CREATED : inbox->is_quiet,
+        .is_quiet = inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->is_quiet,
         .record_ms = now_ms,
         .changed_ms = now_ms,
         .id = record->id,
@@ -637,7 +640,7 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
     if (inbox != NULL && is_up_to_date(inbox, &row))
         return 0;
     bool is_new = inbox == NULL || inbox->is_gone;
-    bool must_tell = is_news(index, inbox, origin, name);
+    bool must_announce = is_announced(index, inbox, origin, name);
     int error = put_row(index, &row);
     if (error != 0)
         return error;
@@ -648,7 +651,7 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
         .inbox = row.number,
         .name = inbox->name,
         .id = inbox->row.id,
-        .is_news = must_tell,
+        .is_announced = must_announce,
     };
     return 0;
 }
@@ -668,6 +671,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
         inbox = inbox_table_find_id(&index->inboxes, record->id);
     }
     inbox->seen_in = listing != 0 ? listing : index->last_listing;
+    inbox->missing_ms = 0;
     *ret_number = inbox->number;
     return 0;
 }
@@ -677,9 +681,9 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 {
     struct change change = {0};
     uint32_t number;
-    pthread_mutex_lock(index->write_lock);
+    pthread_mutex_lock(&index->write_lock);
     int error = put_inbox_locked(index, record, origin, listing, &change, &number);
-    pthread_mutex_unlock(index->write_lock);
+    pthread_mutex_unlock(&index->write_lock);
     if (error != 0)
         return error;
     notify_change(index, &change);
@@ -705,11 +709,11 @@ static int put_no_name_locked(struct index *index, struct change *change)
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 {
     struct change change = {0};
-    pthread_mutex_lock(index->write_lock);
+    pthread_mutex_lock(&index->write_lock);
     int error = put_no_name_locked(index, &change);
     if (error == 0)
         *ret_number = index->inboxes.of_no_name->number;
-    pthread_mutex_unlock(index->write_lock);
+    pthread_mutex_unlock(&index->write_lock);
     notify_change(index, &change);
     return error;
 }
@@ -717,7 +721,7 @@ int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 void index_touch_inboxes(struct index *index)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
-    pthread_mutex_lock(index->write_lock);
+    pthread_mutex_lock(&index->write_lock);
     pthread_rwlock_wrlock(&index->read_lock);
     uint32_t len = index->inboxes.len;
     for (uint32_t i = 0; i < len; i++) {
@@ -726,32 +730,34 @@ void index_touch_inboxes(struct index *index)
             touch_locked(inbox, now_ms);
     }
     pthread_rwlock_unlock(&index->read_lock);
-    pthread_mutex_unlock(index->write_lock);
+    pthread_mutex_unlock(&index->write_lock);
     for (uint32_t i = 0; i < len; i++)
         index_notify_inbox(index, i, STORE_CHANGED);
 }
 
-static void hide_inbox(struct index *index, struct inbox *inbox, int64_t now_ms)
+static void hide_inbox(struct index *index, struct inbox *inbox)
 {
-    pthread_rwlock_wrlock(&index->read_lock);
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    WRITE_GUARD(&index->read_lock);
     inbox_table_remove(&index->inboxes, inbox);
+    inbox->missing_ms = 0;
     inbox->row.record_ms = now_ms;
     index->inboxes_changed_ms = now_ms;
-    pthread_rwlock_unlock(&index->read_lock);
 }
 
-static void remove_unlisted_locked(struct index *index, uint32_t number, struct confirmation *confirmation,
-                                   struct change *change)
+/* True: it is gone. */
+static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listing)
 {
+    LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
     if (inbox == NULL || inbox->is_gone || inbox->row.origin == INBOX_OF_NO_NAME ||
         (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0) ||
-        !is_confirmed_gone(confirmation, inbox->seen_in))
-        return;
-    int64_t now_ms = clock_realtime_ms(index->clock);
-    hide_inbox(index, inbox, now_ms);
+        was_seen(inbox->seen_in, listing) ||
+        !is_confirmed_gone(&inbox->missing_ms, short_monotonic_ms(index)))
+        return false;
+    hide_inbox(index, inbox);
     write_row(index, inbox);
-    *change = (struct change){.happened = true, .change = STORE_REMOVED, .inbox = number};
+    return true;
 }
 
 void index_end_inbox_list(struct index *index, uint32_t listing)
@@ -759,49 +765,38 @@ void index_end_inbox_list(struct index *index, uint32_t listing)
     pthread_rwlock_wrlock(&index->read_lock);
     index->inboxes_are_listed = true;
     pthread_rwlock_unlock(&index->read_lock);
-    struct confirmation confirmation = begin_confirmation(index, &index->inboxes_lack, listing, false);
-    for (uint32_t number = 0; number < index_inbox_numbers(index); number++) {
-        struct change change = {0};
-        pthread_mutex_lock(index->write_lock);
-        remove_unlisted_locked(index, number, &confirmation, &change);
-        pthread_mutex_unlock(index->write_lock);
-        notify_change(index, &change);
-    }
-    end_confirmation(&confirmation, index, &index->inboxes_lack);
+    for (uint32_t number = 0; number < index_inbox_numbers(index); number++)
+        if (remove_unlisted(index, number, listing))
+            index_notify_inbox(index, number, STORE_REMOVED);
 }
 
 uint32_t index_inbox_numbers(struct index *index)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
-    uint32_t numbers = index->inboxes.len;
-    pthread_rwlock_unlock(&index->read_lock);
-    return numbers;
+    READ_GUARD(&index->read_lock);
+    return index->inboxes.len;
 }
 
 struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    pthread_rwlock_unlock(&index->read_lock);
     return inbox == NULL ? NULL : &inbox->listings;
 }
 
 uint64_t index_count_changes(struct index *index, uint32_t number)
 {
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    uint64_t changes = inbox == NULL ? 0 : inbox->emails.changes;
-    pthread_rwlock_unlock(&index->read_lock);
-    return changes;
+    return inbox == NULL ? 0 : inbox->emails.changes;
 }
 
 void index_end_quiet(struct index *index, uint32_t number)
 {
-    pthread_mutex_lock(index->write_lock);
+    LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox != NULL && inbox->is_quiet) {
-        inbox->is_quiet = false;
+    if (inbox == NULL || (!inbox->is_quiet && !inbox->is_unsaved))
+        return;
+    inbox->is_quiet = false;
+    if (number != INDEX_SENT)
         write_row(index, inbox);
-    }
-    pthread_mutex_unlock(index->write_lock);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes to the index. Each is written to the records file, shown, and told to whoever listens.
+ * Changes to the index. Each is written to the cache, shown, and reported to the listener. Emails that the
+ * cache does not take (a full disk) are not shown: they are listed again another time. Inboxes are, and the
+ * cache gets them with the next emails that it takes.
  *
  * Emails come one record at a time and are collected in a batch: those of an answer that came together, new
  * ones and those that changed, are written in one transaction and shown at one moment. Nobody sees them
@@ -8,9 +10,9 @@
  *
  * When an inbox goes or returns, so do its emails, without a word for each.
  *
- * One complete list that lacks what is known removes nothing: a service that is being set up lists nothing,
- * or half, for a while, and copies of Maildirs may be made just then. An email or inbox goes when no list had
- * it since the first complete list without it, and that was INDEX_CONFIRM_MS ago. This holds for every list.
+ * One complete list that lacks an email or an inbox removes nothing: a service that is being set up lists
+ * nothing, or half, for a while, and copies of Maildirs may be made just then. An email or inbox goes when a
+ * complete list lacks it INDEX_CONFIRM_MS after the first that did, and no list had it in between.
  */
 #ifndef INBOXFS_STORE_INDEX_CHANGES_H
 #define INBOXFS_STORE_INDEX_CHANGES_H
@@ -23,7 +25,7 @@
 /* ---------------------------------------------------------------- emails */
 
 enum {
-    EMAIL_BATCH_MAX = 1024,             /* with each batch the last page of each table is written again */
+    EMAIL_BATCH_MAX = 1024,
     EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* then it is full, however few there are */
     BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
 };
@@ -63,7 +65,8 @@ struct email_batch {  /* empty: all zeros */
 void email_batch_release(struct email_batch *batch);
 
 /* Puts them into the index, and tells. The batch is empty afterwards, also on failure: then the emails are
- * fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM. */
+ * fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM, or what the cache says:
+ * -ENOSPC, -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
@@ -77,9 +80,10 @@ enum {
     INDEX_CONFIRM_MS = 60 * 1000
 };
 
-/* After `listing` met all that the inbox holds (what is held back, too, where `with_held`): removes what this
- * list confirms to be gone. Returns how many. */
-size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held);
+/* After `listing` had all that the inbox holds (what is held back, too, where `with_held`): removes what this
+ * list confirms to be gone. Returns how many. *ret_is_lacking: the list lacked more, which stays for now. */
+size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
+                           bool *ret_is_lacking);
 
 /* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
 bool index_has_assigned(struct index *index, const char *key);

@@ -14,7 +14,7 @@
 #include "mail/email_record.h"
 
 struct jsonl_line {
-    uint64_t text; /* number of the record's text */
+    uint64_t text; /* number of the record */
     const char *name;
     int64_t date_ms;
     uint64_t start; /* where it begins */
@@ -45,7 +45,7 @@ static bool is_taken(const struct store_index *open, size_t place)
 static const struct email_entry *find_new_locked(const struct store_index *open, const struct inbox *inbox,
                                                  size_t place)
 {
-    const struct email_entry *entry = email_table_find(open->index->emails, inbox->emails.order[place]);
+    const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[place]);
     return email_entry_is_shown(entry) && !is_taken(open, place) ? entry : NULL;
 }
 
@@ -180,12 +180,12 @@ static size_t find_line(const struct store_index *open, uint64_t offset)
     return low;
 }
 
-static int write_line(struct text_reader *reader, const struct store_index *open, size_t i, char *ret_bytes)
+static int write_line(struct record_reader *reader, const struct store_index *open, size_t i, char *ret_bytes)
 {
     const struct jsonl_line *line = &open->lines[i];
     bool is_backwards = i + 1 < open->len && line[1].text < line->text;
     const char *json = NULL;
-    int error = text_reader_read(reader, line->text, line->json_len, is_backwards, &json);
+    int error = record_reader_read(reader, line->text, line->json_len, is_backwards, &json);
     if (error == 0)
         email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
                                 ret_bytes);
@@ -193,7 +193,7 @@ static int write_line(struct text_reader *reader, const struct store_index *open
 }
 
 /* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
-static int write_part(struct text_reader *reader, const struct store_index *open, size_t i, size_t from,
+static int write_part(struct record_reader *reader, const struct store_index *open, size_t i, size_t from,
                       size_t len, char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(line_bytes(&open->lines[i]));
@@ -207,10 +207,10 @@ static int write_part(struct text_reader *reader, const struct store_index *open
  * the texts of neighbouring lines lie side by side. */
 static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
 {
-    struct text_reader reader;
+    struct record_reader reader;
     size_t done = 0;
     int error = 0;
-    text_reader_begin(&reader, &open->index->records);
+    record_reader_begin(&reader, open->index->cache);
     for (size_t i = len > 0 ? find_line(open, offset) : 0; done < len && error == 0; i++) {
         size_t bytes = line_bytes(&open->lines[i]);
         size_t from = offset + done - open->lines[i].start;
@@ -219,7 +219,7 @@ static int write_lines(const struct store_index *open, uint64_t offset, char *re
                               : write_part(&reader, open, i, from, part, ret_bytes + done);
         done += part;
     }
-    text_reader_end(&reader);
+    record_reader_end(&reader);
     return error;
 }
 

@@ -129,17 +129,6 @@ static int reserve_places(struct maildir_box *box, uint32_t len)
     return 0;
 }
 
-static int enlarge(struct number_table *table, uint32_t more)
-{
-    struct number_table larger;
-    int error = number_table_enlarge(table, more, &larger);
-    if (error != 0)
-        return error;
-    struct number_table old = number_table_exchange(table, larger);
-    number_table_release(&old);
-    return 0;
-}
-
 /* Makes room for `more` new messages, and for as many emails to be bound. 0, -ENOMEM, or -EOVERFLOW. */
 static int box_reserve(struct maildir_box *box, uint32_t more, uint32_t more_emails)
 {
@@ -147,9 +136,9 @@ static int box_reserve(struct maildir_box *box, uint32_t more, uint32_t more_ema
         return -EOVERFLOW;
     int error = reserve_places(box, box->len + more);
     if (error == 0)
-        error = enlarge(&box->by_digest, more);
+        error = number_table_reserve(&box->by_digest, more);
     if (error == 0)
-        error = enlarge(&box->by_email, more_emails);
+        error = number_table_reserve(&box->by_email, more_emails);
     return error;
 }
 
@@ -157,7 +146,7 @@ static int make_place(struct maildir_box *box, uint32_t place)
 {
     int error = place < box->len ? 0 : reserve_places(box, place + 1);
     if (error == 0)
-        error = enlarge(&box->by_digest, 1);
+        error = number_table_reserve(&box->by_digest, 1);
     while (error == 0 && box->len <= place)
         box->mails[box->len++] = (struct maildir_mail){.email = NUMBER_NONE, .is_gone = true};
     return error;

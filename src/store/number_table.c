@@ -63,9 +63,8 @@ static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
     return least > usual ? least : usual;
 }
 
-int number_table_enlarge(const struct number_table *table, uint32_t more, struct number_table *ret_larger)
+int number_table_reserve(struct number_table *table, uint32_t more)
 {
-    *ret_larger = (struct number_table){0};
     uint64_t capacity = capacity_for(table, (uint64_t)table->used + more);
     if (capacity == table->capacity)
         return 0;
@@ -79,15 +78,7 @@ int number_table_enlarge(const struct number_table *table, uint32_t more, struct
     for (uint32_t i = 0; i < table->capacity; i++)
         if (table->slots[i].number != NUMBER_NONE)
             number_table_add(&larger, table->slots[i].hash, table->slots[i].number);
-    *ret_larger = larger;
-    return 0;
-}
-
-struct number_table number_table_exchange(struct number_table *table, struct number_table larger)
-{
-    if (larger.slots == NULL)
-        return (struct number_table){0};
-    struct number_table old = *table;
+    free(table->slots);
     *table = larger;
-    return old;
+    return 0;
 }

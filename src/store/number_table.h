@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hash table of 32-bit numbers. What a number stands for, its hash and its equality are the caller's.
- * Nothing is ever removed. Growing is in two steps, so that the slow one needs no lock against readers.
+ * A hash table of 32-bit numbers. The caller knows what a number stands for, its hash and its equality. No
+ * number is ever removed.
  *
  * A slot holds the hash beside the number: what a number stands for is looked at only where the whole hash is
  * the same, which for something that is not in the table is nearly never.
@@ -37,13 +37,8 @@ void number_table_release(struct number_table *table);
 uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
                            const void *key);
 
-/* When there is no room for `more`, *ret_larger is a copy with room, else empty: first step. Only reads. 0,
- * -ENOMEM, or -EOVERFLOW. */
-int number_table_enlarge(const struct number_table *table, uint32_t more, struct number_table *ret_larger);
-
-/* Replaces the table by the larger one, unless that is empty; takes it: second step. The caller frees what
- * was replaced (number_table_release()), once nobody looks at it. */
-struct number_table number_table_exchange(struct number_table *table, struct number_table larger);
+/* Makes room for `more` numbers. 0, -ENOMEM, or -EOVERFLOW. */
+int number_table_reserve(struct number_table *table, uint32_t more);
 
 /* Adds a number that is not in it. There must be room. All bits of the hash count, the upper ones most. */
 void number_table_add(struct number_table *table, uint32_t hash, uint32_t number);

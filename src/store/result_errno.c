@@ -17,6 +17,9 @@ static int errno_of_retry(const struct service_result *result)
     case EINTR:
     case EAGAIN:
     case EDQUOT: /* no more of the account is kept */
+    case ENOSPC: /* the cache does not take it */
+    case EROFS:
+    case EFBIG:
     case EMFILE: /* no descriptor was left for a connection */
     case ENFILE:
         return -result->error;

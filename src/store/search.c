@@ -12,11 +12,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "mail/search_query.h"
 #include "store/bounded_call.h"
 #include "store/index.h"
-#include "store/search_feed.h"
+#include "store/search_index.h"
 #include "store/store.h"
 #include "store/store_private.h"
 #include "store/sync.h"
@@ -27,7 +28,6 @@ struct search_hits { /* empty: all zeros */
     uint32_t *emails;
     size_t len;
     size_t capacity;
-    size_t most;       /* 0: all there are */
     bool is_truncated; /* there are more */
 };
 
@@ -38,70 +38,11 @@ enum {
 static void search_hits_release(struct search_hits *hits)
 {
     free(hits->emails);
-    *hits = (struct search_hits){.most = hits->most};
+    *hits = (struct search_hits){.len = 0};
 }
-
-/* ---------------------------------------------------------------- what is a hit */
-
-static const struct inbox *find_inbox_locked(const struct index *index, const char *id)
-{
-    if (id == NULL || id[0] == '\0')
-        return index->inboxes.of_no_name;
-    return inbox_table_find_id(&index->inboxes, id);
-}
-
-static int find_email_locked(const struct index *index, const char *inbox_id, const char *key,
-                             uint32_t *ret_inbox, uint32_t *ret_email)
-{
-    const struct inbox *inbox = find_inbox_locked(index, inbox_id);
-    if (inbox == NULL || inbox->is_gone)
-        return -ENODEV;
-    *ret_inbox = inbox->number;
-    uint32_t email = email_list_find_key(index->emails, &inbox->emails, email_table_hash(index->emails, key));
-    if (email == NUMBER_NONE)
-        return -ENOENT;
-    *ret_email = email;
-    return email_entry_is_shown(email_table_find(index->emails, email)) ? 0 : -ESTALE;
-}
-
-static int search_hits_find_email(struct index *index, const char *inbox_id, const char *key,
-                                  uint32_t *ret_inbox, uint32_t *ret_email)
-{
-    pthread_rwlock_rdlock(&index->read_lock);
-    int error = find_email_locked(index, inbox_id, key, ret_inbox, ret_email);
-    pthread_rwlock_unlock(&index->read_lock);
-    return error;
-}
-
-static bool has_facts(const struct search_query *query)
-{
-    for (size_t i = 0; i < query->len; i++)
-        if (search_term_is_fact(&query->terms[i]))
-            return true;
-    return false;
-}
-
-/* Applied to every hit, from the service and from the index. */
-static bool accepts_facts(struct index *index, const struct search_query *query, uint32_t email)
-{
-    struct email_view view;
-    struct inbox_view inbox;
-    if (!index_get_email(index, email, &view))
-        return false;
-    if (!has_facts(query))
-        return true;
-    _cleanup_free_ char *name = index_get_inbox(index, view.inbox, &inbox) ? search_fold(inbox.name) : NULL;
-    return name != NULL && search_query_accepts(query, name, view.date_ms);
-}
-
-/* ---------------------------------------------------------------- sets */
 
 static int search_hits_add(struct search_hits *hits, uint32_t email)
 {
-    if (hits->most > 0 && hits->len == hits->most) {
-        hits->is_truncated = true;
-        return -ENOSPC;
-    }
     if (hits->len == hits->capacity) {
         size_t capacity = hits->capacity == 0 ? FIRST_CAPACITY : 2 * hits->capacity;
         uint32_t *emails = realloc(hits->emails, capacity * sizeof(*emails));
@@ -158,7 +99,7 @@ static int search_hits_unite(struct search_hits *hits, const struct search_hits 
         error = search_hits_add(hits, other->emails[i]);
     hits->is_truncated |= other->is_truncated;
     sort_and_deduplicate(hits);
-    return error == -ENOSPC ? 0 : error;
+    return error;
 }
 
 static void search_hits_subtract(struct search_hits *hits, struct search_hits *other)
@@ -186,14 +127,14 @@ static int compare_dates(const void *one, const void *other)
 }
 
 /* Without memory they are in another order. */
-static void search_hits_sort_by_date(struct search_hits *hits, struct index *index)
+static void search_hits_sort_by_date(struct search_hits *hits, struct store *store)
 {
     _cleanup_free_ struct dated *dated = malloc((hits->len + 1) * sizeof(*dated));
     if (dated == NULL)
         return;
     for (size_t i = 0; i < hits->len; i++) {
         struct email_view view = {.date_ms = 0};
-        index_get_email(index, hits->emails[i], &view);
+        store_get_email(store, hits->emails[i], &view);
         dated[i] = (struct dated){hits->emails[i], view.date_ms};
     }
     qsort(dated, hits->len, sizeof(*dated), compare_dates);
@@ -277,7 +218,7 @@ static bool pick_unwanted(const struct search_query *query, struct search_query 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
     OFFLINE_TIMEOUT_MS = 2 * 1000, /* it did not answer before */
-    SETTLE_TIMEOUT_MS = 1000,
+    CATCH_UP_TIMEOUT_MS = 1000,
     SERVICE_TERMS_MAX = 4, /* the longest ones: each is a request */
     LIMIT_WHERE_REFUSED = 100,
     ABILITY_LASTS_MS = 60 * 60 * 1000,
@@ -296,8 +237,9 @@ struct search {
     struct search_hits *taking;  /* where hits go */
     const struct search_term *asked[SERVICE_TERMS_MAX]; /* of the service; NULL where there are fewer */
     uint32_t unknown_inbox; /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
-    bool is_service_asked;  /* and answered */
-    int error;              /* -ENOMEM */
+    bool has_facts;
+    bool is_service_asked; /* and answered */
+    int error;             /* -ENOMEM */
 };
 
 void searcher_init(struct searcher *searcher)
@@ -311,26 +253,41 @@ void searcher_release(struct searcher *searcher)
     pthread_mutex_destroy(&searcher->lock);
 }
 
-static int take_hit(struct search *search, const char *inbox_id, const char *key)
+static bool has_facts(const struct search_query *query)
 {
-    struct index *index = &search->store->index;
-    uint32_t inbox;
-    uint32_t email;
-    int error = search_hits_find_email(index, inbox_id, key, &inbox, &email);
-    if (error == -ENOENT)
-        search->unknown_inbox = inbox;
-    if (error != 0 || !accepts_facts(index, search->query, email))
-        return 0;
-    return search_hits_add(search->taking, email);
+    for (size_t i = 0; i < query->len; i++)
+        if (search_term_is_fact(&query->terms[i]))
+            return true;
+    return false;
+}
+
+/* Applied to every hit, from the service and from the index. */
+static bool is_hit(const struct search *search, uint32_t email)
+{
+    struct email_view view;
+    struct inbox_view inbox;
+    if (!store_get_email(search->store, email, &view) || view.is_held)
+        return false;
+    if (!store_get_inbox(search->store, view.inbox, &inbox))
+        return false;
+    if (!search->has_facts)
+        return true;
+    _cleanup_free_ char *name = search_fold(inbox.name);
+    return name != NULL && search_query_accepts(search->query, name, view.date_ms);
+}
+
+static int take_hit(struct search *search, uint32_t email)
+{
+    return is_hit(search, email) ? search_hits_add(search->taking, email) : 0;
 }
 
 /* ---------------------------------------------------------------- the local index */
 
-static bool take_local(void *context, const char *inbox_id, const char *key)
+static bool take_local(void *context, uint32_t email)
 {
     struct search *search = context;
-    int error = take_hit(search, inbox_id, key);
-    if (error == -ENOMEM)
+    int error = take_hit(search, email);
+    if (error != 0)
         search->error = error;
     return error == 0;
 }
@@ -341,22 +298,26 @@ static bool is_over(void *context)
     return cancel_is_set(search->cancel);
 }
 
-/* Adds what a part of the query finds, newest first. False: some of it may be missing. */
+/* Adds what a part of the query finds. False: some of it may be missing. */
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
-    struct search_feed *feed = search->store->search_feed;
-    struct search_index *fts = search_feed_index(feed);
     search->taking = hits;
-    int error = fts == NULL ? -EAGAIN : search_index_find(fts, part, take_local, is_over, search);
-    if (error == -EUCLEAN)
-        search_feed_wake(feed);
-    return error == 0;
+    return search_index_find(&search->store->cache, part, take_local, is_over, search) == 0;
+}
+
+/* Waits until the index has what is known now, for a second at most. False: it lacks some of that. */
+static bool catch_up(const struct search *search)
+{
+    int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
+    int more = 1;
+    while (more > 0 && !cancel_is_set(search->cancel) && clock_monotonic_ms(clock_system()) < until_ms)
+        more = search_index_catch_up(&search->store->cache);
+    return more == 0;
 }
 
 /* False: the time is over. */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
-    struct index *index = &search->store->index;
     struct email_view emails[EMAILS_AT_ONCE];
     uint64_t positions[EMAILS_AT_ONCE];
     uint64_t position = 0;
@@ -365,7 +326,8 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     if (name == NULL)
         search->error = -ENOMEM;
     while (search->error == 0 && !is_over(search) &&
-           (len = index_list_emails(index, inbox->number, position, emails, positions, EMAILS_AT_ONCE)) > 0) {
+           (len = store_list_emails(search->store, inbox->number, position, emails, positions,
+                                    EMAILS_AT_ONCE)) > 0) {
         position = positions[len - 1];
         for (size_t i = 0; i < len && search->error == 0; i++)
             if (search_query_accepts(search->query, name, emails[i].date_ms))
@@ -380,7 +342,7 @@ static bool look_through_all(struct search *search)
     struct inbox_view inbox;
     uint64_t position = 0;
     bool goes_on = true;
-    while (goes_on && index_list_inboxes(&search->store->index, position, &inbox, &position, 1) == 1)
+    while (goes_on && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
         goes_on = look_through_inbox(search, &inbox);
     return goes_on;
 }
@@ -388,7 +350,7 @@ static bool look_through_all(struct search *search)
 /* True: some email would be found if its content, which was not read yet, had an attachment, or had none. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
-    struct search_hits unread = {.most = 1};
+    struct search_hits unread = {.len = 0};
     struct search_query query = *wanted;
     bool is_asked = false;
     for (size_t i = 0; i < query.len; i++) {
@@ -410,12 +372,9 @@ static void search_locally(struct search *search)
     struct search_query unwanted;
     bool has_unwanted = pick_unwanted(search->query, &unwanted);
     bool has_wanted = pick(search->query, is_wanted_text, &wanted);
-    bool is_whole = (!has_unwanted && !has_wanted) ||
-                    search_feed_settle(search->store->search_feed, SETTLE_TIMEOUT_MS, search->cancel);
+    bool is_whole = (!has_unwanted && !has_wanted) || catch_up(search);
     if (has_unwanted)
         is_whole &= find_locally(search, &unwanted, &search->unwanted);
-    else if (has_wanted)
-        search->local.most = STORE_SEARCH_MAX;
     if (has_wanted)
         is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
     else
@@ -425,10 +384,35 @@ static void search_locally(struct search *search)
 
 /* ---------------------------------------------------------------- the service */
 
+/* 0 and the email's number, or NUMBER_NONE: its inbox does not have it yet; -ENOENT: it is in no inbox here.
+ */
+static int find_email(struct search *search, const struct email_record *record, uint32_t *ret_inbox,
+                      uint32_t *ret_email)
+{
+    struct index *index = &search->store->index;
+    READ_GUARD(&index->read_lock);
+    bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
+    const struct inbox *inbox =
+        has_inbox ? inbox_table_find_id(&index->inboxes, record->inbox_id) : index->inboxes.of_no_name;
+    if (inbox == NULL || inbox->is_gone)
+        return -ENOENT;
+    *ret_inbox = inbox->number;
+    *ret_email =
+        email_list_find_key(&index->emails, &inbox->emails, email_table_hash(&index->emails, record->key));
+    const struct email_entry *entry = email_table_find(&index->emails, *ret_email);
+    return entry != NULL && entry->is_gone ? -ENOENT : 0;
+}
+
 static int take_remote(void *context, struct email_record *record)
 {
-    int error = record == NULL ? 0 : take_hit(context, record->inbox_id, record->key);
-    return error == -ENOSPC ? 0 : error;
+    struct search *search = context;
+    uint32_t inbox;
+    uint32_t email;
+    if (record == NULL || find_email(search, record, &inbox, &email) != 0)
+        return 0;
+    if (email == NUMBER_NONE)
+        search->unknown_inbox = inbox;
+    return email == NUMBER_NONE ? 0 : take_hit(search, email);
 }
 
 static int take_nothing(void *context, struct email_record *record)
@@ -510,7 +494,7 @@ static const char *only_inbox(const struct search *search)
     const char *id = NULL;
     if (!pick(search->query, is_inbox, &inboxes))
         return NULL;
-    while (index_list_inboxes(&search->store->index, position, &view, &position, 1) == 1) {
+    while (store_list_inboxes(search->store, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
         if (name == NULL || !search_query_accepts(&inboxes, name, 0))
             continue;
@@ -589,7 +573,7 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
     bool is_answered = true;
     bool is_whole = true;
     for (size_t i = 0; i < len && is_answered && search->error == 0; i++) {
-        struct search_hits more = {.most = STORE_SEARCH_MAX};
+        struct search_hits more = {.len = 0};
         if (is_asked_for(search, &first[i])) {
             is_answered = ask_for_term(search, inbox_id, first[i].text, &more);
             search->error = search_hits_unite(ret_hits, &more);
@@ -687,10 +671,10 @@ static bool fetch_unknown(struct search *search)
 }
 
 /* The index has what was fetched just now, too. */
-static void index_news(struct search *search)
+static void look_again(struct search *search)
 {
     struct search_query unwanted;
-    search_feed_settle(search->store->search_feed, SETTLE_TIMEOUT_MS, search->cancel);
+    (void)catch_up(search);
     if (pick_unwanted(search->query, &unwanted))
         find_locally(search, &unwanted, &search->unwanted);
 }
@@ -702,7 +686,7 @@ static void search_service(struct search *search)
     search->unknown_inbox = NUMBER_NONE;
     search->is_service_asked = ask_for_all(search);
     if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
-        index_news(search);
+        look_again(search);
         search->is_service_asked = ask_for_all(search);
     }
 }
@@ -736,7 +720,7 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
         return error;
     search_hits_subtract(&search->found, &search->unwanted);
     search->found.is_truncated |= search->unwanted.is_truncated;
-    search_hits_sort_by_date(&search->found, index);
+    search_hits_sort_by_date(&search->found, search->store);
     search_hits_cut(&search->found);
     *ret = (struct store_search){
         .emails = search->found.emails,
@@ -755,7 +739,7 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, clock_realtime_ms(store->index.clock), &query, &reason);
     if (error != 0)
         return error;
-    struct search search = {.store = store, .query = &query};
+    struct search search = {.store = store, .query = &query, .has_facts = has_facts(&query)};
     error = search_both(&search, cancel, ret);
     search_hits_release(&search.found);
     search_hits_release(&search.local);

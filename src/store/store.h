@@ -60,7 +60,7 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Mail that was sent, by its number (store_get_sent()); of many at once, when they are first seen, by
+    /* Mail that was sent, by its number (store_get_email()); of many at once, when they are first seen, by
      * any. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* store_has_content(), store_has_raw() or store_knows_all_mail() says something else. */
@@ -83,8 +83,8 @@ struct store_config {
     struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
 };
 
-/* Opens the cache (waits for the disk). A damaged cache is rebuilt, never a reason to fail. 0, -ENOMEM, or
- * -errno when the folder cannot be made; *ret_reason in words (caller frees). */
+/* Opens the cache (waits for the disk). A damaged cache is set aside and filled anew. 0, -ENOMEM, or -errno:
+ * the folder or the file cannot be had (a full disk); *ret_reason in words (caller frees). */
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
 
 /* The first look at the service, before the mount answers (waits for the network, bounded to about 10 s).
@@ -110,7 +110,7 @@ bool store_find_inbox(struct store *store, const char *name, struct inbox_view *
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
-/* The email of this id, in this inbox before others; only number, inbox, name and date are filled in. */
+/* The email of this id, in this inbox before others. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
 /* Whether all mail that there was has been listed once, since the cache was made. Before that, mail that is
@@ -139,14 +139,11 @@ bool store_find_held(struct store *store, uint32_t inbox, const char *name, stru
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* What the service tells of mail that was sent from the account, from here or elsewhere: records like those
- * of emails (`inbox` means nothing), with numbers and names of their own. */
+/* What the service lists of mail that was sent from the account, from here or elsewhere: emails that are in
+ * no inbox, to be asked for by number as others are (`inbox` means nothing). */
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
-bool store_get_sent(struct store *store, uint32_t sent, struct email_view *ret);
-int store_read_sent(struct store *store, uint32_t sent, char **ret_json, size_t *ret_len);
-const char *store_get_sent_id(struct store *store, uint32_t sent);
-/* Shows it no more, whether the service has told of it yet or not. Waits for the disk. */
+/* Shows it no more, whether the service has listed it yet or not. Waits for the disk. */
 void store_hide_sent(struct store *store, const char *id);
 size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);

@@ -28,7 +28,7 @@
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
-#include "store/search_feed.h"
+#include "store/search_index.h"
 #include "store/store_private.h"
 
 enum {
@@ -460,10 +460,10 @@ static void fetch_attachments_ahead(struct contents *contents, const struct stor
 static void take_answer(struct contents *contents, const struct content_request *request,
                         const struct content_answer *answer)
 {
-    const struct store_listener *listener = &contents->store->listener;
+    const struct store_listener *listener = &contents->store->index.listener;
     keep(contents, request, answer);
     if (request->part == CONTENT_PART_TEXTS)
-        search_feed_note_content(contents->store->search_feed, request->email, &answer->content->folder);
+        search_index_note_content(&contents->store->cache, request->email, &answer->content->folder);
     /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
     if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
         listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
@@ -617,7 +617,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
 static bool make_request(struct contents *contents, uint32_t email, enum content_part part,
                          const char *attachment_id, bool is_ahead, struct content_request *ret)
 {
-    const char *id = index_email_id(&contents->store->index, email);
+    const char *id = store_get_email_id(contents->store, email);
     if (id != NULL)
         *ret = (struct content_request){.key = content_cache_key(part, id, attachment_id),
                                         .part = part,
@@ -780,7 +780,7 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     int error = get_part(contents, &request, cancel, ret_content);
     if (error != 0)
         return error;
-    search_feed_note_content(store->search_feed, email, &(*ret_content)->folder);
+    search_index_note_content(&store->cache, email, &(*ret_content)->folder);
     LOCK_GUARD(&contents->lock);
     remember_locked(contents, *ret_content);
     return 0;
@@ -896,7 +896,7 @@ static void probe_some(struct contents *contents, bool must_ask)
     bool is_sure = false;
     bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure; i++) {
-        if (index_email_id(index, emails[i]) == NULL)
+        if (store_get_email_id(contents->store, emails[i]) == NULL)
             continue;
         int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
@@ -919,7 +919,7 @@ static bool exchange(atomic_bool *flag, bool is_set)
 static void conclude(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
-    const struct store_listener *listener = &contents->store->listener;
+    const struct store_listener *listener = &contents->store->index.listener;
     bool has_content = capabilities.content == CAPABILITY_PRESENT ||
                        (capabilities.content == CAPABILITY_UNKNOWN && atomic_load(&contents->has_content));
     bool has_raw =

@@ -19,16 +19,13 @@ struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0: only when asked */
     bool adopt_state;
-    struct cache cache;        /* which the parts keep what they know in */
-    struct state_file records; /* what both indexes are loaded from */
+    struct cache cache; /* which the parts keep what they know in */
     struct index index;
     struct contact contact;
     struct contents *contents; /* NULL: emails are shown without what they hold */
     struct sync *sync;
-    pthread_mutex_t looking_again;  /* held while inboxes are asked for (edit.c) */
-    atomic_uint looks;              /* how often such a list was asked for */
-    struct store_listener listener; /* told after the search feed */
-    struct search_feed *search_feed;
+    pthread_mutex_t looking_again; /* held while inboxes are asked for (edit.c) */
+    atomic_uint looks;             /* how often such a list was asked for */
     struct searcher searcher;
     struct outbound outbound;
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "base/wait.h"
@@ -19,6 +20,7 @@
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
+#include "store/search_index.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
 
@@ -81,6 +83,7 @@ struct sync {
     bool is_started; /* protected by lock, like all below */
     bool is_stopping;
     bool must_check_contact;      /* whether the service answers */
+    bool may_index;               /* there may be emails that the search index does not have */
     struct sync_request *waiting; /* for the next run */
     struct sync_request *running; /* taken up by the run under way */
     int64_t requests_due_ms;      /* of the next run for a request that is not urgent, monotonic */
@@ -207,7 +210,7 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
     const struct email_query query = {
         .inbox_id = listing->inbox_id,
         .limit = limit,
-        .known = index_email_numbers(listing->index),
+        .known = index_get_size(listing->index).emails,
         .with_invalid = listing->with_held,
         .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
@@ -415,38 +418,51 @@ static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, s
     return is_complete;
 }
 
+/* Fills in what the listing has to know of its inbox. False: there is none. */
+static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
+{
+    READ_GUARD(&listing->index->read_lock);
+    struct inbox *inbox = inbox_table_get(&listing->index->inboxes, listing->inbox);
+    if (inbox == NULL || inbox->is_gone)
+        return false;
+    listing->inbox_id = inbox->row.id;
+    listing->name = inbox->name != NULL ? inbox->name : "sent mail";
+    listing->memory = &inbox->listings;
+    listing->before = inbox->emails.changes;
+    *ret_known = inbox->emails.live + inbox->emails.held;
+    return true;
+}
+
+/* Nothing is removed on the word of an answer that was cut off, damaged or possibly not all: the service's
+ * outcome and the number of its records decide that, not what came of them. */
+static void remove_unseen(struct mail_listing *listing)
+{
+    bool is_lacking = false;
+    listing->changes += index_remove_unseen(listing->index, listing->inbox, listing->batch.listing,
+                                            listing->with_held, &is_lacking);
+    if (is_lacking)
+        forget_answers(listing->memory);
+}
+
 /* Lists one inbox (waits for the network). `with_held`: what the service holds back as well; where it refuses
- * to tell, without. SERVICE_OK: all that was asked for, and can be read, is in the index. Nothing is removed
- * on the word of an answer that was cut off, damaged or possibly not all: the service's outcome and the
- * number of its records decide that, not what came of them. */
+ * to tell, without. SERVICE_OK: all that was asked for, and can be read, is in the index. */
 static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox, bool with_held,
                        enum sync_depth depth, struct cancel *cancel, struct service_result *ret)
 {
-    struct inbox_view view;
+    size_t known = 0;
+    struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .inbox = inbox};
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
-    if (!index_get_inbox(index, inbox, &view))
+    if (!find_inbox(&listing, &known))
         return; /* it went meanwhile, and nothing is wrong with that */
-    struct mail_listing listing = {
-        .index = index,
-        .service = service,
-        .cancel = cancel,
-        .inbox_id = view.id,
-        .name = view.name,
-        .inbox = inbox,
-        .memory = index_find_listing_memory(index, inbox),
-        .before = index_count_changes(index, inbox),
-    };
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.memory);
     set_with_held(&listing, with_held && !listing.memory->refuses_held);
-    bool is_complete = ask_for_inbox(&listing, depth, view.emails + view.held, ret);
+    bool is_complete = ask_for_inbox(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
-    if (is_complete && !listing.is_unchanged && ret->error == 0)
-        listing.changes += index_remove_unseen(index, inbox, listing.batch.listing, listing.with_held);
     note_shown(&listing, depth, is_complete);
-    if (listing.memory->lack.listing != 0)
-        forget_answers(listing.memory);
-    if (listing.with_held && ret->outcome == SERVICE_OK)
+    if (is_complete && !listing.is_unchanged && ret->error == 0)
+        remove_unseen(&listing);
+    if (listing.with_held && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
         index_note_held_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_quiet(index, inbox);
@@ -468,8 +484,9 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     end_listing(&listing, is_complete, ret);
     if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
         return;
+    bool is_lacking;
     if (ret->error == 0)
-        index_remove_unseen(index, of_no_name, listing.batch.listing, true);
+        index_remove_unseen(index, of_no_name, listing.batch.listing, true, &is_lacking);
     index_end_quiet(index, of_no_name);
 }
 
@@ -687,16 +704,14 @@ static void list_sent(struct sync_run *run, enum sync_depth depth)
     struct service_result result;
     if (!is_extended(run->store->service))
         return;
-    list_inbox(&outbound->index, &outbound->as_inbox, outbound->inbox, true, depth, run->cancel, &result);
+    list_inbox(outbound->index, &outbound->as_inbox, INDEX_SENT, true, depth, run->cancel, &result);
     service_result_release(&result);
-    if (depth == SYNC_COMPLETE)
-        index_clean(&outbound->index);
 }
 
 /* That the service has raw messages may be known from an earlier cache: Maildirs are shown from now on. */
 static void notify_first_sync(struct store *store)
 {
-    const struct store_listener *listener = &store->listener;
+    const struct store_listener *listener = &store->index.listener;
     if (store_has_raw(store) && listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
 }
@@ -704,7 +719,6 @@ static void notify_first_sync(struct store *store)
 static void run_all(struct sync_run *run, enum sync_depth depth)
 {
     struct index *index = &run->store->index;
-    index_repair(index);
     unsigned int lost = atomic_load(&index->lost);
     bool is_listed = list_inboxes(run);
     bool is_found = is_listed; /* which inboxes there are */
@@ -777,7 +791,6 @@ static void run_many(struct sync_run *run)
     struct index *index = &run->store->index;
     struct sync_round *round = run->round;
     uint32_t known = index_inbox_numbers(index);
-    index_repair(index);
     if (clock_monotonic_ms(index->clock) >= round->inboxes_due_ms) {
         round->has_list = list_inboxes(run);
         round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
@@ -953,6 +966,35 @@ static void check_contact_locked(struct sync *sync)
     pthread_mutex_lock(&sync->lock);
 }
 
+/* Everything is listed anew where the cache was lost. */
+static void renew_cache_locked(struct sync *sync)
+{
+    pthread_mutex_unlock(&sync->lock);
+    bool is_new = index_renew_cache(&sync->store->index);
+    pthread_mutex_lock(&sync->lock);
+    if (is_new)
+        sync->complete_due_ms = 0;
+}
+
+/* False: the search index has everything, or cannot be written. */
+static bool index_some_locked(struct sync *sync)
+{
+    pthread_mutex_unlock(&sync->lock);
+    bool has_more = search_index_catch_up(&sync->store->cache) > 0;
+    pthread_mutex_lock(&sync->lock);
+    return has_more;
+}
+
+static void run_due_locked(struct sync *sync, int64_t requests_due_ms, int64_t now_ms)
+{
+    renew_cache_locked(sync);
+    if (requests_due_ms <= now_ms)
+        run_requests_locked(sync);
+    else
+        run_poll_locked(sync);
+    sync->may_index = true;
+}
+
 static void *run_thread(void *argument)
 {
     struct sync *sync = argument;
@@ -960,12 +1002,12 @@ static void *run_thread(void *argument)
     while (!sync->is_stopping) {
         int64_t now = clock_monotonic_ms(sync->clock);
         int64_t requests_due_ms = requests_due_ms_locked(sync);
-        if (requests_due_ms <= now)
-            run_requests_locked(sync);
-        else if (sync->next_ms <= now)
-            run_poll_locked(sync);
+        if (requests_due_ms <= now || sync->next_ms <= now)
+            run_due_locked(sync, requests_due_ms, now);
         else if (sync->must_check_contact)
             check_contact_locked(sync);
+        else if (sync->may_index)
+            sync->may_index = index_some_locked(sync);
         else
             clock_wait(sync->clock, &sync->changed, &sync->lock,
                        requests_due_ms < sync->next_ms ? requests_due_ms : sync->next_ms);
@@ -988,6 +1030,7 @@ struct sync *sync_new(struct store *store)
                     .max_ms =
                         store->poll_interval_ms > BACKOFF_MAX_MS ? store->poll_interval_ms : BACKOFF_MAX_MS},
         .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
+        .may_index = true, /* which the last program did not come to */
     };
     cancel_init(&sync->cancel);
     pthread_mutex_init(&sync->lock, NULL);
@@ -1131,7 +1174,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
     uint32_t inbox = SYNC_ALL;
     struct inbox_view view;
     if (inbox_name != NULL) {
-        if (!index_find_inbox(&store->index, inbox_name, &view))
+        if (!store_find_inbox(store, inbox_name, &view))
             return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
         inbox = view.number;
     }

@@ -85,7 +85,7 @@ const struct node_ops rsync_folder_ops = {
 
 static bool is_from_here(struct tree *tree, uint32_t number)
 {
-    const char *id = store_get_sent_id(tree->store, number);
+    const char *id = store_get_email_id(tree->store, number);
     return id != NULL && outbox_has_id(tree->outbox, OUTBOX_FOLDER_SENT, id);
 }
 
@@ -104,7 +104,7 @@ static int get_sent_record(struct tree *tree, const struct tree_caller *caller, 
 {
     struct email_view view;
     (void)caller;
-    if (!store_get_sent(tree->store, (uint32_t)node_number(ino), &view))
+    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view))
         return -ENOENT;
     fill_sent_record(tree, &view, ret);
     return 0;
@@ -116,7 +116,7 @@ static int open_sent_record(struct tree *tree, const struct tree_caller *caller,
     char *json;
     size_t len;
     (void)caller;
-    int error = store_read_sent(tree->store, (uint32_t)node_number(ino), &json, &len);
+    int error = store_read_email(tree->store, (uint32_t)node_number(ino), &json, &len);
     return error != 0 ? error : handle_open_text(tree, flags, json, len, ret_handle);
 }
 
@@ -126,7 +126,8 @@ const struct node_ops sent_record_ops = {.get = get_sent_record, .open = open_se
 static int remove_sent_record(struct tree *tree, const char *name)
 {
     struct email_view view;
-    const char *id = find_sent_record(tree, name, &view) ? store_get_sent_id(tree->store, view.number) : NULL;
+    const char *id =
+        find_sent_record(tree, name, &view) ? store_get_email_id(tree->store, view.number) : NULL;
     if (id == NULL)
         return -ENOENT;
     store_hide_sent(tree->store, id);
@@ -162,7 +163,7 @@ static int format_delivery(const struct tree *tree, uint64_t number, struct strb
     int error = outbox_get_id(tree->outbox, number, &id);
     if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
         return error;
-    error = store_read_sent(tree->store, view.number, &json, &len);
+    error = store_read_email(tree->store, view.number, &json, &len);
     return error != 0 ? error : receipt_delivery_format(json, len, out);
 }
 
@@ -289,7 +290,7 @@ static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
 static bool is_listed_as_item(struct tree *tree, const struct map *ids, const struct email_view *view)
 {
     struct outbox_stat stat;
-    const char *id = store_get_sent_id(tree->store, view->number);
+    const char *id = store_get_email_id(tree->store, view->number);
     return (id != NULL && map_find(ids, id) != NULL) ||
            outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
 }

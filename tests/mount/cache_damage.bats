@@ -163,7 +163,7 @@ read_all() {
   equal "$(wc -l <"$DIR/sums")" "$EMAILS"
   stop_mount
   zero_all() { dd if=/dev/zero of="$1" bs=4096 count="$(($(stat -c %s "$1") / 4096 + 1))" conv=notrunc status=none; }
-  for part in 0 40 zeros; do
+  for part in 0 10 zeros; do
     start_mount
     # A list that was delivered whole need not be delivered again; now it must.
     refresh

@@ -5,6 +5,7 @@
 #include "store/index_changes.h"
 
 #include "mail/file_name.h"
+#include "store/store_private.h"
 #include "unit/store/store_world.h"
 
 enum {
@@ -13,26 +14,19 @@ enum {
 };
 
 struct indexed {
-    struct temp_dir dir;
-    struct fake_clock clock;
-    struct state_file file;
-    struct index index;
+    struct store_world world; /* whose store is not started */
+    struct index *index;
     struct email_batch *batch;
 };
 
 static int set_up(void **state)
 {
-    static const struct store_listener nobody = {.context = NULL};
-    static const struct event_listener no_events = {.notify = NULL};
     struct indexed *indexed = calloc(1, sizeof(*indexed));
-    temp_dir_init(&indexed->dir);
-    fake_clock_init(&indexed->clock, WORLD_START_MS);
+    world_init(&indexed->world);
+    world_open(&indexed->world);
+    indexed->index = &indexed->world.store->index;
     indexed->batch = calloc(1, sizeof(*indexed->batch));
     indexed->batch->listing = 1;
-    assert_int_equal(records_open_file(&indexed->file, indexed->dir.fd), 0);
-    assert_int_equal(index_open(&indexed->index, &indexed->clock.clock, &nobody, &no_events, &indexed->file,
-                                RECORDS_RECEIVED),
-                     0);
     *state = indexed;
     return 0;
 }
@@ -42,10 +36,7 @@ static int tear_down(void **state)
     struct indexed *indexed = *state;
     email_batch_release(indexed->batch);
     free(indexed->batch);
-    index_release(&indexed->index);
-    state_file_release(&indexed->file);
-    fake_clock_release(&indexed->clock);
-    temp_dir_release(&indexed->dir);
+    world_release(&indexed->world);
     free(indexed);
     return 0;
 }
@@ -56,7 +47,7 @@ static void put_email(struct indexed *indexed, uint32_t inbox, const char *key, 
 {
     enum index_put put;
     struct email_record record = {.key = key, .stem = stem, .json = "{}\n", .json_len = 3, .line_len = 20};
-    assert_int_equal(index_put_email(&indexed->index, indexed->batch, inbox, &record, &put), 0);
+    assert_int_equal(index_put_email(indexed->index, indexed->batch, inbox, &record, &put), 0);
     assert_int_equal(put, INDEX_ADDED);
 }
 
@@ -65,7 +56,7 @@ static uint32_t put_inbox(struct indexed *indexed, const char *id)
     struct inbox_record record;
     uint32_t number;
     assert_int_equal(inbox_record_from_id(id, &record), 0);
-    assert_int_equal(index_put_inbox(&indexed->index, &record, INBOX_LISTED, 0, &number), 0);
+    assert_int_equal(index_put_inbox(indexed->index, &record, INBOX_LISTED, 0, &number), 0);
     inbox_record_release(&record);
     return number;
 }
@@ -73,7 +64,8 @@ static uint32_t put_inbox(struct indexed *indexed, const char *id)
 static void every_email_is_found_by_number_name_and_key(void **state)
 {
     struct indexed *indexed = *state;
-    struct index *index = &indexed->index;
+    struct index *index = indexed->index;
+    struct store *store = indexed->world.store;
     struct email_view view;
     char key[32];
     char name[48];
@@ -87,30 +79,31 @@ static void every_email_is_found_by_number_name_and_key(void **state)
         put_email(indexed, i % INBOXES, key, name);
     }
     assert_int_equal(email_batch_flush(indexed->batch, index), 0);
-    assert_int_equal(index_email_numbers(index), EMAILS);
+    assert_int_equal(index_get_size(index).emails, EMAILS);
     for (uint32_t i = 0; i < EMAILS; i++) {
         snprintf(key, sizeof(key), "key-%u", i);
         snprintf(name, sizeof(name), "name-%u.json", i);
-        assert_true(index_find_email(index, i % INBOXES, name, &view));
+        assert_true(store_find_email(store, i % INBOXES, name, &view));
         assert_int_equal(view.number, i);
-        assert_false(index_find_email(index, (i + 1) % INBOXES, name, &view));
-        assert_true(index_find_email_by_id(index, (i + 1) % INBOXES, key, &view));
+        assert_false(store_find_email(store, (i + 1) % INBOXES, name, &view));
+        assert_true(store_find_email_by_id(store, (i + 1) % INBOXES, key, &view));
         assert_int_equal(view.number, i);
         assert_int_equal(view.inbox, i % INBOXES);
-        assert_true(index_get_email(index, i, &view));
+        assert_true(store_get_email(store, i, &view));
         assert_string_equal(view.name, name);
     }
-    assert_false(index_get_email(index, EMAILS, &view));
-    assert_false(index_get_email(index, NUMBER_NONE, &view));
+    assert_false(store_get_email(store, EMAILS, &view));
+    assert_false(store_get_email(store, NUMBER_NONE, &view));
 }
 
 /* Somebody marks it while a list is under way, before the list comes to it, or after. */
 static void an_email_that_is_marked_during_a_listing_stays(void **state)
 {
     struct indexed *indexed = *state;
-    struct index *index = &indexed->index;
+    struct index *index = indexed->index;
     struct email_batch *marking = calloc(1, sizeof(*marking));
     enum index_put put;
+    bool is_lacking;
     uint32_t inbox = put_inbox(indexed, "in");
     put_email(indexed, inbox, "key", "name");
     assert_int_equal(email_batch_flush(indexed->batch, index), 0);
@@ -132,8 +125,9 @@ static void an_email_that_is_marked_during_a_listing_stays(void **state)
         assert_int_equal(email_batch_flush(marking, index), 0);
         assert_int_equal(email_batch_flush(indexed->batch, index), 0);
         if (i == 3)
-            fake_clock_advance(&indexed->clock, INDEX_CONFIRM_MS);
-        assert_int_equal(index_remove_unseen(index, inbox, listing, true), i < 3 ? 0 : 1);
+            fake_clock_advance(&indexed->world.clock, INDEX_CONFIRM_MS);
+        assert_int_equal(index_remove_unseen(index, inbox, listing, true, &is_lacking), i < 3 ? 0 : 1);
+        assert_int_equal(is_lacking, i == 2);
     }
     email_batch_release(marking);
     free(marking);
@@ -142,6 +136,7 @@ static void an_email_that_is_marked_during_a_listing_stays(void **state)
 static void the_same_key_in_two_inboxes_is_two_emails(void **state)
 {
     struct indexed *indexed = *state;
+    struct store *store = indexed->world.store;
     struct email_view view;
     for (uint32_t i = 0; i < INBOXES; i++) {
         char id[8];
@@ -150,12 +145,12 @@ static void the_same_key_in_two_inboxes_is_two_emails(void **state)
     }
     put_email(indexed, 0, "key", "name");
     put_email(indexed, 1, "key", "name");
-    assert_int_equal(email_batch_flush(indexed->batch, &indexed->index), 0);
-    assert_true(index_find_email_by_id(&indexed->index, 0, "key", &view));
+    assert_int_equal(email_batch_flush(indexed->batch, indexed->index), 0);
+    assert_true(store_find_email_by_id(store, 0, "key", &view));
     assert_int_equal(view.number, 0);
-    assert_true(index_find_email_by_id(&indexed->index, 1, "key", &view));
+    assert_true(store_find_email_by_id(store, 1, "key", &view));
     assert_int_equal(view.number, 1);
-    assert_false(index_find_email(&indexed->index, 2, "name.json", &view));
+    assert_false(store_find_email(store, 2, "name.json", &view));
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -169,7 +164,7 @@ static int put(struct inbox_table *table, uint32_t number, const char *id, const
 
 static struct inbox_table *table_of(void **state)
 {
-    return &((struct indexed *)*state)->index.inboxes;
+    return &((struct indexed *)*state)->index->inboxes;
 }
 
 static void names_are_addresses_or_safe_ids(void **state)
@@ -235,13 +230,13 @@ static void renaming_and_removing_free_the_name(void **state)
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 0, "in-1", "old"), 0);
     assert_int_equal(put(table, 0, "in-1", "new"), 0);
-    struct index *index = &((struct indexed *)*state)->index;
+    struct store *store = ((struct indexed *)*state)->world.store;
     struct inbox_view view;
-    assert_false(index_find_inbox(index, "old", &view));
-    assert_true(index_find_inbox(index, "new", &view));
+    assert_false(store_find_inbox(store, "old", &view));
+    assert_true(store_find_inbox(store, "new", &view));
     struct inbox *inbox = inbox_table_get(table, 0);
     inbox_table_remove(table, inbox);
-    assert_false(index_find_inbox(index, "new", &view));
+    assert_false(store_find_inbox(store, "new", &view));
     assert_ptr_equal(inbox_table_find_id(table, "in-1"), inbox);
     assert_int_equal(put(table, 1, "in-2", "new"), 0);
 }

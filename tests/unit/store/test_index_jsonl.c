@@ -226,8 +226,8 @@ static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *before = read_now_by(&world, "alice@inbox.example", 4 << 20);
-    cut_off(&world, "cache/records.sqlite3");
-    cut_off(&world, "cache/records.sqlite3-wal");
+    cut_off(&world, "cache/mail.sqlite3");
+    cut_off(&world, "cache/mail.sqlite3-wal");
     struct store_index *index = open_index(&world, "alice@inbox.example");
     assert_int_equal(store_index_read(index, 0, &byte, 1, &len), -EIO);
     store_index_free(index);

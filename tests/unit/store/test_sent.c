@@ -2,10 +2,6 @@
 /*
  * The service's list of sent mail.
  */
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "base/file.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -59,11 +55,11 @@ static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
     struct email_view view;
     assert_sent(world, SECOND " " FIRST);
     assert_true(store_find_sent(world->store, FIRST, &view));
-    assert_string_equal(store_get_sent_id(world->store, view.number), "00000001");
+    assert_string_equal(store_get_email_id(world->store, view.number), "00000001");
     assert_true(store_find_sent_by_id(world->store, "00000002", &view));
     _cleanup_free_ char *json = NULL;
     size_t len;
-    assert_int_equal(store_read_sent(world->store, view.number, &json, &len), 0);
+    assert_int_equal(store_read_email(world->store, view.number, &json, &len), 0);
     assert_non_null(strstr(json, "\"status\": \"sent\""));
     assert_false(store_find_sent_by_id(world->store, "00000003", &view));
     /* It is no mail that was received, and no inbox of its own. */
@@ -149,65 +145,6 @@ static void what_is_hidden_stays_hidden(void **state)
     assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
 }
 
-/* Both lists are in one file, which is made anew as a whole. */
-static void damage_of_received_mail_costs_nothing_of_sent_mail(void **state)
-{
-    struct store_world *world = *state;
-    static const char path[] = "cache/records.sqlite3";
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
-    store_hide_sent(world->store, "00000002");
-    world_close(world);
-    assert_int_equal(file_read_at(world->dir.fd, path, 1 << 20, &bytes, &len), 0);
-    char *damaged = memmem(bytes, len, "in-1alice@", strlen("in-1alice@")); /* in the row of the inbox */
-    assert_non_null(damaged);
-    ++*damaged;
-    _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    assert_int_equal(file_write_all(fd, bytes, len), 0);
-    fake_service_set_reachable(world->fake, false);
-    for (int i = 0; i < 2; i++) {
-        world_start(world);
-        assert_inboxes(world, "");
-        assert_sent(world, FIRST);
-        struct email_view view;
-        _cleanup_free_ char *json = NULL;
-        assert_true(store_find_sent(world->store, FIRST, &view));
-        assert_int_equal(store_read_sent(world->store, view.number, &json, &len), 0);
-        world_close(world);
-    }
-    assert_int_equal(faccessat(world->dir.fd, "cache/records.sqlite3.set-aside", F_OK, 0), 0);
-    fake_service_set_reachable(world->fake, true);
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
-    assert_inboxes(world, "alice@inbox.example");
-    assert_sent(world, FIRST);
-}
-
-/* A cache of inboxfs 0.1, in which 00000002 and 00000009 were hidden. */
-static void what_version_0_1_hid_stays_hidden(void **state)
-{
-    struct store_world world;
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
-    (void)state;
-    assert_int_equal(
-        file_read_at(AT_FDCWD, "tests/data/valid/state-0.1/cache/sent/records", 1 << 20, &bytes, &len), 0);
-    world_init_with_alice(&world);
-    fake_service_set_capabilities(world.fake, &extended);
-    _cleanup_close_ int dir_fd = file_open_dir(world.dir.fd, "cache/sent");
-    assert_true(dir_fd >= 0);
-    assert_int_equal(file_replace_at(dir_fd, "records", bytes, len, 0600), 0);
-    for (int i = 1; i <= 9; i += 4) {
-        add(&world, i == 1 ? "00000001" : i == 5 ? "00000002" : "00000009", "");
-        world_start(&world);
-        assert_int_equal(world_sync(&world), 0);
-        assert_sent(&world, FIRST);
-        assert_int_equal(faccessat(world.dir.fd, "cache/sent", F_OK, 0), -1);
-        world_close(&world);
-    }
-    world_release(&world);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,9 +156,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
         cmocka_unit_test(a_core_server_is_not_asked),
         cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damage_of_received_mail_costs_nothing_of_sent_mail, set_up,
-                                        tear_down),
-        cmocka_unit_test(what_version_0_1_hid_stays_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
