@@ -147,7 +147,7 @@ struct cache_visitor {
     void *context;
 };
 
-/* What the cache remembers beside its rows. */
+/* Loaded beside the rows. */
 struct cache_state {
     uint64_t next_text;      /* the number of the next record */
     bool is_first_sync_done; /* what the account held when it was first looked at is known */
@@ -167,7 +167,7 @@ int cache_add_record(struct connection *connection, uint64_t text, const char *j
 int cache_note_replaced(struct connection *connection, uint64_t text);
 int cache_set_first_sync_done(struct connection *connection, bool is_done);
 
-/* Deletes the records that were replaced (waits for the disk). What fails is done another time. */
+/* Deletes the records that were replaced (waits for the disk). A deletion that fails is done another time. */
 void cache_clean(struct cache *cache);
 
 /* ---------------------------------------------------------------- records */

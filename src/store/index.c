@@ -213,7 +213,7 @@ static struct inbox *inbox_table_find_name(const struct inbox_table *table, cons
     return inbox != NULL && strcmp(inbox->name, name) == 0 ? inbox : NULL;
 }
 
-/* Of names that differ only in case or normalisation there is one. */
+/* No two names differ only in case or normalisation. */
 static bool name_is_free(const struct inbox_table *table, const struct inbox *inbox, const char *name)
 {
     const struct inbox *owner = find_like(table, name);
@@ -451,7 +451,7 @@ static int load_email(void *context, const struct email_row *row)
     return add_loaded(index, inbox, row, key, name);
 }
 
-/* Where the first sync was not finished, all inboxes are still being filled. */
+/* All inboxes are still being filled if the first sync was not finished. */
 static void load_state(struct index *index, const struct cache_state *state)
 {
     if (index->next_text < state->next_text)
@@ -489,7 +489,7 @@ int index_write_inbox(struct connection *connection, const struct inbox *inbox)
     return cache_put_inbox(connection, &row);
 }
 
-/* What the cache does not take now, it gets with the next emails. */
+/* A row that the cache does not take now is written with the next emails. */
 static void write_inboxes_locked(struct index *index)
 {
     struct connection *connection = NULL;
@@ -649,7 +649,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
     };
 }
 
-/* That of sent mail, too. NULL: no such inbox, or gone. */
+/* The inbox of sent mail is one, too. NULL: no such inbox, or gone. */
 static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
@@ -784,7 +784,7 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
     return filled;
 }
 
-/* As many as there are within the next SKIP_MAX entries; *position moves on. True at the end of the list. */
+/* Fills in the emails among the next SKIP_MAX entries; *position moves on. True at the end of the list. */
 static bool list_some(struct index *index, uint32_t inbox_number, bool is_held, uint64_t *position,
                       struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
 {
@@ -900,7 +900,7 @@ bool index_has_address(struct index *index, const char *address)
 
 /* ---------------------------------------------------------------- ids */
 
-/* What stands for an id where a record has none begins with this (email_record.h). */
+/* The key of a record without an id begins with this (email_record.h). */
 static const char no_id_mark = '~';
 
 const char *store_get_email_id(struct store *store, uint32_t email)

@@ -11,13 +11,13 @@
  * should it return.
  *
  * Mail that was sent is in an inbox of its own, number INDEX_SENT, which is in none of the lists of inboxes.
- * What the user hid of it is held back there.
+ * Sent mail that the user hid is held back there.
  *
- * Two locks. Whoever changes anything holds `write_lock` throughout, and `read_lock` for writing only for the
- * moment in which readers could see half a change. Readers hold `read_lock` for reading; a writer may read
- * without it. Order: write_lock, a turn of the cache, read_lock. Memory work alone happens under read_lock;
- * under write_lock records are written to the cache and compared with it, too. No listener is called with a
- * lock held.
+ * Two locks. A thread that changes anything holds `write_lock` throughout, and `read_lock` for writing only
+ * for the moment in which readers could see half a change. Readers hold `read_lock` for reading; a writer may
+ * read without it. Order: write_lock, a turn of the cache, read_lock. Memory work alone happens under
+ * read_lock; under write_lock records are written to the cache and compared with it, too. No listener is
+ * called with a lock held.
  *
  * Names, ids and keys live as long as the index. Records do not: store_read_email() and store_read_inbox()
  * copy them.
@@ -198,16 +198,17 @@ static inline void index_count_bytes_locked(struct index *index, size_t len_befo
     index->size.bytes -= len_before;
 }
 
-/* 0: so many emails and bytes more may be kept; else -EDQUOT. With write_lock held. */
+/* Returns 0 if so many emails and bytes more may be kept, else -EDQUOT. With write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
 struct index_size index_get_size(struct index *index);
 
-/* A number for one listing by the service, by which what it had is told from what it did not. Never 0. */
+/* Returns a number for one listing by the service. An email that the listing had keeps it in seen_in. Never
+ * 0. */
 uint32_t index_begin_listing(struct index *index);
 
-/* What the account held is known: mail in inboxes that appear from here on is new. Returns true the first
- * time. */
+/* Called when all mail that the account held is known: mail in inboxes that appear from then on is new.
+ * Returns true the first time. */
 bool index_end_first_sync(struct index *index);
 
 /* The service was asked for what it holds back, and answered: the listener hears of it once, as a change of
@@ -239,7 +240,7 @@ bool index_find_inbox_of_no_name(struct index *index, uint32_t *ret_inbox);
 
 int index_find_sender(struct index *index, const char *address, char **ret_address);
 
-/* Whether there is an inbox with this address. */
+/* Returns true if there is an inbox with this address. */
 bool index_has_address(struct index *index, const char *address);
 
 /* The position of an email in its inbox; false: no such email. */

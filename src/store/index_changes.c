@@ -163,7 +163,7 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
     email_list_count_in(&inbox->emails, known);
 }
 
-/* Gives numbers to what is new: how many. What somebody else added meanwhile is not. */
+/* Gives numbers to what is new: how many. An email that another thread added meanwhile is not new. */
 static uint32_t give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox)
 {
     uint32_t next = index->emails.len;
@@ -217,7 +217,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
     return error;
 }
 
-/* What the listener hears once the locks are released. */
+/* What is reported once the locks are released. */
 struct announcement {
     bool is_quiet;
     const char *inbox_name; /* NULL: sent mail */
@@ -327,7 +327,7 @@ static int choose_name(const struct index *index, const struct email_list *list,
     }
 }
 
-/* What the cache has lost is not the same, so that it is written once more. */
+/* A record that the cache has lost is not the same: so it is written once more. */
 static bool has_same_text(struct index *index, const struct email_entry *entry,
                           const struct email_record *record)
 {
@@ -423,7 +423,8 @@ static uint32_t short_monotonic_ms(const struct index *index)
     return now_ms == 0 ? 1 : now_ms;
 }
 
-/* True: what `listing` lacks was lacking long enough. Else it lacks it from now on, if it did not before. */
+/* True: what `listing` lacks was lacking long enough. Otherwise the email or inbox is missing from now on,
+ * unless it was missing before. */
 static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
 {
     if (*missing_ms == 0)
@@ -514,7 +515,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     size_t removed = 0;
     size_t len;
     bool is_sent = inbox == INDEX_SENT;
-    /* What the user hid of sent mail stays hidden, whether the service lists it now or later. */
+    /* Sent mail that the user hid stays hidden, whether the service lists it now or later. */
     struct complete_list list = {
         .listing = listing, .now_ms = short_monotonic_ms(index), .with_held = with_held && !is_sent};
     do {
@@ -609,8 +610,8 @@ static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row
            inbox->row.json_len == row->json_len && memcmp(inbox->row.json, row->json, row->json_len) == 0;
 }
 
-/* Before the first sync only an inbox that is made here is announced. That the service then lists it, with
- * more of its record, is not. */
+/* Before the first sync only an inbox that is made here is announced. Nothing is announced when the service
+ * then lists it, with more of its record. */
 static bool is_announced(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
                          const char *name)
 {

@@ -36,7 +36,7 @@ struct batch_hashes {
     uint64_t bits[BATCH_HASH_BITS / 64];
 };
 
-/* What becomes of an email. */
+/* The outcome of index_put_email(). */
 enum index_put {
     INDEX_UNCHANGED,
     INDEX_CHANGED,
@@ -54,7 +54,7 @@ struct batch_item {
 
 struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* whose these are */
-    uint32_t listing; /* that met them; 0: none, and what one has met stays met */
+    uint32_t listing; /* that had them; 0: none */
     size_t len;
     struct strbuf texts; /* the JSON of all */
     struct batch_hashes keys;
@@ -70,9 +70,9 @@ void email_batch_release(struct email_batch *batch);
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
- * when there is no room in it, or what it holds has to be known before. A `mail` event tells of a new one,
- * unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT (index_check_room_locked()),
- * -EOVERFLOW, -ENOMEM. */
+ * when there is no room in it, or what it holds has to be known before. A new email is announced by a `mail`
+ * event, unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT
+ * (index_check_room_locked()), -EOVERFLOW, -ENOMEM. */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
 
@@ -85,7 +85,8 @@ enum {
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
                            bool *ret_is_lacking);
 
-/* Whether an inbox other than the one that collects mail without an inbox has an email of this key. */
+/* Returns true if an inbox other than the one that collects mail without an inbox has an email of this key.
+ */
 bool index_has_assigned(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
@@ -106,17 +107,17 @@ void index_end_inbox_list(struct index *index, uint32_t listing);
 /* How many numbers of inboxes have been given. */
 uint32_t index_inbox_numbers(struct index *index);
 
-/* What looks at this inbox remember; NULL: no such inbox. */
+/* Returns what is remembered from one listing of this inbox to the next; NULL: no such inbox. */
 struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number);
 
 /* How many emails of this inbox were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);
 
-/* What the inbox held when it was found is known: mail that comes from here on is news. */
+/* Called when all mail that the inbox held is known: mail that comes from then on is announced. */
 void index_end_quiet(struct index *index, uint32_t number);
 
-/* What the folder of every inbox lists has changed: another modification time, later than before. Tells of
- * each. */
+/* Gives the folder of every inbox a later modification time, because the names in it changed, and reports
+ * each as changed. */
 void index_touch_inboxes(struct index *index);
 
 #endif

@@ -192,7 +192,7 @@ static int write_line(struct record_reader *reader, const struct store_index *op
     return error;
 }
 
-/* Of a line that does not fit whole, what lies within the `len` bytes from `from` on. */
+/* Writes a part of a line that does not fit whole: the `len` bytes from `from` on. */
 static int write_part(struct record_reader *reader, const struct store_index *open, size_t i, size_t from,
                       size_t len, char *ret_bytes)
 {
@@ -203,8 +203,8 @@ static int write_part(struct record_reader *reader, const struct store_index *op
     return error;
 }
 
-/* `len` bytes, which there are. As a rule mail comes in the order of its dates, newest first or last, so that
- * the texts of neighbouring lines lie side by side. */
+/* `len` bytes, which there are. Mail mostly comes in the order of its dates, newest first or last, so that
+ * the records of neighbouring lines lie side by side. */
 static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct record_reader reader;

@@ -25,7 +25,7 @@ struct number_table { /* empty: all zeros */
     uint32_t used;
 };
 
-/* What the numbers of a table stand for. */
+/* How the numbers of a table are compared with a key. */
 struct number_kind {
     bool (*equals)(const void *context, uint32_t number, const void *key);
     const void *context;

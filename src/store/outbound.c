@@ -14,7 +14,7 @@
 #include "store/index_changes.h"
 #include "store/store_private.h"
 
-/* Where records go, and what is done to them before. */
+/* Marks records as hidden on their way to the sink. */
 struct filter {
     struct outbound *outbound;
     email_sink sink;

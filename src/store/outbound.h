@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mail that was sent from the account, whoever sent it: the service's outbound list, kept as the emails of an
- * inbox that is in no list of inboxes (INDEX_SENT). Each sync lists it along with the inboxes (sync.h). What
- * the user does not want to see is held back in it.
+ * inbox that is in no list of inboxes (INDEX_SENT). Each sync lists it along with the inboxes (sync.h).
+ * Emails in it that the user hid are held back.
  */
 #ifndef INBOXFS_STORE_OUTBOUND_H
 #define INBOXFS_STORE_OUTBOUND_H

@@ -458,7 +458,8 @@ static enum search_ability find_out_ability(struct search *search)
     }
 }
 
-/* Whether the service searches; found out now and then, where it has anything to be found. */
+/* Returns true if the service searches. The service is asked now and then, once there is an email to be
+ * found. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -505,7 +506,7 @@ static const char *only_inbox(const struct search *search)
     return id;
 }
 
-/* What the service has for one term. False: it did not answer. */
+/* Asks the service for one term. False: it did not answer. */
 static bool ask_for_term(struct search *search, const char *inbox_id, const char *term,
                          struct search_hits *ret_hits)
 {
@@ -679,9 +680,16 @@ static void look_again(struct search *search)
         find_locally(search, &unwanted, &search->unwanted);
 }
 
+/* Returns true if the answer would be cut short whatever the service adds. */
+static bool is_local_enough(const struct search *search)
+{
+    return search->unwanted.len == 0 && search->local.len > STORE_SEARCH_MAX;
+}
+
 static void search_service(struct search *search)
 {
-    if (!choose_terms(search) || cancel_is_set(search->cancel) || !has_ability(search))
+    if (is_local_enough(search) || !choose_terms(search) || cancel_is_set(search->cancel) ||
+        !has_ability(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
     search->is_service_asked = ask_for_all(search);

@@ -2,8 +2,8 @@
 /*
  * One search: what the service finds and what the local index finds, together. The service is asked for each
  * word and phrase by itself, and what it has for all of them counts, so that words mean the same wherever
- * they are looked for; it knows bodies and attachments that were never fetched. What the index finds is
- * certain, too, and is all there is while the service does not answer or does not search.
+ * they are looked for; it knows bodies and attachments that were never fetched. Hits of the index are
+ * certain, too, and are all there is while the service does not answer or does not search.
  */
 #ifndef INBOXFS_STORE_SEARCH_H
 #define INBOXFS_STORE_SEARCH_H

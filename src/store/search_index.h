@@ -3,10 +3,10 @@
  * The full-text index (FTS5) of what is known locally: subjects, names and addresses, and bodies once they
  * were fetched. It is a table of the cache (cache.h), by the numbers of emails.
  *
- * Adding an email to it takes four times as long as writing its record, and a body takes 1 ms. So who writes
- * a record, or has fetched a body, notes that in the same turn (search_pending), and the index follows some
- * emails at a time: the sync thread does that when it has nothing else to do, and a search does it before it
- * looks. After a kill it goes on where it was.
+ * Adding an email to it takes longer than receiving and writing its record, and a body takes 1 ms by itself.
+ * So a thread that writes a record, or has fetched a body, notes the email (search_pending), and the index
+ * follows many emails at a time: the sync thread brings it up to date when it has nothing else to do, and a
+ * search does so before it looks. After a kill that goes on.
  *
  * Everything waits for the disk.
  */

@@ -26,7 +26,7 @@ enum store_change {
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
     STORE_REMOVED,  /* gone from the service's complete answer */
     STORE_MOVED,    /* an email: held back from now on, or no longer (email_view.is_held) */
-    STORE_RETURNED, /* an email that was gone is there again, which is no news */
+    STORE_RETURNED, /* an email that was gone is there again, and is not announced */
 };
 
 struct email_view {
@@ -53,10 +53,9 @@ struct inbox_view {
     uint64_t index_bytes; /* size of index.jsonl */
 };
 
-/* Told of each change, from the thread that made it, with no lock held. Must not block or call back into
- * store_sync, _create or _update. What an inbox held before it was first looked at is told of as a change of
- * the inbox, once for many emails. An email of `change` STORE_REMOVED can still be asked for by number (for
- * its name). */
+/* Called for each change, by the thread that made it, with no lock held. Must not block or call back into
+ * store_sync, _create or _update. Emails that an inbox held before it was first listed are reported as one
+ * change of the inbox. An email of `change` STORE_REMOVED can still be asked for by number (for its name). */
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
@@ -113,14 +112,14 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
 /* The email of this id, in this inbox before others. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
-/* Whether all mail that there was has been listed once, since the cache was made. Before that, mail that is
- * not shown may well exist. store_listener.abilities_changed tells when it becomes true. */
+/* Returns true once all mail that there was has been listed, since the cache was made. Before that, mail that
+ * is not shown may well exist. store_listener.abilities_changed is called when it becomes true. */
 bool store_knows_all_mail(struct store *store);
 
-/* What the service calls an email; NULL: nothing. Valid as long as the store. */
+/* Returns the service's id of an email; NULL: it has none. Valid as long as the store. */
 const char *store_get_email_id(struct store *store, uint32_t email);
 
-/* The content of its file, with a NUL behind it; the caller frees it. Of an email, read from the cache (page
+/* The content of its file, with a NUL behind it; the caller frees it. An email's is read from the cache (page
  * cache or disk). 0, -ENOENT, -ENOMEM; -EIO: the cache has lost it, or cannot be read. A complete sync brings
  * it back. */
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
@@ -133,14 +132,14 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
-/* The same of emails that are held back, and whether there can be any: the service tells of them. */
+/* The same for emails that are held back. store_shows_held() returns true once the service has listed any. */
 bool store_shows_held(struct store *store);
 bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* What the service lists of mail that was sent from the account, from here or elsewhere: emails that are in
- * no inbox, to be asked for by number as others are (`inbox` means nothing). */
+/* Mail that was sent from the account, from here or elsewhere, as the service lists it: emails that are in no
+ * inbox, to be asked for by number as others are (`inbox` means nothing). */
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
 /* Shows it no more, whether the service has listed it yet or not. Waits for the disk. */
@@ -173,7 +172,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
  * such request at a time, and one to come, a quarter of a second after the one before at the soonest. */
 void store_request_sync(struct store *store, const char *inbox_id);
 
-/* The outbox has asked the service, which answered, or could not be reached. Where that is not what is known,
+/* The outbox has asked the service, which answered, or could not be reached. If the store knows otherwise,
  * the sync's thread lists one email, which decides (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);
 /* Returns true unless the last answers showed that the service is there and takes the key. Does not wait. */
@@ -210,7 +209,7 @@ int store_find_sender(struct store *store, const char *address, char **ret_addre
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id);
 
-/* What a search found, newest first, in all inboxes. */
+/* The emails that a search found, newest first, in all inboxes. */
 enum {
     STORE_SEARCH_MAX = 10000 /* emails */
 };

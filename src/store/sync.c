@@ -145,7 +145,7 @@ static int take_email_of_inbox(void *context, struct email_record *record)
     struct mail_listing *listing = context;
     if (record == NULL)
         return flush(listing);
-    /* What a service lists unasked is not held back, whatever its status. */
+    /* An email that a service lists unasked is not held back, whatever its status. */
     record->is_held = record->is_held && listing->with_held;
     return put(listing, listing->inbox, record);
 }
@@ -201,8 +201,8 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
     listing->error = 0;
 }
 
-/* Asks once. Returns the number of records in the answer. That some of them cannot be read is kept for
- * end_listing(): the answer counts like any other. */
+/* Asks once. Returns the number of records in the answer. end_listing() reports records that cannot be read;
+ * the answer counts like any other. */
 static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
                         struct service_result *ret)
 {
@@ -232,7 +232,7 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
 
 /* ---------------------------------------------------------------- as many answers as it takes */
 
-/* Where the service refuses to list so many, what it gave before has to do. */
+/* Returns true if the service refuses to list so many: then the answer before has to do. */
 static bool refuses_number(const struct mail_listing *listing, const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED && listing->limit > 0;
@@ -357,7 +357,7 @@ static char *describe_most(const struct mail_listing *listing)
     return words;
 }
 
-/* Of a list that is not all there is, `ret` has words also where nothing failed. */
+/* `ret` has words also for a list that did not fail and is not all there is. */
 static void end_listing(struct mail_listing *listing, bool is_complete, struct service_result *ret)
 {
     email_batch_release(&listing->batch);
@@ -372,7 +372,7 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
     free(listing->words);
 }
 
-/* What somebody else has changed meanwhile may be older than the answers, or newer. */
+/* A change by another thread meanwhile may be older than the answers, or newer. */
 static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_memory *memory = listing->memory;
@@ -402,7 +402,7 @@ static void set_with_held(struct mail_listing *listing, bool with_held)
     memory->with_held = listing->with_held = with_held;
 }
 
-/* A service may not know how to tell of what it holds back, and take that for an error. Whatever it says
+/* A service may not know the question for what it holds back, and answer with an error. Whatever it says
  * then, it is asked without; that is remembered where it can be about the question. */
 static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, size_t known,
                           struct service_result *ret)
@@ -519,8 +519,8 @@ static void release_run(struct sync_run *run)
     pthread_mutex_destroy(&run->lock);
 }
 
-/* Whether asking for something else would come to the same. One request that takes too long, or that a proxy
- * gives up, is no sign of that where others were answered. */
+/* Returns true if asking for something else would fail likewise. One request that takes too long, or that a
+ * proxy gives up, is no sign of that where others were answered. */
 static bool concerns_all_locked(const struct sync_run *run, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
@@ -623,7 +623,7 @@ static bool list_inboxes(struct sync_run *run)
 
 /* ---------------------------------------------------------------- mail */
 
-/* Only an Extended service tells of what it holds back, and has a list of mail that was sent. A Core server
+/* Only an Extended service lists what it holds back, and mail that was sent. A Core server
  * is not asked for what it cannot have. */
 static bool is_extended(struct mail_service *service)
 {
@@ -697,7 +697,7 @@ static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
     return is_found;
 }
 
-/* That there is no such list, or that it cannot be had now, is no failure of anything. */
+/* The run does not fail if there is no such list, or if it cannot be had now. */
 static void list_sent(struct sync_run *run, enum sync_depth depth)
 {
     struct outbound *outbound = &run->store->outbound;
@@ -708,7 +708,7 @@ static void list_sent(struct sync_run *run, enum sync_depth depth)
     service_result_release(&result);
 }
 
-/* That the service has raw messages may be known from an earlier cache: Maildirs are shown from now on. */
+/* Maildirs are shown from now on: an earlier mount may have found out that the service has raw messages. */
 static void notify_first_sync(struct store *store)
 {
     const struct store_listener *listener = &store->index.listener;
@@ -1132,8 +1132,8 @@ int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel
     return request.error;
 }
 
-/* Whether one that waits for the next run brings as much. Who waits for it may give up: that one does not
- * count. */
+/* Returns true if a request that waits for the next run brings as much. One with a waiting thread does not
+ * count: that thread may give up. */
 static bool is_covered_locked(const struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
     for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)

@@ -60,11 +60,15 @@ static void put(struct index *index, struct email_batch *batch, uint32_t inbox, 
     char stem[80];
     char json[RECORD_BYTES + 1];
     enum index_put outcome;
-    memset(json, ' ', RECORD_BYTES);
-    json[RECORD_BYTES] = '\0';
     snprintf(key, sizeof(key), "%08x-0000-4000-8000-00000000%04x", number * 2654435761U, number & 0xffff);
     snprintf(stem, sizeof(stem), "20261120T100000Z_a-subject-of-about-the-usual-len_%.8s", key);
-    json[snprintf(json, RECORD_BYTES, "{\"id\": \"%s\", \"n\": %u", key, number)] = ',';
+    int len = snprintf(json, sizeof(json),
+                       "{\"id\": \"%s\", \"n\": %u, \"subject\": \"Word%u of a subject of the usual length\","
+                       " \"from_address\": {\"address\": \"sender%u@example.org\", \"name\": \"A Sender\"},"
+                       " \"to_addresses\": [{\"address\": \"alice@inbox.example\"}], \"x\": \"",
+                       key, number, number % 5003, number % 307);
+    memset(json + len, 'x', RECORD_BYTES - (size_t)len);
+    memcpy(json + RECORD_BYTES - 3, "\"}\n", 4);
     struct email_record record = {.key = key,
                                   .stem = stem,
                                   .json = json,
