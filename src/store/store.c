@@ -33,7 +33,6 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = index_open(&store->index, config->clock, &config->listener, &config->events, &store->cache);
     if (error != 0)
         return error;
-    outbound_init(&store->outbound, config->service, &store->index);
     searcher_init(&store->searcher);
     error = open_contents(store, config, dir_fd);
     if (error == 0)

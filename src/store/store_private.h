@@ -11,7 +11,6 @@
 #include "store/contact.h"
 #include "store/index.h"
 #include "store/message_ids.h"
-#include "store/outbound.h"
 #include "store/search.h"
 #include "store/store.h"
 
@@ -27,7 +26,6 @@ struct store {
     pthread_mutex_t looking_again; /* held while inboxes are asked for (edit.c) */
     atomic_uint looks;             /* how often such a list was asked for */
     struct searcher searcher;
-    struct outbound outbound;
 };
 
 #endif

@@ -150,6 +150,25 @@ static int take_email_of_inbox(void *context, struct email_record *record)
     return put(listing, listing->inbox, record);
 }
 
+/* Mail that the user hid is held back, known or still to come. */
+static bool is_hidden(struct index *index, const char *key)
+{
+    READ_GUARD(&index->read_lock);
+    const struct hashed_text hashed = email_table_hash(&index->emails, key);
+    uint32_t number = email_list_find_key(&index->emails, &index->inboxes.sent.emails, hashed);
+    const struct email_entry *entry = email_table_find(&index->emails, number);
+    return entry != NULL && entry->is_held;
+}
+
+static int take_sent(void *context, struct email_record *record)
+{
+    struct mail_listing *listing = context;
+    if (record == NULL)
+        return flush(listing);
+    record->is_held = is_hidden(listing->index, record->key);
+    return put(listing, INDEX_SENT, record);
+}
+
 static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t *ret_inbox)
 {
     struct inbox_record record = {0};
@@ -207,17 +226,23 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
                         struct service_result *ret)
 {
     unsigned int count = 0;
+    bool is_sent = listing->inbox == INDEX_SENT;
     const struct email_query query = {
-        .inbox_id = listing->inbox_id,
+        .inbox_id = is_sent ? NULL : listing->inbox_id,
         .limit = limit,
         .known = index_get_size(listing->index).emails,
-        .with_invalid = listing->with_held,
+        .with_invalid = listing->with_held && !is_sent,
         .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
+    const struct mail_service_ops *ops = listing->service->ops;
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
-    email_sink take = listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any;
-    listing->service->ops->list_emails(listing->service, &query, take, listing, listing->cancel, &count, ret);
+    if (is_sent)
+        ops->list_outbound(listing->service, &query, take_sent, listing, listing->cancel, &count, ret);
+    else
+        ops->list_emails(listing->service, &query,
+                         listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing,
+                         listing->cancel, &count, ret);
     end_answer(listing, ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK) {
@@ -700,11 +725,11 @@ static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
 /* The run does not fail if there is no such list, or if it cannot be had now. */
 static void list_sent(struct sync_run *run, enum sync_depth depth)
 {
-    struct outbound *outbound = &run->store->outbound;
+    struct store *store = run->store;
     struct service_result result;
-    if (!is_extended(run->store->service))
+    if (!is_extended(store->service))
         return;
-    list_inbox(outbound->index, &outbound->as_inbox, INDEX_SENT, true, depth, run->cancel, &result);
+    list_inbox(&store->index, store->service, INDEX_SENT, true, depth, run->cancel, &result);
     service_result_release(&result);
 }
 

@@ -1,0 +1,20 @@
+build2/obj/tests/support/fake_service_calls.o: \
+ tests/support/fake_service_calls.c src/base/cleanup.h src/base/file.h \
+ src/mail/json_writer.h src/base/strbuf.h \
+ tests/support/fake_service_state.h tests/support/fake_service.h \
+ src/mail/mail_service.h src/base/wait.h src/base/clock.h \
+ src/mail/email_content.h src/mail/address.h src/mail/email_record.h \
+ src/mail/inbox_record.h
+src/base/cleanup.h:
+src/base/file.h:
+src/mail/json_writer.h:
+src/base/strbuf.h:
+tests/support/fake_service_state.h:
+tests/support/fake_service.h:
+src/mail/mail_service.h:
+src/base/wait.h:
+src/base/clock.h:
+src/mail/email_content.h:
+src/mail/address.h:
+src/mail/email_record.h:
+src/mail/inbox_record.h:

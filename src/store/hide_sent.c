@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hides mail that was sent. The sync keeps it as the emails of an inbox that is in no list of inboxes
+ * (INDEX_SENT), where hidden emails are held back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "mail/json_writer.h"
+#include "store/index_changes.h"
+#include "store/store_private.h"
+
+/* Makes the record that is known of this id, or one for a record that is still to come. */
+static int make_record(struct store *store, const char *id, struct email_record *ret_record)
+{
+    struct email_view view;
+    _cleanup_free_ char *json = NULL;
+    size_t len;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(EMAIL_RECORD_MAX_BYTES);
+    struct json_writer writer;
+    if (store_find_sent_by_id(store, id, &view) && store_read_email(store, view.number, &json, &len) == 0)
+        return email_record_from_text(json, len, ret_record);
+    json_writer_init(&writer, &text, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "id", id);
+    json_end_object(&writer);
+    return text.error != 0 ? text.error : email_record_from_text(text.data, text.len, ret_record);
+}
+
+static int hide(struct store *store, struct email_batch *batch, const char *id)
+{
+    enum index_put put;
+    struct email_record record = {.key = NULL};
+    int error = make_record(store, id, &record);
+    if (error != 0)
+        return error;
+    record.is_held = true;
+    error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
+    email_record_release(&record);
+    return error != 0 ? error : email_batch_flush(batch, &store->index);
+}
+
+void store_hide_sent(struct store *store, const char *id)
+{
+    struct service_capabilities capabilities;
+    store->service->ops->get_capabilities(store->service, &capabilities);
+    /* A service without the list brings nothing to be hidden. */
+    if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
+        return;
+    struct email_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return; /* it shows once more */
+    (void)hide(store, batch, id);
+    email_batch_release(batch);
+    free(batch);
+}
