@@ -374,7 +374,6 @@ static void check_directory(struct check *check, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct statvfs space;
-    struct stat lock;
     if (fd < 0 && errno == ENOENT) {
         check_place(check, path);
         return;
@@ -389,7 +388,7 @@ static void check_directory(struct check *check, const char *path)
         return;
     }
     uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;
-    long holder = fstatat(fd, "lock", &lock, AT_SYMLINK_NOFOLLOW) == 0 ? state_dir_find_holder(&lock) : 0;
+    long holder = state_dir_find_mount(fd);
     char use[64] = "no mount uses it";
     if (holder > 0)
         snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Naming, opening and locking the state directory, and naming who else has it.
+ * Naming, opening and locking the state directory, and naming the daemon that has it.
  */
 #include "state_dir.h"
 
@@ -31,7 +31,7 @@ enum {
     LOCK_WAIT_MS = 20000,
     LOCK_PAUSE_MS = 20,
     ENDING_MARK = 'E',
-    MOUNTED_MARK = 'M',
+    RUNNING_MARK = 'R',
 };
 
 /* The host, for people who look into the directory; the digest that follows is what tells services apart. */
@@ -76,8 +76,14 @@ int state_dir_default(const char *base_url, const char *key, char **ret_path)
 
 /* ---------------------------------------------------------------- what the lock file says */
 
-/* A mark, then "MAJOR:MINOR MOUNTPOINT" of its holder, once that is mounted. The first byte says whether its
- * holder is ending. */
+/* A mark, then "PID MAJOR:MINOR MOUNTPOINT" of the process that holds the lock; the mount once it is there.
+ * One mark replaces another: the file is true for as long as somebody holds the lock. */
+struct holder {
+    long pid; /* 0: not known */
+    dev_t device;
+    char mountpoint[PATH_MAX]; /* "": there is none yet */
+};
+
 static bool is_holder_ending(int lock_fd)
 {
     char mark = 0;
@@ -94,61 +100,28 @@ void state_dir_announce_end(int lock_fd)
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint)
 {
     _cleanup_free_ char *text = NULL;
-    int len = asprintf(&text, "%c%u:%u %s", MOUNTED_MARK, major(device), minor(device), mountpoint);
+    int len = asprintf(&text, "%c%d %u:%u %s", RUNNING_MARK, (int)getpid(), major(device), minor(device),
+                       mountpoint);
     if (len < 0)
         text = NULL;
     else if (file_pwrite_all(lock_fd, text, (size_t)len, 0) != 0)
         log_debug("cannot say where this daemon is mounted");
 }
 
-/* The mount point and the device of the holder's mount; false: it has none yet, or did not say. */
-static bool read_mount(int lock_fd, char ret_mountpoint[PATH_MAX_BYTES], dev_t *ret_device)
+static void read_holder(int lock_fd, struct holder *ret)
 {
-    char text[PATH_MAX_BYTES];
-    char *end;
+    char text[PATH_MAX];
+    char *end = text;
     ssize_t len = file_pread_all(lock_fd, text, sizeof(text) - 1, 0);
     text[len > 0 ? len : 0] = '\0';
-    if (text[0] == '\0') /* else it is a mark, and one mark replaces another */
-        return false;
-    *ret_device = mountinfo_read_device(text + 1, 10, &end);
-    snprintf(ret_mountpoint, PATH_MAX_BYTES, "%s", end + (*end == ' '));
-    return ret_mountpoint[0] != '\0';
-}
-
-/* ---------------------------------------------------------------- who holds the lock */
-
-/* The holder that a line of /proc/locks names, when it is a flock(2) on this file: "1: FLOCK ADVISORY WRITE
- * PID MAJOR:MINOR:INODE ..." (proc_locks(5)). 0: another lock. If a file system shows another device there
- * than stat(2) does, the inode and the holder's name decide. */
-static long read_lock_line(const char *line, const struct stat *status)
-{
-    char kind[16];
-    char pid[16];
-    char file[64];
-    char path[64];
-    char command[16] = "";
-    char *end;
-    if (sscanf(line, "%*s %15s %*s %*s %15s %63s", kind, pid, file) != 3 || strcmp(kind, "FLOCK") != 0)
-        return 0;
-    bool is_same_device = mountinfo_read_device(file, 16, &end) == status->st_dev;
-    unsigned long long inode = strtoull(end + (*end == ':'), NULL, 10);
-    if (inode != status->st_ino)
-        return 0;
-    snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-    _cleanup_fclose_ FILE *name = fopen(path, "re");
-    bool is_ours =
-        name != NULL && fgets(command, sizeof(command), name) != NULL && strcmp(command, "inboxfs\n") == 0;
-    return is_same_device || is_ours ? strtol(pid, NULL, 10) : 0;
-}
-
-long state_dir_find_holder(const struct stat *lock)
-{
-    _cleanup_fclose_ FILE *locks = fopen("/proc/locks", "re");
-    char line[256];
-    long holder = 0;
-    while (locks != NULL && holder <= 0 && fgets(line, sizeof(line), locks) != NULL)
-        holder = read_lock_line(line, lock);
-    return holder;
+    *ret = (struct holder){.pid = 0};
+    if (text[0] == '\0')
+        return;
+    ret->pid = strtol(text + 1, &end, 10);
+    if (*end != ' ')
+        return;
+    ret->device = mountinfo_read_device(end + 1, 10, &end);
+    snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
 }
 
 static bool is_mounted_here(dev_t device)
@@ -161,28 +134,30 @@ static bool is_mounted_here(dev_t device)
     return is_found;
 }
 
-/* Names who has it, and what ends that. */
+long state_dir_find_mount(int dir_fd)
+{
+    struct holder holder;
+    _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    read_holder(lock_fd, &holder);
+    return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : 0;
+}
+
+/* Names the process that has the lock, and what ends it. */
 static void log_holder(const char *path, int lock_fd)
 {
-    char mountpoint[PATH_MAX_BYTES];
-    char process[64] = "not seen from here";
-    dev_t device = 0;
-    struct stat lock;
-    long holder = fstat(lock_fd, &lock) == 0 ? state_dir_find_holder(&lock) : 0;
-    if (holder > 0)
-        snprintf(process, sizeof(process), "process %ld", holder);
-    if (!read_mount(lock_fd, mountpoint, &device)) {
-        log_error("another inboxfs, %s, uses the state directory %s", process, path);
-    } else if (is_mounted_here(device)) {
-        log_error(
-            "another inboxfs, %s, uses the state directory %s, mounted on %s: inboxfs umount %s ends it",
-            process, path, mountpoint, mountpoint);
-    } else {
-        log_error(
-            "another inboxfs, %s, uses the state directory %s; its mount on %s was taken from sight, and is "
-            "still in use",
-            process, path, mountpoint);
-    }
+    struct holder holder;
+    read_holder(lock_fd, &holder);
+    if (holder.mountpoint[0] == '\0')
+        log_error("another inboxfs, process %ld, uses the state directory %s", holder.pid, path);
+    else if (is_mounted_here(holder.device))
+        log_error("another inboxfs, process %ld, uses the state directory %s, mounted on %s: inboxfs umount "
+                  "%s ends it",
+                  holder.pid, path, holder.mountpoint, holder.mountpoint);
+    else
+        log_error("another inboxfs, process %ld, uses the state directory %s; its mount on %s was taken from "
+                  "sight, "
+                  "and is still in use",
+                  holder.pid, path, holder.mountpoint);
 }
 
 /* ---------------------------------------------------------------- opened and locked */
@@ -198,7 +173,10 @@ static int lock(int lock_fd)
             return -EBUSY;
         nanosleep(&pause, NULL);
     }
-    return ftruncate(lock_fd, 0) == 0 ? 0 : -errno;
+    if (ftruncate(lock_fd, 0) != 0)
+        return -errno;
+    dprintf(lock_fd, "%c%d", RUNNING_MARK, (int)getpid());
+    return 0;
 }
 
 int state_dir_open(const char *path, int *ret_lock_fd)

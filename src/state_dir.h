@@ -6,7 +6,6 @@
 #ifndef INBOXFS_STATE_DIR_H
 #define INBOXFS_STATE_DIR_H
 
-#include <sys/stat.h>
 #include <sys/types.h>
 
 /* The directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs): named
@@ -26,8 +25,8 @@ void state_dir_announce_end(int lock_fd);
 /* Tells it where this one is mounted: for words to its user. `device`: of the mount, as st_dev. */
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
 
-/* The process that holds the state's lock, whose file this is; 0: none is seen. The lock is not tried, which
- * could get in the way of a mount that is just starting. */
-long state_dir_find_holder(const struct stat *lock);
+/* The process whose mount uses the state, by the lock file and the mount table; 0: none is seen. The lock is
+ * not tried, which could get in the way of a mount that is just starting. */
+long state_dir_find_mount(int dir_fd);
 
 #endif

@@ -503,7 +503,7 @@ END
   ln -s "$DIR/real" "$STATE"
   start_mount
   stop_mount
-  for name in cache content drafts spool; do
+  for name in cache drafts spool; do
     mv "$DIR/real/$name" "$DIR/real/$name.before"
     ln -s "$DIR/elsewhere" "$DIR/real/$name"
     refuses 1 "symbolic link" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
