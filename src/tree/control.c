@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -12,93 +13,63 @@
 /* ---------------------------------------------------------------- commands */
 
 enum {
-    CONTROL_MAX_BYTES = 16 * 1024, /* of one write */
-    CONTROL_ARGUMENT_MAX_BYTES = 255,
+    CONTROL_MAX_BYTES = 16 * 1024 /* of one write */
 };
 
-enum control_verb {
-    CONTROL_NOTHING,   /* an empty line */
-    CONTROL_SYNC_ALL,  /* sync */
-    CONTROL_SYNC,      /* sync ADDRESS */
-    CONTROL_RETRY,     /* retry NAME; the name may hold spaces */
-    CONTROL_RETRY_ALL, /* retry all */
-};
+static const char spaces[] = " \t\r";
 
-struct control_command {
-    enum control_verb verb;
-    char argument[CONTROL_ARGUMENT_MAX_BYTES + 1];
-};
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* Cuts the white space off both ends. */
-static void trim(const char **text, size_t *len)
-{
-    while (*len > 0 && is_space((*text)[*len - 1]))
-        (*len)--;
-    while (*len > 0 && is_space(**text)) {
-        (*text)++;
-        (*len)--;
-    }
-}
-
-static bool is_word(const char *text, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(text, word, len) == 0;
-}
-
-/* Reads one line (without its newline). 0, or -EINVAL: no such command. */
-static int parse_command(const char *line, size_t len, struct control_command *ret)
-{
-    trim(&line, &len);
-    size_t verb_len = 0;
-    while (verb_len < len && !is_space(line[verb_len]))
-        verb_len++;
-    const char *argument = line + verb_len;
-    size_t argument_len = len - verb_len;
-    trim(&argument, &argument_len);
-    if (argument_len > CONTROL_ARGUMENT_MAX_BYTES || memchr(line, '\0', len) != NULL)
-        return -EINVAL;
-
-    struct control_command command = {.verb = CONTROL_NOTHING};
-    memcpy(command.argument, argument, argument_len);
-    if (is_word(line, verb_len, "sync"))
-        command.verb = argument_len == 0 ? CONTROL_SYNC_ALL : CONTROL_SYNC;
-    else if (is_word(line, verb_len, "retry") && argument_len > 0)
-        command.verb = is_word(argument, argument_len, "all") ? CONTROL_RETRY_ALL : CONTROL_RETRY;
-    else if (len > 0)
-        return -EINVAL;
-    *ret = command;
-    return 0;
-}
-
-static int sync_inboxes(struct tree *tree, const char *inbox, struct cancel *cancel)
+static int run_sync(struct tree *tree, const char *address, struct cancel *cancel)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = store_sync(tree->store, inbox, cancel, &reason);
+    int error = store_sync(tree->store, address[0] != '\0' ? address : NULL, cancel, &reason);
     if (error == 0)
         outbox_wake(tree->outbox);
     return error;
 }
 
-static int run_command(struct tree *tree, const struct control_command *command, struct cancel *cancel)
+/* A name may hold spaces. */
+static int run_retry(struct tree *tree, const char *name, struct cancel *cancel)
 {
-    switch (command->verb) {
-    case CONTROL_SYNC_ALL:
-        return sync_inboxes(tree, NULL, cancel);
-    case CONTROL_SYNC:
-        return sync_inboxes(tree, command->argument, cancel);
-    case CONTROL_RETRY:
-        return outbox_retry(tree->outbox, command->argument);
-    case CONTROL_RETRY_ALL:
-        return outbox_retry(tree->outbox, NULL);
-    case CONTROL_NOTHING:
-        break;
-    }
-    return 0;
+    (void)cancel;
+    if (name[0] == '\0')
+        return -EINVAL;
+    return outbox_retry(tree->outbox, strcmp(name, "all") == 0 ? NULL : name);
+}
+
+static const struct {
+    const char *verb;
+    int (*run)(struct tree *tree, const char *argument, struct cancel *cancel);
+} commands[] = {
+    {"sync", run_sync},   /* [ADDRESS] */
+    {"retry", run_retry}, /* NAME or all */
+};
+
+/* Cuts the white space off both ends. */
+static char *trim(char *text)
+{
+    text += strspn(text, spaces);
+    size_t len = strlen(text);
+    while (len > 0 && strchr(spaces, text[len - 1]) != NULL)
+        len--;
+    text[len] = '\0';
+    return text;
+}
+
+/* One line without its newline, which it changes. */
+static int run_line(struct tree *tree, char *line, struct cancel *cancel)
+{
+    char *verb = trim(line);
+    char *end = verb + strcspn(verb, spaces);
+    char *argument = *end != '\0' ? trim(end + 1) : end;
+    *end = '\0';
+    if (verb[0] == '\0')
+        return 0;
+    if (strlen(argument) > NAME_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (strcmp(commands[i].verb, verb) == 0)
+            return commands[i].run(tree, argument, cancel);
+    return -EINVAL;
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -107,23 +78,18 @@ static int run_command(struct tree *tree, const struct control_command *command,
 static ssize_t write_control(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                              size_t len, off_t offset)
 {
-    const char *line = bytes;
-    const char *end = line + len;
+    int error = 0;
     (void)offset;
-    if (len > CONTROL_MAX_BYTES)
+    if (len > CONTROL_MAX_BYTES || memchr(bytes, '\0', len) != NULL)
         return -EINVAL;
-    while (line < end) {
-        struct control_command command;
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *line_end = newline != NULL ? newline : end;
-        int error = parse_command(line, (size_t)(line_end - line), &command);
-        if (error == 0)
-            error = run_command(handle->tree, &command, caller->cancel);
-        if (error != 0)
-            return error;
-        line = newline != NULL ? newline + 1 : end;
-    }
-    return (ssize_t)len;
+    _cleanup_free_ char *text = strndup(bytes, len);
+    if (text == NULL)
+        return -ENOMEM;
+    char *rest = text;
+    char *line;
+    while (error == 0 && (line = strsep(&rest, "\n")) != NULL)
+        error = run_line(handle->tree, line, caller->cancel);
+    return error != 0 ? error : (ssize_t)len;
 }
 
 static int set_control_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
