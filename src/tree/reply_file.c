@@ -22,8 +22,7 @@
 #include "tree/node.h"
 
 enum {
-    KIND_BITS = 2,
-    INBOXES_AT_ONCE = 64,
+    KIND_BITS = 2
 };
 
 static const char *const names[] = {
@@ -135,18 +134,11 @@ static int add_address(struct addresses *addresses, const char *address)
 
 static int collect_own(struct tree *tree, struct addresses *addresses)
 {
-    struct inbox_view views[INBOXES_AT_ONCE];
-    uint64_t positions[INBOXES_AT_ONCE];
+    struct inbox_view view;
     uint64_t position = 0;
     int error = 0;
-    size_t count;
-    do {
-        count = store_list_inboxes(tree->store, position, views, positions, INBOXES_AT_ONCE);
-        for (size_t i = 0; i < count && error == 0; i++)
-            error = add_address(addresses, views[i].address);
-        if (count > 0)
-            position = positions[count - 1];
-    } while (count > 0 && error == 0);
+    while (error == 0 && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
+        error = add_address(addresses, view.address);
     return error;
 }
 
