@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener of the tree, on the kernel's side. What the kernel may have cached and is no longer true
- * becomes an *invalidation*, of an inode or of a name in a folder; a queue of these is worked off by one
- * thread. A notification can wait in the kernel for requests that are under way: so it is made by this thread
- * alone, never from within a request, and with no lock held. The same thread answers the readers of `events`,
- * and what appeared is handed to the watch helper.
+ * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached, an
+ * *invalidation* is queued, of an inode or of a name in a folder, and one thread works the queue off. A
+ * notification can wait in the kernel for requests that are under way: so it is made by this thread alone,
+ * never from within a request, and with no lock held. The same thread answers the readers of `events`, and
+ * what appeared is handed to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -53,7 +53,7 @@ int notifier_start(struct notifier *notifier);
 void notifier_stop(struct notifier *notifier);
 void notifier_release(struct notifier *notifier);
 
-/* What the kernel keeps of this file's content is out of date. */
+/* Queues an invalidation of this file's content and attributes. */
 void notifier_forget_content(struct notifier *notifier, uint64_t ino);
 
 /* Waits until the kernel was notified of all that is queued now, at most NOTIFIER_WAIT_MS, since that can

@@ -30,8 +30,8 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
 
 /*
  * What is opened for the first time is mostly read next: the kernel is handed its content before the open is
- * answered, and need not ask for it. That spares a request a file, and another one later, since the kernel
- * asks for the attributes of what it has read again.
+ * answered, and need not ask for it. So each file takes a request less, and another one less later, since
+ * the kernel asks for the attributes again after a read.
  *
  * This is the one notification that is made from within a request. It waits for nothing but the file's pages,
  * and those can only be waiting for a read of the same file. At a first open there has been no read, and no
@@ -80,7 +80,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_entry entry;
-    /* What the watch helper is to create must not be there. */
+    /* The watch helper can only create a file that is not there. */
     if (is_watch_helper(operations, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
         reply_status(fuse, -ENOENT);
         return;

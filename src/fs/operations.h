@@ -19,7 +19,7 @@
 #include "fs/stream.h"
 #include "fs/watch_helper.h"
 
-/* What requests need; the `userdata` of the libfuse session. All pointers are borrowed. */
+/* The state that requests share; the `userdata` of the libfuse session. All pointers are borrowed. */
 struct operations {
     struct fuse_session *fuse;
     struct tree *tree;

@@ -57,7 +57,7 @@ bool request_signals_only_inform(pid_t task)
 
 /* ---------------------------------------------------------------- interrupts */
 
-/* Whether any request is left whose signals only informed so far. */
+/* Returns true if a request is left whose signals only informed so far. */
 static bool check_signals_locked(struct request_list *list)
 {
     bool is_any = false;
@@ -82,7 +82,7 @@ static void check_signals(struct worker_job *job)
     list->is_checking = false;
 }
 
-/* Whether the request may go on waiting, and is looked after from now on. */
+/* Returns true if the request goes on waiting: its signals are checked from now on. */
 static bool keep_informed(struct request_list *list, struct fs_request *request)
 {
     LOCK_GUARD(&list->lock);

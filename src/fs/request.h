@@ -49,17 +49,17 @@ struct fs_request {
 int request_list_init(struct request_list *list);
 /* Sets all cancels, those of requests to come too. */
 void request_list_close(struct request_list *list);
-/* When no request is left. What request_list_init() failed at may be released, too. */
+/* When no request is left; also after request_list_init() failed. */
 void request_list_release(struct request_list *list);
 
 /* `request` is the caller's until request_end(), and so is `fuse` until it is answered. Neither waits. */
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
 void request_end(struct fs_request *request);
 
-/* Whether no signal is pending for the task (a thread's id) but of the kind that is ignored by default:
- * SIGCHLD, SIGCONT, SIGURG, SIGWINCH. True where none is pending: another thread of the program took it, or
- * the kernel woke the task for something of its own, and would go on with other system calls, too. False
- * where that cannot be seen. */
+/* Returns true if the signals that are pending for the task (a thread's id) are all of the kind that is
+ * ignored by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. True where none is pending: another thread of the
+ * program took it, or the kernel woke the task for something of its own, and would go on with other system
+ * calls, too. False where that cannot be seen. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */

@@ -220,9 +220,9 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
 
 /* ---------------------------------------------------------------- gone */
 
-/* Whether the filesystem is gone for good: mounted nowhere, and no file of it open. Then the kernel drops
- * what it had not said yet, last closes among it. False too where that cannot be seen (no ustat(2): other
- * machines than x86, some containers).
+/* Returns true if the filesystem is gone for good: mounted nowhere, and no file of it open. Then the kernel
+ * drops what it had not said yet, last closes among it. False too where that cannot be seen (no ustat(2):
+ * other machines than x86, some containers).
  *
  * ustat(2) is the one call that finds a filesystem by its number alone, mounted somewhere or not. It waits
  * for one that is just going. One that is cut off while files are open is found, and gives no answer
@@ -295,7 +295,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
-/* As the kernel knows it, without a request to this program, which would wait for itself. */
+/* The kernel answers this itself: a request would make this program wait for itself. */
 static dev_t mounted_device(const char *mountpoint)
 {
     struct statx status;

@@ -32,7 +32,7 @@ struct fs_session_config {
     void *context;
 };
 
-/* 0, -EINVAL (an option nobody knows), -ENOMEM. *ret_reason in words (caller frees). */
+/* 0, -EINVAL (an unknown option), -ENOMEM. *ret_reason in words (caller frees). */
 int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session,
                    char **ret_reason);
 
@@ -56,8 +56,8 @@ dev_t fs_session_device(const struct fs_session *session);
 /* NULL-safe. Stops first when that was not done. */
 void fs_session_free(struct fs_session *session);
 
-/* Whether the path is the mount point of a FUSE daemon that died ("Transport endpoint is not connected"), and
- * taking such a mount away. 0 or -errno. */
+/* _is_dead() returns true if the path is the mount point of a FUSE daemon that died ("Transport endpoint is
+ * not connected"); _detach() takes such a mount away: 0 or -errno. */
 bool fs_mountpoint_is_dead(const char *mountpoint);
 int fs_mountpoint_detach(const char *mountpoint);
 

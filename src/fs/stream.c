@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parked reads. libfuse calls `interrupted` with the request's own lock held, and so does setting it: the
- * order is that lock, then ours. Of libfuse nothing is called with ours held but fuse_req_interrupted(),
- * which takes the session's lock alone.
+ * order is that lock, then ours. With ours held no function of libfuse is called but
+ * fuse_req_interrupted(), which takes the session's lock alone.
  */
 #include "fs/stream.h"
 
@@ -67,7 +67,7 @@ static void interrupted(fuse_req_t request, void *context)
     }
 }
 
-/* Whether the read can be answered now; `is_closed` counts as an answer. */
+/* Returns true if the read can be answered now; `is_closed` counts as an answer. */
 static bool try_read(struct parked_read *read, bool is_closed)
 {
     read->error = tree_read(read->handle, read->size, read->offset, &read->data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process that creates what is new, then the daemon's side: starting the process, and handing paths over.
- * What passes through the pipe are NUL-terminated strings: the device number of the mount in decimal, the
+ * NUL-terminated strings pass through the pipe: the device number of the mount in decimal, the
  * mount point, and then the path of each new file below it.
  */
 #include "fs/watch_helper.h"
@@ -79,7 +79,8 @@ static int open_root(const struct helper_state *state)
 }
 
 /* Failures are of no interest: whoever lists the folder sees the file all the same. O_EXCL makes the kernel
- * ask for a name that it knows already from a listing, too: else it would open the file, and tell of nothing.
+ * ask for a name that it knows already from a listing, too: else it would open the file, and raise no
+ * IN_CREATE.
  */
 static void create(struct helper_state *state, const char *path)
 {
@@ -300,7 +301,7 @@ static void hand_over(struct watch_helper *helper, const char *strings, size_t l
         count_all_done(helper);
 }
 
-/* As many as go into the pipe at once; one, where its path is to be found. */
+/* Takes as many paths as go into the pipe at once; one inode number, where its path is to be found. */
 static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths,
                          uint64_t *ret_ino)
 {
@@ -322,8 +323,8 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     return len;
 }
 
-/* What has no path goes through the pipe as an empty one, at which the process does nothing: so it is counted
- * in its turn, and who waits for what came before it waits long enough. */
+/* An inode that has no path goes through the pipe as an empty one, at which the process does nothing: so it
+ * is counted in its turn, and watch_helper_wait() waits for all that came before it. */
 static size_t find_path(const struct watch_helper *helper, uint64_t ino, char ret_path[PIPE_BYTES])
 {
     if (helper->find_path(helper->context, ino, ret_path, PIPE_BYTES) != 0)

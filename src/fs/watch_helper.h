@@ -37,7 +37,7 @@ typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_pat
 struct watch_helper {
     atomic_int pid; /* of the process; 0: there is none */
     int fd;         /* the pipe to it, non-blocking; -1: none. The thread's while it runs, like all below */
-    /* Of the paths taken: how many the processes are done with (closed, and nothing of the mount open), or
+    /* How many of the paths taken the processes are done with (closed, and nothing of the mount open), or
      * lost. In memory that all processes share; NULL: there is none, and there can be no process. */
     atomic_ulong *done;
     unsigned long taken;              /* paths, ever, from the queue: handed over or lost */
@@ -81,7 +81,7 @@ void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
  * and an unmount is not held up by it. Never while a folder in which it creates is locked. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
-/* Whether a request comes from the process. */
+/* Returns true if a request comes from the process. */
 bool watch_helper_is(const struct watch_helper *helper, pid_t pid);
 
 #endif

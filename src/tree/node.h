@@ -7,8 +7,8 @@
  * which item). So numbers stay the same while mounted, and the kernel may remember a million of them at no
  * cost.
  *
- * What can be done with a node is in the table of operations of its kind (struct node_ops), which the file of
- * its folder fills in. tree.c finds the table by the number and calls it. A new kind of node is a line in
+ * The table of operations of its kind (struct node_ops) says what can be done with a node; the file of its
+ * folder fills it in. tree.c finds the table by the number and calls it. A new kind of node is a line in
  * NODE_KINDS and its table; what is in the root has a row in root.c, too.
  *
  * An *entry* is what the kernel learns of a node. Parts of it are *lasting*: the kernel may keep them until
@@ -143,13 +143,13 @@ enum {
     LASTING = LASTING_NAME | LASTING_ATTRIBUTES,
 };
 
-/* Of milliseconds since 1970. */
+/* Makes a timespec of milliseconds since 1970. */
 struct timespec timespec_of_ms(int64_t ms);
 
 /* `mode`: type and permission bits; `lasting`: of LASTING_…. */
 void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, struct timespec mtime,
                 unsigned int lasting, struct tree_entry *ret);
-/* The same of a node that did not change since the mount, or of which nobody knows when: `changed_ms` 0. */
+/* The same of a node that did not change since the mount, or where the time is not known: `changed_ms` 0. */
 void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
                    unsigned int lasting, struct tree_entry *ret);
 
@@ -157,7 +157,7 @@ void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t 
 void entry_fill_record(const struct tree *tree, uint64_t ino, const struct email_view *view,
                        unsigned int lasting, struct tree_entry *ret);
 
-/* What the folder of an email is called: as its record, without ".json". `size`: NAME_MAX + 1. */
+/* Writes the name of an email's folder: that of its record, without ".json". `size`: NAME_MAX + 1. */
 void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size);
 
 /* ---------------------------------------------------------------- operations */
@@ -166,14 +166,14 @@ struct tree_dir;
 
 /* `caller` may be NULL where nothing but get, lookup, open_dir and read_link is called. */
 struct node_ops {
-    /* What a kind keeps in struct tree: made with the tree (waits for the disk) and released with it, also
-     * where `init` has failed or was not called. `state_name`: what an error is about, in words. */
+    /* A kind's part of struct tree: made with the tree (waits for the disk) and released with it, also where
+     * `init` has failed or was not called. `state_name` begins the words of its errors. */
     int (*init)(struct tree *tree, int state_dir_fd);
     void (*release)(struct tree *tree);
     const char *state_name;
 
-    /* What the node is like. 0; -ENOENT: it is gone; -errno. NULL: as the next three say, and always there.
-     */
+    /* Fills the node's entry in. 0; -ENOENT: it is gone; -errno. NULL: the next three say it, and the node is
+     * always there. */
     int (*get)(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
     mode_t mode;                                                  /* type and permission bits */
     unsigned int lasting;                                         /* of LASTING_… */
@@ -192,7 +192,7 @@ struct node_ops {
 
     bool answers_at_once; /* tree_answers_at_once() */
 
-    /* Of folders. lookup NULL: it is none. */
+    /* From here on: of folders alone. lookup NULL: the node is no folder. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   struct tree_entry *ret);
     /* Prepares a listing: sets `state`, and what is not to be as it is made; NULL: nothing to do. */
@@ -205,7 +205,8 @@ struct node_ops {
     bool has_own_dots; /* read_dir hands out "." and "..", and positions are its own */
     bool is_barrier;   /* fsync(2) waits there until what was handed in is settled (tree_is_barrier()) */
 
-    /* Whether inotify watchers learn of what appears in the folder (tree_is_announced()). NULL: no. */
+    /* Returns true if inotify watchers learn of what appears in the folder (tree_is_announced()). NULL: no.
+     */
     bool (*is_announced)(uint64_t folder);
     /* `lookup` of what appeared, for the watch helper; it waits for nothing. NULL: `lookup` does it. */
     int (*lookup_announced)(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
@@ -239,16 +240,16 @@ bool node_is_announced(uint64_t folder);
 /* The operations of a node; of what is none, all are NULL. */
 const struct node_ops *node_ops_of(uint64_t ino);
 
-/* What the node is like: 0; -ENOENT: it is gone, or was never there; -errno. */
+/* Fills the node's entry in. 0; -ENOENT: it is gone, or was never there; -errno. */
 int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
 
-/* What a change of attributes comes to where the size alone can be set, through an open file: what that says;
- * without one `size_error`; other attributes: -EPERM. */
+/* Changes attributes where the size alone can be set, through an open file: the result is that file's;
+ * without one `size_error`; of other attributes -EPERM. */
 int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
                   const struct tree_change *change, int size_error);
 
-/* What a rename comes to that is none of those that do something: -EINVAL for flags but RENAME_NOREPLACE,
- * else -EPERM; never -EXDEV, upon which mv(1) would copy. */
+/* The error of a rename that a folder does not allow: -EINVAL for flags but RENAME_NOREPLACE, else -EPERM;
+ * never -EXDEV, upon which mv(1) would copy. */
 int node_refuse_rename(unsigned int flags);
 
 /* ---------------------------------------------------------------- listings */
@@ -277,7 +278,7 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 
 /* ---------------------------------------------------------------- handles */
 
-/* What can be done with an open file. A kind of handle embeds struct tree_handle as its first member. */
+/* The operations of an open file. A kind of handle embeds struct tree_handle as its first member. */
 struct handle_ops {
     enum tree_caching caching;
     bool is_control; /* tree_handle_is_control() */
@@ -300,11 +301,11 @@ struct handle_ops {
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
-    /* Whether a close of which no FLUSH came may be taken for one that went well. NULL: yes */
+    /* Returns true if a close without a FLUSH may be taken for one that went well. NULL: yes */
     bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL. */
     void (*release)(struct tree_handle *handle);
-    /* The same when nobody has closed the file. NULL: release */
+    /* The same of a file that no program has closed. NULL: release */
     void (*abandon)(struct tree_handle *handle);
 };
 
@@ -321,7 +322,7 @@ void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, i
 /* The `release` of a handle that owns nothing. */
 void tree_handle_free(struct tree_handle *handle);
 
-/* Whether open(2) asks for reading alone. */
+/* Returns true if open(2) asks for reading alone. */
 bool handle_is_for_reading(int flags);
 static inline bool handle_is_writable(const struct tree_handle *handle)
 {

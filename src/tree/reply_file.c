@@ -31,7 +31,7 @@ static const char *const names[] = {
     [REPLY_FORWARD] = "forward",
 };
 
-/* What a reply file answers, and how. */
+/* The email that a reply file answers, and the kind of answer. */
 struct reply_target {
     uint32_t email;
     enum reply_kind kind;
@@ -444,7 +444,7 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
     return items_hand_in(tree, caller, folder, name, &to);
 }
 
-/* What tools do to a file that they are writing, or have written. */
+/* Tools set attributes of a file that they are writing, or have written. */
 static int set_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change)
 {

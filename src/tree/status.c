@@ -3,8 +3,8 @@
  * status.json: reachability, capabilities, last sync, queue, quota, counters, and what was refused or failed
  * since the mount began.
  *
- * Each open gets a fresh text. What stat(2) says is of the last one, unless that is old, so that a program
- * that opens, asks for the size and reads finds them fit. The file's time is when the text last differed from
+ * Each open gets a fresh text. stat(2) describes the last one, unless that is old, so that a program that
+ * opens, asks for the size and reads finds them fit. The file's time is when the text last differed from
  * the one before: tar(1) and its kind take a new time for a file that changes while they read it.
  */
 #include <errno.h>

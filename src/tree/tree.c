@@ -160,7 +160,7 @@ static void event_happened(void *context, const struct event *event)
 {
     struct tree *tree = context;
     events_add(tree, event);
-    /* What waits in the queue need not wait for its turn any longer. */
+    /* Messages in the queue need not wait for their turn any longer. */
     if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
         outbox_wake(tree->outbox);
 }
@@ -404,7 +404,7 @@ int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, v
 
 /* ---------------------------------------------------------------- open files */
 
-/* What open(2) says of a node that has no `open`. */
+/* The error of open(2) of a node that has no `open`. */
 static int refuse_open(const struct node_ops *ops)
 {
     if (ops->lookup != NULL)
@@ -443,7 +443,7 @@ bool tree_is_announced(uint64_t folder_ino)
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    /* What the kernel has cached of it stays true: nothing is written. */
+    /* The kernel's cache of it stays true: nothing is written. */
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
     if (!tree_is_announced(folder_ino))
         return -EPERM;

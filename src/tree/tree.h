@@ -27,7 +27,7 @@
 
 struct tree;
 
-/* As whose everything is shown, and with which permissions, where the mount's options say so
+/* The owner that all files are shown with, and the permissions, where the mount's options say so
  * (tree_show_as()). */
 struct tree_ownership {
     bool has_uid;
@@ -51,8 +51,8 @@ struct tree_config {
 /* Opens drafts/ and the event log (waits for the disk). 0 or -errno; *ret_reason in words (caller frees). */
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason);
 
-/* What the store and the outbox call when something changed. Usable as soon as there is a tree, until
- * tree_free(). */
+/* Listeners, which the store and the outbox call when something changed. Usable as soon as there is a tree,
+ * until tree_free(). */
 struct store_listener tree_store_listener(struct tree *tree);
 struct outbox_listener tree_outbox_listener(struct tree *tree);
 struct event_listener tree_event_listener(struct tree *tree);
@@ -93,7 +93,7 @@ enum {
     TREE_ROOT_INO = 1
 };
 
-/* Who makes a request, and how its waiting is cut short. */
+/* The maker of a request, and how its waiting is cut short. */
 struct tree_caller {
     pid_t pid;             /* of the task; 0: not known */
     struct cancel *cancel; /* may be NULL */
@@ -125,11 +125,11 @@ void tree_show_as(const struct tree *tree, struct stat *attributes);
 int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                         struct tree_attributes *ret);
 
-/* Of the filesystem that holds drafts and spool. */
+/* statvfs(2) of the filesystem that holds drafts and spool. */
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 
-/* Whether looking up names in it, its attributes, listing, opening, reading and releasing it wait for nothing
- * but one read of the disk at most. Decided by its kind alone, so that asking costs nothing. */
+/* Returns true if looking up names in it, its attributes, listing, opening, reading and releasing it wait for
+ * nothing but one read of the disk at most. The node's kind alone decides, so that asking costs nothing. */
 bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */
@@ -143,7 +143,7 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
                   struct tree_dir **ret_dir);
 void tree_release_dir(struct tree_dir *dir);
 
-/* Whether the kernel may keep the listing until the listener is called. */
+/* Returns true if the kernel may keep the listing until the listener is called. */
 bool tree_dir_is_lasting(const struct tree_dir *dir);
 
 /* Takes an entry; false: it is full, and the entry is to come again. `next` is the position behind it.
@@ -161,7 +161,7 @@ int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, v
 
 struct tree_handle;
 
-/* What the kernel may do with the content between reads. */
+/* How long the kernel may keep the content. */
 enum tree_caching {
     TREE_CACHE_NONE,    /* every read comes here, whatever the size is said to be */
     TREE_CACHE_OPEN,    /* keep until the next open, or until size or mtime change */
@@ -171,8 +171,8 @@ enum tree_caching {
                            wait for stream_grew. One thread at a time reads */
 };
 
-/* What a read answers: bytes in memory that stay until the handle is released (or `owned` is freed), or, when
- * `fd` is not -1, `len` bytes of that file from `offset` on, fewer where it ends. */
+/* The answer to a read: bytes in memory that stay until the handle is released (or `owned` is freed), or,
+ * when `fd` is not -1, `len` bytes of that file from `offset` on, fewer where it ends. */
 struct tree_data {
     const void *bytes;
     size_t len;
@@ -191,9 +191,10 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 enum tree_caching tree_handle_caching(const struct tree_handle *handle);
-/* Whether it was opened for writing: else tree_flush() has nothing to do. */
+/* Returns true if it was opened for writing: else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
-/* Whether it is ctl: what a command brought is to be seen when its write is answered. */
+/* Returns true if it is ctl: the kernel and watchers know what a command brought before its write is
+ * answered. */
 bool tree_handle_is_control(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
@@ -202,7 +203,7 @@ int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret);
 /* After that: false if the content has changed since. */
 bool tree_is_first_content_current(struct tree_handle *handle);
-/* Whether a read would find something: false for a stream that has nothing new. */
+/* Returns true if a read would find something: false for a stream that has nothing new. */
 bool tree_is_readable(struct tree_handle *handle);
 /* The number of bytes written, or -errno. */
 ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
@@ -219,7 +220,8 @@ int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* The last one has been closed. */
 void tree_release(struct tree_handle *handle);
 /* Releases what is left when the filesystem is gone for good: then every file has been closed, though the
- * kernel may not have come to say so. What its writer did not close well stays for tree_abandon_handles(). */
+ * kernel may not have come to say so. A file that its writer did not close well stays for
+ * tree_abandon_handles(). */
 void tree_close_handles(struct tree *tree);
 /* Frees every handle and listing that is left, when the kernel is gone with files still open: what was being
  * written into the outbox does not count as closed. After outbox_stop(). */
@@ -227,7 +229,7 @@ void tree_abandon_handles(struct tree *tree);
 
 /* ---------------------------------------------------------------- names made, removed and renamed */
 
-/* What a user changes. What each folder allows is the filesystem contract's. */
+/* Changes by users. docs/FILESYSTEM.md says what each folder allows. */
 
 /* In inboxes/ this creates an inbox (waits for the network); in drafts/ it is mkdir(2). Elsewhere -EPERM. The
  * entry counts as a lookup. */
@@ -275,17 +277,17 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
 
 /* fsync(2) of a folder: of outbox/ and attachments/ it waits until all is settled. */
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino);
-/* Whether a folder is one of these two. */
+/* Returns true if the folder is one of these two. */
 bool tree_is_barrier(uint64_t folder_ino);
 
 /* ---------------------------------------------------------------- what appeared, once more */
 
-/* What appeared by the service's doing is created by a process of our own, so that the kernel raises the
- * events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names.
+/* A file that appeared by the service's doing is created by a process of our own, so that the kernel raises
+ * the events that inotify watchers wait for (fs/watch_helper.h). To that process alone these are free names.
  * Making them waits for nothing; but in `new` of a Maildir the kernel may have the folder locked for a lookup
  * that waits for the service, so a process of its own creates messages there. */
 
-/* Whether the listener is called for what appears in this folder (tree_listener.appeared). */
+/* Returns true if the listener is called for what appears in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
 
 /* Answers that process's open(2) with O_CREAT | O_EXCL with the file that is there. The handle is for closing
