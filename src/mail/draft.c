@@ -193,12 +193,6 @@ static void write_addresses_if_any(struct json_writer *writer, const char *key,
         address_list_write(list, writer, key);
 }
 
-static void write_ids(struct json_writer *writer, const char *const *ids, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        json_write_string(writer, ids[i]);
-}
-
 static void write_fields(const struct draft_reading *reading, struct json_writer *writer)
 {
     address_list_write(&reading->to, writer, "to_addresses");
@@ -219,7 +213,8 @@ static void write_fields(const struct draft_reading *reading, struct json_writer
     if (reading->attachment_ids.len > 0) {
         json_key(writer, "attachment_ids");
         json_begin_array(writer);
-        write_ids(writer, (const char *const *)reading->attachment_ids.items, reading->attachment_ids.len);
+        for (size_t i = 0; i < reading->attachment_ids.len; i++)
+            json_write_string(writer, reading->attachment_ids.items[i]);
         json_end_array(writer);
     }
 }

@@ -362,11 +362,6 @@ enum {
     OWED_BREAKS_MAX = 3, /* two blank lines */
 };
 
-static void text_layout_init(struct text_layout *layout, struct strbuf *out)
-{
-    *layout = (struct text_layout){.out = out, .begin = out->len};
-}
-
 /* Nothing was appended yet. */
 static bool text_layout_is_empty(const struct text_layout *layout)
 {
@@ -477,19 +472,6 @@ static void text_layout_pop(struct text_layout *layout)
         layout->lowest_level = layout->level;
 }
 
-static void text_layout_pop_all(struct text_layout *layout)
-{
-    while (layout->level > 0)
-        text_layout_pop(layout);
-}
-
-/* Ends the last line. */
-static void text_layout_finish(struct text_layout *layout)
-{
-    if (!text_layout_is_empty(layout))
-        strbuf_append_char(layout->out, '\n');
-}
-
 /* ---- from elements to text */
 
 enum {
@@ -507,7 +489,7 @@ struct table_row {
     size_t cell_begin;    /* where the last cell begins in the output */
 };
 
-/* Zeros, with the layout initialised. */
+/* Zeros, but for the output of the layout and where it begins. */
 struct html_reading {
     struct text_layout layout;
     unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
@@ -592,12 +574,6 @@ static void read_text(struct html_reading *reading, const char *text, size_t len
             read_blank(reading, text[end]);
         at = end + odd;
     }
-}
-
-static void html_reading_text(struct html_reading *reading, const char *text, size_t len)
-{
-    if (reading->hidden == 0)
-        read_text(reading, text, len);
 }
 
 /* ---- from elements to text: links and pictures */
@@ -899,7 +875,8 @@ static void html_reading_end(struct html_reading *reading, const char *name)
 static void html_reading_close(struct html_reading *reading)
 {
     text_layout_break(&reading->layout, 1);
-    text_layout_pop_all(&reading->layout);
+    while (reading->layout.level > 0)
+        text_layout_pop(&reading->layout);
     reading->layout.keeps_blanks = false;
     free(TAKE_PTR(reading->link));
     reading->row = (struct table_row){.is_open = false};
@@ -959,8 +936,8 @@ static void on_end(void *context, const xmlChar *name)
 static void on_text(void *context, const xmlChar *text, int len)
 {
     struct html_reader *reader = context;
-    if (reader->resume_at < 0)
-        html_reading_text(&reader->reading, (const char *)text, (size_t)len);
+    if (reader->resume_at < 0 && reader->reading.hidden == 0)
+        read_text(&reader->reading, (const char *)text, (size_t)len);
 }
 
 /* The parser asks for more text; so it never copies all that is left when it begins anew. */
@@ -1020,21 +997,24 @@ static htmlParserCtxtPtr new_parser(struct html_reader *reader)
 
 static int read_html(struct strbuf *out, const char *html, size_t len, unsigned int markdown_level)
 {
-    struct html_reader reader = {.reading.markdown_level = markdown_level};
-    text_layout_init(&reader.reading.layout, out);
+    struct html_reader reader = {
+        .reading = {.layout = {.out = out, .begin = out->len}, .markdown_level = markdown_level},
+    };
+    struct text_layout *layout = &reader.reading.layout;
     reader.parser = new_parser(&reader);
     if (reader.parser == NULL)
         return -ENOMEM;
     g_autofree char *copy = html_input_copy(html, len, &len);
     read_all(&reader, copy, len);
-    if (text_layout_is_empty(&reader.reading.layout) && out->error == 0) {
+    if (text_layout_is_empty(layout) && out->error == 0) {
         reader.reading.shows_all = true;
         read_all(&reader, copy, len);
     }
-    if (text_layout_is_empty(&reader.reading.layout) && reader.reading.has_image)
-        text_layout_append(&reader.reading.layout, "[image]", strlen("[image]"));
+    if (text_layout_is_empty(layout) && reader.reading.has_image)
+        text_layout_append(layout, "[image]", strlen("[image]"));
     htmlFreeParserCtxt(reader.parser);
-    text_layout_finish(&reader.reading.layout);
+    if (!text_layout_is_empty(layout))
+        strbuf_append_char(out, '\n');
     return out->error;
 }
 
