@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "mail/draft_reading.h"
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 
@@ -233,22 +234,6 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
-/* jansson takes a hundred bytes and more for each value, which can be three bytes long. */
-static bool has_too_many_values(const char *json, size_t len)
-{
-    size_t values = 1;
-    bool is_quoted = false;
-    for (size_t i = 0; i < len && values <= DRAFT_JSON_VALUES_MAX; i++) {
-        if (is_quoted && json[i] == '\\')
-            i++;
-        else if (json[i] == '"')
-            is_quoted = !is_quoted;
-        else
-            values += !is_quoted && json[i] == ',';
-    }
-    return values > DRAFT_JSON_VALUES_MAX;
-}
-
 /* No header begins so. */
 static bool is_json_list(const char *bytes, size_t len)
 {
@@ -270,7 +255,7 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     size_t blank = draft_blank_len(bytes, len);
     if (blank == len)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it is empty");
-    if (bytes[blank] == '{' && has_too_many_values(bytes, len))
+    if (bytes[blank] == '{' && json_has_too_many_values(bytes, len, DRAFT_JSON_VALUES_MAX))
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d values", DRAFT_JSON_VALUES_MAX);
     if (answered != NULL)
         return draft_read_answer(reading, bytes, len, answered);

@@ -115,11 +115,30 @@ static int error_of(const json_error_t *problem)
     }
 }
 
+bool json_has_too_many_values(const char *text, size_t len, size_t max)
+{
+    size_t values = 1;
+    bool is_quoted = false;
+    if (len / 2 <= max)
+        return false;
+    for (size_t i = 0; i < len && values <= max; i++) {
+        if (is_quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            is_quoted = !is_quoted;
+        else
+            values += !is_quoted && text[i] == ',';
+    }
+    return values > max;
+}
+
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value)
 {
     json_error_t problem;
     if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson takes a NUL for the end */
         return -EBADMSG;
+    if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
+        return -EMSGSIZE;
     json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
     /* NULs in strings can be held, and those in keys are found last. */
     for (int round = 0; round < 2 && value == NULL; round++) {

@@ -87,6 +87,27 @@ static void nesting_is_bounded(void **state)
     json_decref(value);
 }
 
+static void the_number_of_values_is_bounded(void **state)
+{
+    enum {
+        LEN = 2 * JSON_VALUES_MAX + 1
+    };
+    char *text = malloc(LEN + 2);
+    json_t *value = NULL;
+    (void)state;
+    for (size_t i = 0; i < LEN; i++)
+        text[i] = i == 0 ? '[' : i % 2 == 1 ? '0' : ',';
+    text[LEN - 1] = ']';
+    assert_int_equal(json_value_read(text, LEN, 0, &value), 0);
+    json_decref(value);
+    memcpy(text + LEN - 1, ",0]", 3);
+    assert_int_equal(json_value_read(text, LEN + 2, 0, &value), -EMSGSIZE);
+    text[1] = text[LEN] = '"'; /* one string */
+    assert_int_equal(json_value_read(text, LEN + 2, 0, &value), 0);
+    json_decref(value);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +115,7 @@ int main(void)
         cmocka_unit_test(what_is_no_json_is_told_apart),
         cmocka_unit_test(a_nul_is_no_end),
         cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(the_number_of_values_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
