@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "sendmail/sendmail.h"
 
 enum {
     ABANDONED_AFTER_SECONDS = 60 * 60, /* a file whose writer must have died */
@@ -50,25 +50,26 @@ static void append_string(struct strbuf *out, const char *text)
     strbuf_append(out, text, strlen(text) + 1);
 }
 
-static void append_message(struct strbuf *out, const struct maildrop_message *message)
+static void append_message(struct strbuf *out, const struct invocation *invocation, const char *text,
+                           size_t len)
 {
-    append_string(out, message->reads_headers ? "t" : "");
-    append_string(out, message->sender != NULL ? message->sender : "");
-    append_string(out, message->name != NULL ? message->name : "");
-    append_string(out, message->root != NULL ? message->root : "");
-    for (char **recipient = message->recipients; *recipient != NULL; recipient++)
+    append_string(out, invocation->reads_headers ? "t" : "");
+    append_string(out, invocation->sender != NULL ? invocation->sender : "");
+    append_string(out, invocation->name != NULL ? invocation->name : "");
+    append_string(out, invocation->root != NULL ? invocation->root : "");
+    for (char **recipient = invocation->recipients; *recipient != NULL; recipient++)
         if (**recipient != '\0')
             append_string(out, *recipient);
     append_string(out, "");
-    strbuf_append(out, message->text, message->text_len);
+    strbuf_append(out, text, len);
 }
 
-int maildrop_leave(const struct maildrop_message *message)
+int maildrop_leave(const struct invocation *invocation, const char *text, size_t len)
 {
     _cleanup_strbuf_ struct strbuf call = STRBUF_INIT(MAILDROP_FILE_MAX_BYTES);
     _cleanup_close_ int file = memfd_create("message", MFD_CLOEXEC);
     const char *program = find_program();
-    append_message(&call, message);
+    append_message(&call, invocation, text, len);
     int error = file < 0 || program == NULL ? -errno : call.error;
     if (error == 0)
         error = file_write_all(file, call.data, call.len);
@@ -102,15 +103,15 @@ static const char *take_string(const char **bytes, size_t *len)
     return text;
 }
 
-static int take_recipients(const char **bytes, size_t *len, struct maildrop_message *message)
+static int take_recipients(const char **bytes, size_t *len, struct invocation *invocation)
 {
     size_t count = 0;
     const char *recipient;
     while ((recipient = take_string(bytes, len)) != NULL) {
-        char **grown = reallocarray(message->recipients, count + 1, sizeof(*grown));
+        char **grown = reallocarray(invocation->recipients, count + 1, sizeof(*grown));
         if (grown == NULL)
             return -ENOMEM;
-        message->recipients = grown;
+        invocation->recipients = grown;
         grown[count++] = *recipient != '\0' ? (char *)recipient : NULL;
         if (*recipient == '\0')
             return 0;
@@ -118,23 +119,22 @@ static int take_recipients(const char **bytes, size_t *len, struct maildrop_mess
     return -EBADMSG;
 }
 
-/* The message points into the bytes. 0, -EBADMSG, -ENOMEM. */
-static int read_message(const char *bytes, size_t len, struct maildrop_message *message)
+/* The call points into the bytes, behind which *text is the message. 0, -EBADMSG, -ENOMEM. */
+static int read_message(const char **text, size_t *len, struct invocation *invocation)
 {
-    const char *flags = take_string(&bytes, &len);
-    const char *sender = take_string(&bytes, &len);
-    const char *name = take_string(&bytes, &len);
-    const char *root = take_string(&bytes, &len);
+    const char *flags = take_string(text, len);
+    const char *sender = take_string(text, len);
+    const char *name = take_string(text, len);
+    const char *root = take_string(text, len);
+    *invocation = (struct invocation){
+        .ignores_dots = true, .rewrites_from = true, .is_delegated = true, .is_from_maildrop = true};
     if (root == NULL)
         return -EBADMSG;
-    message->reads_headers = *flags == 't';
-    message->sender = *sender != '\0' ? sender : NULL;
-    message->name = *name != '\0' ? name : NULL;
-    message->root = *root != '\0' ? root : NULL;
-    int error = take_recipients(&bytes, &len, message);
-    message->text = bytes;
-    message->text_len = len;
-    return error;
+    invocation->reads_headers = *flags == 't';
+    invocation->sender = *sender != '\0' ? sender : NULL;
+    invocation->name = *name != '\0' ? name : NULL;
+    invocation->root = *root != '\0' ? root : NULL;
+    return take_recipients(text, len, invocation);
 }
 
 /* Returns a status of sysexits.h. The program that adds messages makes plain files, and those alone are read.
@@ -142,7 +142,7 @@ static int read_message(const char *bytes, size_t len, struct maildrop_message *
 static int send_file(const struct maildrop *maildrop, const char *name, uid_t *ret_owner)
 {
     struct stat status;
-    struct maildrop_message message = {0};
+    struct invocation invocation = {.recipients = NULL};
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
     _cleanup_close_ int fd =
@@ -153,12 +153,13 @@ static int send_file(const struct maildrop *maildrop, const char *name, uid_t *r
         return EX_DATAERR;
     *ret_owner = status.st_uid;
     int error = file_read_fd(fd, MAILDROP_FILE_MAX_BYTES, &bytes, &len);
+    const char *text = bytes;
     if (error == 0)
-        error = read_message(bytes, len, &message);
+        error = read_message(&text, &len, &invocation);
     int result = error == -EBADMSG || error == -EFBIG ? EX_DATAERR : EX_TEMPFAIL;
     if (error == 0)
-        result = maildrop->send(maildrop->context, &message, name);
-    free(message.recipients);
+        result = maildrop->send(maildrop->context, &invocation, text, len, name);
+    free(invocation.recipients);
     return result;
 }
 
@@ -172,8 +173,7 @@ static bool take_out(struct maildrop *maildrop, const char *name)
     case EX_USAGE:
     case EX_DATAERR:
     case EX_NOUSER:
-        fprintf(stderr, "inboxfs-sendmail: the message of user %d is kept as %s/%s\n", (int)owner,
-                MAILDROP_FAILED, name);
+        log_error("the message of user %d is kept as %s/%s", (int)owner, MAILDROP_FAILED, name);
         maildrop->failed_messages++;
         return renameat(maildrop->folder, name, maildrop->failed, name) == 0;
     default:

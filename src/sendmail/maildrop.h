@@ -29,27 +29,20 @@ enum {
     MAILDROP_FILE_MAX_BYTES = 32 * 1000 * 1000, /* a message and its call */
 };
 
-/* A call of sendmail. */
-struct maildrop_message {
-    bool reads_headers; /* -t */
-    const char *sender; /* -f, or NULL */
-    const char *name;   /* -F, or NULL */
-    const char *root;   /* --root, or NULL */
-    char **recipients;  /* NULL behind the last */
-    const char *text;   /* line ends are LF; a line of one dot is text */
-    size_t text_len;
-};
+struct invocation;
 
 /* Returns true if this machine has a maildrop, whether or not it can be used now. */
 bool maildrop_exists(void);
 
-/* Leaves a message there: this process becomes inboxfs-maildrop, whose exit status says whether the message
- * is durable. Returns only with -errno. */
-int maildrop_leave(const struct maildrop_message *message);
+/* Leaves a message there, and of the call its recipients, -t, -f, -F and --root. The line ends of the text
+ * are LF, and a line of one dot is text. This process becomes inboxfs-maildrop, whose exit status says
+ * whether the message is durable. Returns only with -errno. */
+int maildrop_leave(const struct invocation *invocation, const char *text, size_t len);
 
-/* Sends one message. `name` is its file's: the same message comes again under that name after a crash.
- * Returns a status of sysexits.h. */
-typedef int maildrop_send_fn(void *context, const struct maildrop_message *message, const char *name);
+/* Sends one message, by a call that has the rights of the user who left it: to send, and no more. `name` is
+ * the file's: the same message comes again under that name after a crash. Returns a status of sysexits.h. */
+typedef int maildrop_send_fn(void *context, const struct invocation *invocation, const char *text, size_t len,
+                             const char *name);
 
 /* Hands all messages to `send`, in the order in which they came. What is sent is removed; what can never be
  * sent is kept in MAILDROP_FAILED, and counted in *ret_failed; what may be sent later stays. Does nothing for

@@ -190,15 +190,7 @@ static int leave_message(const struct invocation *caller)
     if (status == EX_OK)
         status = message_compose(&invocation, -1, &message, &composed);
     if (status == EX_OK) {
-        int error = maildrop_leave(&(struct maildrop_message){
-            .reads_headers = invocation.reads_headers,
-            .sender = invocation.sender,
-            .name = invocation.name,
-            .root = invocation.root,
-            .recipients = invocation.recipients,
-            .text = strbuf_str(&message.text),
-            .text_len = message.text.len,
-        });
+        int error = maildrop_leave(&invocation, strbuf_str(&message.text), message.text.len);
         status =
             complain(EX_TEMPFAIL, "cannot leave the message in the maildrop: %s", strerrordesc_np(-error));
     }
@@ -226,24 +218,17 @@ struct queue_run {
 };
 
 /* Sends a message that any user may have left, with anything in it. */
-static int send_left_message(void *context, const struct maildrop_message *left, const char *file_name)
+static int send_left_message(void *context, const struct invocation *left, const char *text, size_t len,
+                             const char *file_name)
 {
     struct queue_run *run = context;
     const char *reason = NULL;
     char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
     char draft[sizeof(name) + sizeof("drafts/.")];
     struct input_message message = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
-    const struct invocation invocation = {
-        .root = left->root != NULL ? left->root : run->invocation->root,
-        .sender = left->sender,
-        .name = left->name,
-        .reads_headers = left->reads_headers,
-        .ignores_dots = true,
-        .rewrites_from = true,
-        .is_delegated = true,
-        .is_from_maildrop = true,
-        .recipients = left->recipients,
-    };
+    struct invocation invocation = *left;
+    if (invocation.root == NULL)
+        invocation.root = run->invocation->root;
     if (strlen(file_name) >= MAILDROP_NAME_SIZE)
         return EX_DATAERR;
     if (run->mount < 0 && run->status == EX_OK)
@@ -257,7 +242,7 @@ static int send_left_message(void *context, const struct maildrop_message *left,
     if (mount_has_message(run->mount, name))
         return EX_OK;
     unlinkat(run->mount, draft, 0); /* a crash may have left it */
-    strbuf_append(&message.text, left->text, left->text_len);
+    strbuf_append(&message.text, text, len);
     int status = message.text.error == 0
                      ? message_take(&invocation, &message)
                      : complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
