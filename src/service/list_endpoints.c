@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "service/endpoints.h"
 #include "service/message.h"
+#include "service/search_index.h"
 #include "service/validation.h"
 #include "sql/query.h"
 
@@ -141,18 +142,27 @@ static void list_query_release(struct list_query *query)
 
 /* ---------------------------------------------------------------- the answer */
 
+struct list {
+    struct connection *connection;
+    sqlite3_stmt *statement;
+    int64_t changes; /* how often it changed; about as many emails are in it */
+};
+
 static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
                                      " (SELECT value FROM json_each(?2)))";
 /* So that a single inbox is read by its index, newest first, and nothing is sorted. */
 static const char inbox_filter[] = " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)";
 static const char from_filter[] = " AND r.from_address IN (SELECT value FROM json_each(?3))";
 static const char search_filter[] =
-    " AND (?4 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?4))";
+    " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))";
+static const char *const tables[] = {[SIDE_RECEIVED] = "emails", [SIDE_SENT] = "outbound"};
 
-static int build_sql(const struct list_query *query, enum email_side side, struct strbuf *sql)
+static int build_sql(const struct list_query *query, enum email_side side, bool has_match, struct strbuf *sql)
 {
-    strbuf_appendf(sql, "SELECT r.record FROM %s r WHERE true",
-                   side == SIDE_RECEIVED ? "emails" : "outbound");
+    strbuf_append_str(sql, "SELECT r.record FROM ");
+    if (has_match)
+        strbuf_append_str(sql, SEARCH_INDEX_CANDIDATES("?4") " m CROSS JOIN ");
+    strbuf_appendf(sql, "%s r WHERE %s", tables[side], has_match ? "r.message = m.seq" : "true");
     if (side == SIDE_RECEIVED && query->valid_only)
         strbuf_append_str(sql, " AND r.is_valid");
     if (query->inbox_ids != NULL)
@@ -163,17 +173,23 @@ static int build_sql(const struct list_query *query, enum email_side side, struc
     return strbuf_append_str(sql, " ORDER BY r.seq DESC LIMIT ?1");
 }
 
-static int prepare(sqlite3 *db, const struct list_query *query, enum email_side side,
-                   sqlite3_stmt **ret_statement)
+static int prepare(const struct list_query *query, enum email_side side, struct list *list)
 {
+    sqlite3 *db = list->connection->db;
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
     _cleanup_free_ char *from_addresses = json_dumps(query->from_addresses, JSON_COMPACT);
-    bool is_whole = (query->inbox_ids == NULL || inbox_ids != NULL) &&
-                    (query->from_addresses == NULL || from_addresses != NULL);
-    int error = is_whole ? build_sql(query, side, &sql) : -ENOMEM;
-    return error == 0 ? query_prepare(db, ret_statement, strbuf_str(&sql), "isss", query->limit, inbox_ids,
-                                      from_addresses, query->search_term)
+    _cleanup_free_ char *match = NULL;
+    if ((query->inbox_ids != NULL && inbox_ids == NULL) ||
+        (query->from_addresses != NULL && from_addresses == NULL))
+        return -ENOMEM;
+    int error = query->search_term == NULL
+                    ? 0
+                    : search_index_match(db, query->search_term, list->changes, query->limit, &match);
+    if (error == 0)
+        error = build_sql(query, side, match != NULL, &sql);
+    return error == 0 ? query_prepare(db, &list->statement, strbuf_str(&sql), "issss", query->limit,
+                                      inbox_ids, from_addresses, match, query->search_term)
                       : error;
 }
 
@@ -188,13 +204,6 @@ static bool is_unchanged(const struct request *request, const char *etag, struct
     snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
     return true;
 }
-
-/* A list is prepared with the reader, and what counts its changes. */
-struct list {
-    struct connection *connection;
-    sqlite3_stmt *statement;
-    int64_t changes;
-};
 
 /* Names what the list shows, by its statement and by the number that counts its changes. 0 or -errno. */
 static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
@@ -265,7 +274,7 @@ static int answer_emails(const struct request *request, const struct list_query 
         return error;
     error = count_changes(query, request->side, &list);
     if (error == 0)
-        error = prepare(list.connection->db, query, request->side, &list.statement);
+        error = prepare(query, request->side, &list);
     return answer(request, &list, error, reply);
 }
 

@@ -18,6 +18,7 @@
 #include "mail/reason.h"
 #include "service/keys.h"
 #include "service/pool.h"
+#include "service/search_index.h"
 #include "service/server.h"
 #include "service/smtp_server.h"
 #include "service/validation.h"
@@ -42,6 +43,7 @@ struct service {
     char *domain;
     struct relay *relay;
     struct webhook *webhook;
+    struct search_index *index;
     SSL_CTX *tls;            /* NULL: none */
     struct open_door *doors; /* in the configuration's order */
     size_t doors_len;
@@ -68,6 +70,7 @@ void service_stop(struct service *service)
     SSL_CTX_free(service->tls);
     relay_stop(service->relay);
     webhook_stop(service->webhook);
+    search_index_stop(service->index);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -210,6 +213,8 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (error == 0)
         error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
     service->context.has_relay = service->relay != NULL;
+    if (error == 0)
+        error = search_index_start(service->context.database, &service->index);
     if (error == 0)
         error = tls_context_new(&config->tls, &service->tls, ret_reason);
     if (error == 0)

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "service/rereading.h"
+#include "service/search_index.h"
 
 /* ---------------------------------------------------------------- the tables */
 
@@ -47,7 +48,7 @@ static const char version_1[] =
     " outbound_id TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pool (id TEXT PRIMARY KEY, name TEXT NOT NULL, content_type TEXT NOT NULL,"
     " bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL) WITHOUT ROWID;"
-    /* What ETags are made of: how often each list changed, received mail by inbox too, so that a client that
+    /* ETags are made of these: how often each list changed, received mail by inbox too, so that a client that
      * polls one inbox is not sent all of it again for what happened elsewhere. */
     "INSERT INTO settings VALUES ('inbox_changes', 0), ('email_changes', 0), ('outbound_changes', 0);"
     "CREATE TRIGGER inbox_inserted AFTER INSERT ON inboxes BEGIN"
@@ -63,7 +64,7 @@ static const char version_1[] =
     "CREATE TRIGGER outbound_inserted AFTER INSERT ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-/* What the service hands to others by itself (outgoing.h). due_ms: NULL once it failed for good. */
+/* The service hands these to others by itself (outgoing.h). due_ms: NULL once it failed for good. */
 static const char version_2[] =
     "CREATE TABLE outgoing (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, email INTEGER NOT NULL,"
     " address TEXT NOT NULL COLLATE NOCASE, attempts INTEGER NOT NULL DEFAULT 0, begun_ms INTEGER NOT NULL,"
@@ -78,6 +79,7 @@ static const struct database_step steps[] = {
     {"", rereading_run},
     {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* which nobody read */
     {TABLES_NAME_INSTANCE, NULL},
+    {SEARCH_INDEX_TABLES, NULL}, /* filled by its thread, so that the start does not wait */
 };
 
 static const struct database_format format = {

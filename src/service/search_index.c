@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/search_index.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "base/thread.h"
+
+enum {
+    TRIGRAMS_MAX = 8,              /* of a term; each takes time, and these leave few candidates */
+    BATCH_MESSAGES = 64,           /* in one turn to write */
+    BATCH_CHARACTERS = 128 * 1024, /* the turn ends with the message that passes this many */
+    TEXT_MAX_CHARACTERS = 256 * 1024,
+    PAUSE_MS = 20,
+    QUIET_MS = 200,
+    PATIENCE_MS = 5000,  /* a batch is made after this time though messages are stored all along */
+    IDLE_MS = 60 * 1000, /* between two looks for what other processes have stored */
+};
+
+/* Stands in the index for a text that is too long to be indexed. A search compares each such message. */
+#define TOO_LONG "\1\1\1"
+
+struct search_index {
+    struct database *database;
+    struct cancel cancel;
+    pthread_t thread;
+};
+
+/* ---------------------------------------------------------------- searching */
+
+static void append_trigram(struct strbuf *match, const char *text)
+{
+    const char *end = g_utf8_offset_to_pointer(text, 3);
+    strbuf_append_str(match, match->len > 1 ? " AND \"" : "\"");
+    for (; text < end; text++)
+        strbuf_appendf(match, *text == '"' ? "\"%c" : "%c", *text);
+    strbuf_append_char(match, '"');
+}
+
+/* The first and the last trigram, and those between at even distances. */
+static char *write_match(const char *term, long trigrams)
+{
+    _cleanup_strbuf_ struct strbuf match = STRBUF_INIT(1024);
+    long count = trigrams < TRIGRAMS_MAX ? trigrams : TRIGRAMS_MAX;
+    strbuf_append_char(&match, '(');
+    for (long i = 0; i < count; i++)
+        append_trigram(&match,
+                       g_utf8_offset_to_pointer(term, count > 1 ? i * (trigrams - 1) / (count - 1) : 0));
+    strbuf_append_str(&match, ") OR \"" TOO_LONG "\"");
+    return match.error == 0 ? strdup(strbuf_str(&match)) : NULL;
+}
+
+/* With c candidates the index has c texts read. Without it about limit * emails / c are read, the newest
+ * first. */
+static int64_t most_candidates(int64_t emails, int64_t limit)
+{
+    int64_t max = 1;
+    while (max < emails / 2 && max * max < limit * emails / 2)
+        max *= 2;
+    return max;
+}
+
+int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t limit, char **ret_match)
+{
+    *ret_match = NULL;
+    long characters = g_utf8_strlen(term, -1);
+    if (characters < 3)
+        return 0;
+    _cleanup_free_ char *match = write_match(term, characters - 2);
+    if (match == NULL)
+        return -ENOMEM;
+    int64_t max = most_candidates(emails, limit);
+    int64_t count = 0;
+    int error = query_integer(
+        db, &count, "SELECT count(*) FROM (SELECT 1 FROM " SEARCH_INDEX_CANDIDATES("?1") " LIMIT ?2)", "si",
+        match, max);
+    if (error == 0 && count < max)
+        *ret_match = TAKE_PTR(match);
+    return error;
+}
+
+/* ---------------------------------------------------------------- indexing */
+
+/* The last message of the next batch; *ret_first is the last one before it, the same: there is none. */
+static int find_batch(sqlite3 *db, int64_t *ret_first, int64_t *ret_last)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_integer(db, ret_first, "SELECT value FROM settings WHERE name = 'indexed'", "");
+    if (error == 0)
+        error =
+            query_prepare(db, &statement,
+                          "SELECT seq, length(search_text) FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
+                          "ii", *ret_first, (int64_t)BATCH_MESSAGES);
+    *ret_last = *ret_first;
+    int64_t characters = 0;
+    int step = 0;
+    while (error == 0 && characters < BATCH_CHARACTERS && (step = query_step(statement)) > 0) {
+        *ret_last = sqlite3_column_int64(statement, 0);
+        characters += sqlite3_column_int64(statement, 1);
+    }
+    return error != 0 ? error : step < 0 ? step : 0;
+}
+
+/* Inside a write transaction. */
+static int index_messages(sqlite3 *db, int64_t first, int64_t last)
+{
+    int error =
+        query_execute(db,
+                      "INSERT INTO trigrams (rowid, text) SELECT seq, iif(length(search_text) > ?3, ?4,"
+                      " search_text) FROM messages WHERE seq > ?1 AND seq <= ?2",
+                      "iiis", first, last, (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
+    return error != 0 ? error
+                      : query_execute(db, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
+}
+
+/* 0; -ENOENT: all messages are indexed; -errno. */
+static int index_batch(struct database *database)
+{
+    struct connection *connection = NULL;
+    int64_t first = 0, last = 0;
+    int error = database_begin_read(database, &connection);
+    if (error != 0)
+        return error;
+    error = find_batch(connection->db, &first, &last);
+    database_end_read(database, connection);
+    if (error == 0 && first == last)
+        error = -ENOENT;
+    if (error == 0)
+        error = database_begin_write(database, &connection);
+    return error == 0 ? database_end_write(database, index_messages(connection->db, first, last)) : error;
+}
+
+static int64_t in_ms(int64_t ms)
+{
+    return clock_monotonic_ms(clock_system()) + ms;
+}
+
+/* Returns when nothing is stored for PAUSE_MS, or after something was, for QUIET_MS. */
+static void let_others_store(struct search_index *index)
+{
+    int64_t until_ms = in_ms(PATIENCE_MS);
+    int64_t wait_ms = PAUSE_MS;
+    while (in_ms(0) < until_ms && database_await_commit(index->database, database_commits(index->database),
+                                                        in_ms(wait_ms), &index->cancel) == 0)
+        wait_ms = QUIET_MS;
+}
+
+static void *run(void *argument)
+{
+    struct search_index *index = argument;
+    bool was_said = false;
+    while (!cancel_is_set(&index->cancel)) {
+        let_others_store(index);
+        uint64_t commits = database_commits(index->database);
+        int error = index_batch(index->database);
+        if (error != 0 && error != -ENOENT && !was_said)
+            log_error("messages cannot be indexed for searches: %s", strerrordesc_np(-error));
+        was_said = error != 0 && error != -ENOENT;
+        if (error != 0)
+            (void)database_await_commit(index->database, commits, in_ms(IDLE_MS), &index->cancel);
+    }
+    return NULL;
+}
+
+int search_index_start(struct database *database, struct search_index **ret_index)
+{
+    struct search_index *index = calloc(1, sizeof(*index));
+    if (index == NULL)
+        return -ENOMEM;
+    index->database = database;
+    cancel_init(&index->cancel);
+    int error = thread_start(&index->thread, "inboxd-index", run, index);
+    if (error != 0) {
+        cancel_release(&index->cancel);
+        free(index);
+        return error;
+    }
+    *ret_index = index;
+    return 0;
+}
+
+void search_index_stop(struct search_index *index)
+{
+    if (index == NULL)
+        return;
+    cancel_set(&index->cancel);
+    pthread_join(index->thread, NULL);
+    cancel_release(&index->cancel);
+    free(index);
+}
