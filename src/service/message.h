@@ -67,19 +67,15 @@ int message_name(struct message *message, const char *domain);
  * stays as it is. NULL without memory. */
 char *message_ascii_address(const char *address);
 
-/* RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII; the message that it encloses has
- * its own bytes, behind a blank line where it is a body alone. The caller frees. 0 or -errno. */
+/* Writes RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII and the message that it
+ * encloses. The latter has its own bytes, behind a blank line where it is a body alone. Where a mail server
+ * would not take these (a NUL, a lone CR, a line of more than 998 bytes), it is enclosed as a file. The
+ * caller frees. 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 
-/* Appends the text as every mail server takes it: 7 bits, no NUL, lines of at most 998 bytes that end with CR
- * LF (RFC 5321 section 4.5.3.1.6, RFC 2045 section 6), so that the relay's server need not offer 8BITMIME.
- *
- * `raw`, of message_write(), has that form, but for three things. It may enclose a message of a stranger, and
- * each part of that one is then encoded anew; where a signature forbids it, the whole message is enclosed as
- * a file instead. The Message-ID that it answers may be too long for a line. And an address may have letters
- * beyond ASCII before its "@": it becomes a name without an address, to which nobody can answer (RFC 6857
- * section 3.1.8), but with `has_utf8`, for a server that offers SMTPUTF8. 0 or -errno. */
-int message_write_for_relay(const char *raw, size_t len, bool has_utf8, struct strbuf *text);
+/* Appends text of message_write() as SMTP has it: lines of at most 998 bytes that end with CR LF (RFC 5321
+ * section 4.5.3.1.6). 0 or the buffer's error. */
+int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 
 /* Fills a message of zeros with what is read of RFC 5322 text from elsewhere. Nothing is refused: what cannot
  * be understood is left out, or is as it was written. Texts are UTF-8. Left as they are where the text does

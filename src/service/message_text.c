@@ -2,9 +2,6 @@
 /*
  * The RFC 5322 text of a message, which GMime writes. It always has the same form: the body, or
  * multipart/mixed with the body first and the attachments behind it.
- *
- * For the relay, GMime takes a text apart only where it is not fit to be sent. What fits is left as it is: a
- * part whose signature or digest somebody may check has the bytes that it had.
  */
 #include "service/message.h"
 
@@ -85,12 +82,31 @@ static GMimeObject *new_attachment(const struct message_attachment *attachment)
                     attachment->name, content);
 }
 
-/* Its content is put there by insert_forwarded(). */
-static GMimeObject *new_forwarded(void)
+/* Returns true if a mail server takes the bytes as they are (RFC 5321 sections 4.1.1.4 and 4.5.3.1.6, RFC
+ * 6152): a forwarded message that it does not take is enclosed as a file. */
+static bool is_fit(const char *text, size_t len)
 {
+    size_t line = 0;
+    for (size_t i = 0; i < len; i++) {
+        bool is_lone_cr = text[i] == '\r' && (i + 1 == len || text[i + 1] != '\n');
+        line = text[i] == '\n' ? 0 : line + (text[i] != '\r');
+        if (line > LINE_MAX_BYTES || text[i] == '\0' || is_lone_cr)
+            return false;
+    }
+    return true;
+}
+
+/* The content of a message/rfc822 is put there by insert_forwarded(). */
+static GMimeObject *new_forwarded(const struct message *message)
+{
+    static const char name[] = "forwarded.eml";
+    if (!is_fit(message->forwarded, message->forwarded_len)) {
+        _cleanup_object_ GMimeDataWrapper *content = new_content(message->forwarded, message->forwarded_len);
+        return new_file("application", "octet-stream", name, content);
+    }
     GMimeObject *part = GMIME_OBJECT(g_mime_part_new_with_type("message", "rfc822"));
     g_mime_object_set_disposition(part, GMIME_DISPOSITION_ATTACHMENT);
-    g_mime_object_set_content_disposition_parameter(part, "filename", "forwarded.eml");
+    g_mime_object_set_content_disposition_parameter(part, "filename", name);
     return part;
 }
 
@@ -108,7 +124,7 @@ static void set_content(GMimeMessage *mime, const struct message *message)
         g_mime_multipart_add(mixed, part);
     }
     if (message->forwarded != NULL) {
-        _cleanup_object_ GMimeObject *part = new_forwarded();
+        _cleanup_object_ GMimeObject *part = new_forwarded(message);
         g_mime_multipart_add(mixed, part);
     }
     g_mime_message_set_mime_part(mime, GMIME_OBJECT(mixed));
@@ -168,13 +184,12 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     g_string_free(references, TRUE);
 }
 
-static GMimeStream *write_object(GMimeObject *object,
-                                 ssize_t (*write)(GMimeObject *, GMimeFormatOptions *, GMimeStream *))
+static GMimeStream *write_object(GMimeObject *object)
 {
     GMimeFormatOptions *options = g_mime_format_options_new();
     g_mime_format_options_set_newline_format(options, GMIME_NEWLINE_FORMAT_DOS);
     GMimeStream *memory = g_mime_stream_mem_new();
-    write(object, options, memory);
+    g_mime_object_write_to_stream(object, options, memory);
     g_mime_format_options_free(options);
     return memory;
 }
@@ -208,186 +223,19 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
     _cleanup_object_ GMimeMessage *mime = g_mime_message_new(TRUE);
     set_headers(mime, message);
     set_content(mime, message);
-    _cleanup_object_ GMimeStream *memory = write_object(GMIME_OBJECT(mime), g_mime_object_write_to_stream);
+    _cleanup_object_ GMimeStream *memory = write_object(GMIME_OBJECT(mime));
     g_mime_stream_mem_set_owner(GMIME_STREAM_MEM(memory), FALSE);
     GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
-    if (message->forwarded != NULL)
+    if (message->forwarded != NULL && is_fit(message->forwarded, message->forwarded_len))
         insert_forwarded(bytes, (struct span){message->forwarded, message->forwarded_len});
     *ret_len = bytes->len;
     *ret_raw = (char *)g_byte_array_free(bytes, FALSE);
     return 0;
 }
 
-/* ---------------------------------------------------------------- what is fit for the relay */
-
-static bool is_line_end(const char *text, size_t len, size_t i)
-{
-    return text[i] == '\n' || (text[i] == '\r' && i + 1 < len && text[i + 1] == '\n');
-}
-
-static bool is_fit(const char *text, size_t len)
-{
-    size_t line = 0;
-    for (size_t i = 0; i < len; i++) {
-        bool is_end = is_line_end(text, len, i);
-        line = is_end ? 0 : line + 1;
-        if (line > LINE_MAX_BYTES ||
-            (!is_end && (text[i] == '\0' || text[i] == '\r' || (text[i] & 0x80) != 0)))
-            return false;
-    }
-    return true;
-}
-
-static bool is_fit_stream(GMimeStream *memory)
-{
-    const GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
-    return is_fit((const char *)bytes->data, bytes->len);
-}
-
-/* ---------------------------------------------------------------- its headers */
-
-static InternetAddress *without_address(InternetAddress *address)
-{
-    g_autofree char *name = internet_address_to_string(address, NULL, FALSE);
-    InternetAddress *group = internet_address_group_new(name);
-    internet_address_set_charset(group, "utf-8");
-    return group;
-}
-
-/* All at once: GMime writes the whole header anew at each change of a message's list. */
-static void hide_addresses_of(InternetAddressList *addresses)
-{
-    bool has_changed = false;
-    _cleanup_object_ InternetAddressList *result = internet_address_list_new();
-    for (int i = 0; i < internet_address_list_length(addresses); i++) {
-        InternetAddress *address = internet_address_list_get_address(addresses, i);
-        bool is_sendable =
-            !INTERNET_ADDRESS_IS_MAILBOX(address) ||
-            g_str_is_ascii(internet_address_mailbox_get_idn_addr((InternetAddressMailbox *)address));
-        _cleanup_object_ InternetAddress *shown =
-            is_sendable ? g_object_ref(address) : without_address(address);
-        internet_address_list_add(result, shown);
-        has_changed = has_changed || !is_sendable;
-    }
-    if (has_changed) {
-        internet_address_list_clear(addresses);
-        internet_address_list_append(addresses, result);
-    }
-}
-
-static void hide_addresses(GMimeMessage *message)
-{
-    for (int type = GMIME_ADDRESS_TYPE_SENDER; type <= GMIME_ADDRESS_TYPE_BCC; type++)
-        hide_addresses_of(g_mime_message_get_addresses(message, (GMimeAddressType)type));
-}
-
-static bool is_fit_field(GMimeHeader *header)
-{
-    g_autofree char *field =
-        g_strconcat(g_mime_header_get_name(header), ":", g_mime_header_get_raw_value(header), NULL);
-    return is_fit(field, strlen(field));
-}
-
-/* Encodes and folds as the field's form has it, and where that is not enough, the field as text. */
-static void encode_headers(GMimeObject *object)
-{
-    GMimeHeaderList *headers = g_mime_object_get_header_list(object);
-    for (int i = 0; i < g_mime_header_list_get_count(headers); i++) {
-        GMimeHeader *header = g_mime_header_list_get_header_at(headers, i);
-        if (is_fit_field(header))
-            continue;
-        g_autofree char *value = g_strdup(g_mime_header_get_value(header));
-        g_mime_header_set_value(header, NULL, value, "utf-8");
-        if (is_fit_field(header))
-            continue;
-        g_autofree char *text = g_mime_utils_header_encode_text(NULL, value, "utf-8");
-        g_autofree char *field = g_strconcat(g_mime_header_get_name(header), ":", text, NULL);
-        g_autofree char *folded = g_mime_utils_unstructured_header_fold(NULL, NULL, field);
-        g_mime_header_set_raw_value(header, strchr(folded, ':') + 1);
-    }
-}
-
-/* ---------------------------------------------------------------- its parts */
-
-static void encode_part(GMimePart *part)
-{
-    _cleanup_object_ GMimeStream *written =
-        write_object(GMIME_OBJECT(part), g_mime_object_write_content_to_stream);
-    if (is_fit_stream(written))
-        return;
-    _cleanup_object_ GMimeStream *decoded = g_mime_stream_mem_new();
-    g_mime_data_wrapper_write_to_stream(g_mime_part_get_content(part), decoded);
-    _cleanup_object_ GMimeDataWrapper *content =
-        g_mime_data_wrapper_new_with_stream(decoded, GMIME_CONTENT_ENCODING_DEFAULT);
-    g_mime_part_set_content(part, content);
-    GMimeContentEncoding encoding =
-        g_mime_part_get_best_content_encoding(part, GMIME_ENCODING_CONSTRAINT_7BIT);
-    bool is_encoded =
-        encoding == GMIME_CONTENT_ENCODING_BASE64 || encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE;
-    g_mime_part_set_content_encoding(part, is_encoded ? encoding : GMIME_CONTENT_ENCODING_BASE64);
-}
-
-static void encode_message(GMimeMessage *message);
-
-/* What is signed must not be changed (RFC 1847 section 2.1). What stands around the parts is no text. */
-static void encode_object(GMimeObject *object)
-{
-    encode_headers(object);
-    if (GMIME_IS_PART(object)) {
-        encode_part(GMIME_PART(object));
-    } else if (GMIME_IS_MESSAGE_PART(object)) {
-        g_mime_object_remove_header(object, "Content-Transfer-Encoding");
-        encode_message(g_mime_message_part_get_message(GMIME_MESSAGE_PART(object)));
-    } else if (GMIME_IS_MULTIPART(object) && !GMIME_IS_MULTIPART_SIGNED(object)) {
-        GMimeMultipart *multipart = GMIME_MULTIPART(object);
-        g_mime_object_remove_header(object, "Content-Transfer-Encoding");
-        g_mime_multipart_set_prologue(multipart, NULL);
-        g_mime_multipart_set_epilogue(multipart, NULL);
-        for (int i = 0; i < g_mime_multipart_get_count(multipart); i++)
-            encode_object(g_mime_multipart_get_part(multipart, i));
-    }
-}
-
-static void encode_message(GMimeMessage *message)
-{
-    if (message == NULL)
-        return;
-    hide_addresses(message);
-    encode_headers(GMIME_OBJECT(message));
-    if (g_mime_object_get_header(GMIME_OBJECT(message), "MIME-Version") == NULL)
-        g_mime_object_set_header(GMIME_OBJECT(message), "MIME-Version", "1.0", NULL);
-    if (g_mime_message_get_mime_part(message) != NULL)
-        encode_object(g_mime_message_get_mime_part(message));
-}
-
-/* The messages that a message written here encloses: all else in it is encoded. */
-static void encode_enclosed(GMimeMultipart *mixed)
-{
-    for (int i = 0; i < g_mime_multipart_get_count(mixed); i++) {
-        GMimeObject *part = g_mime_multipart_get_part(mixed, i);
-        if (!GMIME_IS_MESSAGE_PART(part))
-            continue;
-        _cleanup_object_ GMimeStream *original = write_object(part, g_mime_object_write_content_to_stream);
-        if (is_fit_stream(original))
-            continue;
-        encode_object(part);
-        _cleanup_object_ GMimeStream *encoded = write_object(part, g_mime_object_write_content_to_stream);
-        if (is_fit_stream(encoded))
-            continue;
-        _cleanup_object_ GMimeDataWrapper *content =
-            g_mime_data_wrapper_new_with_stream(original, GMIME_CONTENT_ENCODING_DEFAULT);
-        _cleanup_object_ GMimeObject *file =
-            new_file("application", "octet-stream", "forwarded.eml", content);
-        g_object_unref(g_mime_multipart_replace(mixed, i, file));
-    }
-}
-
-/* ---------------------------------------------------------------- lines */
-
-/* SMTP has one line end, and what it calls the end of a message must not stand within it in another's words:
- * each LF, CR and CR LF becomes CR LF. A line that is too long is one of a header: it is folded, at a blank
- * if it has one. */
-static int append_lines(struct strbuf *text, const char *raw, size_t len)
+/* SMTP has one line end: each LF, CR and CR LF becomes CR LF. A line that is too long is one of a header: it
+ * is folded, at a blank if it has one. */
+int message_write_for_relay(const char *raw, size_t len, struct strbuf *text)
 {
     size_t start = 0, line_max = LINE_MAX_BYTES;
     for (size_t i = 0; i < len; i++) {
@@ -399,39 +247,8 @@ static int append_lines(struct strbuf *text, const char *raw, size_t len)
         strbuf_append(text, raw + start, end - start);
         strbuf_append_str(text, is_end || blank != NULL ? "\r\n" : "\r\n ");
         line_max = is_end || blank != NULL ? LINE_MAX_BYTES : LINE_MAX_BYTES - 1;
-        i = is_end && is_line_end(raw, len, i) && raw[i] == '\r' ? i + 1 : end;
+        i = is_end && raw[i] == '\r' && i + 1 < len && raw[i + 1] == '\n' ? i + 1 : end;
         start = is_end ? i + 1 : end;
     }
     return strbuf_append(text, raw + start, len - start);
-}
-
-static GMimeMessage *parse(const char *raw, size_t len)
-{
-    _cleanup_object_ GMimeStream *stream = g_mime_stream_mem_new_with_buffer(raw, len);
-    _cleanup_object_ GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    return g_mime_parser_construct_message(parser, NULL);
-}
-
-static GMimeStream *encode(const char *raw, size_t len, bool has_utf8)
-{
-    _cleanup_object_ GMimeMessage *message = parse(raw, len);
-    if (message == NULL)
-        return NULL;
-    if (!has_utf8)
-        hide_addresses(message);
-    GMimeObject *content = g_mime_message_get_mime_part(message);
-    if (GMIME_IS_MULTIPART(content))
-        encode_enclosed(GMIME_MULTIPART(content));
-    return write_object(GMIME_OBJECT(message), g_mime_object_write_to_stream);
-}
-
-int message_write_for_relay(const char *raw, size_t len, bool has_utf8, struct strbuf *text)
-{
-    if (is_fit(raw, len))
-        return append_lines(text, raw, len);
-    _cleanup_object_ GMimeStream *encoded = encode(raw, len, has_utf8);
-    if (encoded == NULL)
-        return -EBADMSG;
-    const GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(encoded));
-    return append_lines(text, (const char *)bytes->data, bytes->len);
 }

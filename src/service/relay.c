@@ -239,8 +239,7 @@ static int load(struct database *database, int64_t outbound, struct relay_transf
     if (error == 0) {
         transfer->needs_utf8 = !g_str_is_ascii(transfer->sender) || !g_str_is_ascii(transfer->recipient);
         error = message_write_for_relay(sqlite3_column_blob(statement, 1),
-                                        (size_t)sqlite3_column_bytes(statement, 1), transfer->needs_utf8,
-                                        &transfer->text);
+                                        (size_t)sqlite3_column_bytes(statement, 1), &transfer->text);
     }
     sqlite3_finalize(statement);
     database_end_read(database, connection);

@@ -125,12 +125,14 @@ forward() { # SUBJECT TEXT
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
-@test "mail that encloses mail of 8 bits goes out in 7 bits and short lines, and reads the same" {
+@test "enclosed mail goes out as it was, and as a file where no server takes its lines" {
   start_all
-  forward eight 'Subject: für\r\nFrom: rené@x.example\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße %05000d\r\n.\r\n'
+  forward eight 'Subject: für\r\nFrom: rené@x.example\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße\r\n.\r\n'
+  forward long 'Subject: l\r\n\r\n%05000d\r\n'
   forward binary 'Subject: b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: binary\r\n\r\n\0\1\r\xff\n.\r\n'
   forward signed 'Subject: s\r\nContent-Type: multipart/signed; boundary=S\r\n\r\n--S\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße\r\n--S\r\nContent-Type: application/pgp-signature\r\n\r\nx\r\n--S--\r\n'
   wait_until 20 has_status eight sent
+  wait_until 20 has_status long sent
   wait_until 20 has_status binary sent
   wait_until 20 has_status signed sent
   python3 - "$OTHER/messages" <<'END'
@@ -138,18 +140,17 @@ import email, email.policy, json, re, sys
 
 messages = [json.loads(line)["text"] for line in open(sys.argv[1], encoding="utf-8")]
 for text in messages:
-    assert text.isascii() and "\0" not in text, text
+    assert "\0" not in text, text
     assert not re.search("\r(?!\n)|(?<!\r)\n", text), text
     assert max(map(len, text.split("\r\n"))) <= 998, text
-eight, binary, signed = (email.message_from_string(text, policy=email.policy.default).get_payload(1) for text in messages)
-enclosed = eight.get_payload(0)
-assert eight.get_content_type() == "message/rfc822" and enclosed["Subject"] == "für", enclosed
-assert enclosed.get_payload(decode=True).startswith("Grüße 0000".encode()), enclosed
-assert enclosed.get_payload(decode=True).rstrip().endswith(b"0\r\n."), enclosed
-assert "rené@x.example" in str(enclosed["From"]), enclosed
-assert binary.get_payload(0).get_payload(decode=True).startswith(b"\0\1\r\xff\n.\r\n"), binary
-assert signed.get_filename() == "forwarded.eml", signed
-assert b"\r\n\r\nGr\xc3\xbc\xc3\x9fe\r\n--S\r\n" in signed.get_payload(decode=True), signed
+eight, long, binary, signed = (email.message_from_bytes(text.encode("utf-8", "surrogateescape"),
+    policy=email.policy.default).get_payload(1) for text in messages)
+assert eight.get_content_type() == "message/rfc822", eight
+assert eight.get_payload(0).get_payload(decode=True) == "Grüße\r\n.\r\n".encode(), eight
+assert long.get_filename() == "forwarded.eml" and long.get_payload(decode=True).endswith(b"000\r\n"), long
+assert binary.get_payload(decode=True).endswith(b"\0\1\r\xff\n.\r\n"), binary
+assert signed.get_content_type() == "message/rfc822", signed
+assert "\r\n\r\nGrüße\r\n--S\r\n" in messages[3], messages[3]
 END
 }
 
@@ -158,8 +159,7 @@ END
   send domain "dörte@bücher.example" "carol@bücher.example" "$DAN"
   wait_until 20 has_status domain failed
   equal "$(taken domain | jq -r '.recipients[]' | sort)" $'carol@xn--bcher-kva.example\n'"$DAN"
-  taken domain | jq -se 'all(.[]; .text | test("[^\\x00-\\x7f]") | not)'
-  contains "$(taken domain | head -n 1 | jq -r .text)" $'\tcarol@xn--bcher-kva.example, '"$DAN"$'\r\n'
+  contains "$(taken domain | head -n 1 | jq -r .text)" $' carol@xn--bcher-kva.example, '"$DAN"$'\r\n'
   contains "$(bounce domain)" "Final-Recipient: rfc822; dörte@bücher.example"
   contains "$(bounce domain)" "it does not offer SMTPUTF8"
   plan "ehlo * 250-mail.example|250 SMTPUTF8"
