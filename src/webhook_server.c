@@ -252,7 +252,7 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     }
     _cleanup_close_ int listen_fd = -1;
     error = listener_open(listen, &listen_fd, &server->address);
-    server->connections = connections_new(clock_system(), CONNECTIONS_MAX, 0);
+    server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (error == 0 && server->connections == NULL)
         error = -ENOMEM;
     if (error == 0)

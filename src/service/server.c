@@ -25,8 +25,8 @@
 #include "service/request_head.h"
 
 enum {
-    CONNECTIONS_MAX = 128,
-    CONNECTIONS_SPARE = 384, /* taken while others make room; beyond, they are closed at once */
+    CONNECTIONS_MAX = 256,
+    CONNECTIONS_SPARE = 256, /* for those that make room, until they are gone */
     IDLE_S = 30,             /* between two bytes */
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
@@ -372,7 +372,7 @@ static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
-/* NULL where there was no memory when it began. */
+/* NULL: it was refused. */
 static struct connection *client_of(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -386,6 +386,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         *socket_context = connections_add(server->connections, info->connect_fd);
+        if (*socket_context == NULL)
+            shutdown(info->connect_fd, SHUT_RDWR);
     } else if (*socket_context != NULL) {
         connections_remove(server->connections, *socket_context);
     }
@@ -396,6 +398,8 @@ static enum MHD_Result answer(struct exchange *exchange, struct connection *clie
 {
     struct connections *connections = exchange->server->connections;
     bool has_key = exchange->route != NULL;
+    if (has_key)
+        connections_enter(connections, client, CONNECTION_WORKING);
     enum MHD_Result result = exchange_answer(exchange, connections_is_draining(connections));
     if (has_key)
         connections_enter(connections, client, CONNECTION_SENDING);
@@ -487,7 +491,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     int error = listener_open(listen_text, &listen_fd, &server->address);
     if (error != 0)
         return error;
-    server->connections = connections_new(clock_system(), CONNECTIONS_MAX, 0);
+    server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (server->connections == NULL)
         return -ENOMEM;
     error = start_daemon(server, listen_fd);

@@ -24,16 +24,13 @@
 
 enum {
     CONNECTIONS_SPARE = 32, /* for those that make room, until they are gone */
-    PACE = 5000,            /* bytes a second, of a client that others wait for */
-    PLACE_MS = 50,          /* between two looks for a place */
     DRAIN_MS = 10 * 1000,
     NO_RESOURCES_MS = 100, /* before another attempt to accept */
     LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
-    TEXTS_MAX_BYTES = 250 * 1000 * 1000,                       /* of the messages under way */
-    TEXTS_ENOUGH_BYTES = TEXTS_MAX_BYTES - DELIVERY_MAX_BYTES, /* there is room for one more message */
-    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than all that is read at once leads to */
+    TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
+    ANSWERS_MAX_BYTES = 1024 * 1024,     /* more than all that is read at once leads to */
 };
 
 _Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
@@ -213,11 +210,8 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     size_t len;
     bool goes_on = send_answers(client, session);
     while (goes_on && (len = receive(client, bytes)) > 0) {
-        connections_progress(client->server->connections, client->connection, len);
         smtp_session_receive(session, bytes, len);
         explicit_bzero(bytes, len); /* there may be a password in them */
-        if (atomic_load(&client->server->text_bytes) > TEXTS_ENOUGH_BYTES)
-            connections_cut_off_slowest(client->server->connections);
         goes_on = client->answers.len == 0 || send_answers(client, session);
         if (goes_on && smtp_session_wants_tls(session))
             goes_on = begin_tls(client, session);
@@ -270,21 +264,6 @@ static void send_away(int fd)
     close(fd);
 }
 
-/* All that come while a connection waits for a place wait behind it, in the queue of the socket. NULL: it is
- * to be sent away. */
-static struct connection *find_place(struct smtp_server *server, int fd)
-{
-    struct connection *connection = NULL;
-    while (!atomic_load(&server->is_ending)) {
-        if (atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
-            connection = connections_add(server->connections, fd);
-        if (connection != NULL || !connections_may_wait(server->connections, fd))
-            break;
-        poll(NULL, 0, PLACE_MS);
-    }
-    return connection;
-}
-
 /* Owns the socket. */
 static void welcome(struct smtp_server *server, int fd)
 {
@@ -292,7 +271,9 @@ static void welcome(struct smtp_server *server, int fd)
                                  .tv_usec = server->config.idle_ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
     struct smtp_client *client = calloc(1, sizeof(*client));
-    struct connection *connection = client != NULL ? find_place(server, fd) : NULL;
+    struct connection *connection = NULL;
+    if (client != NULL && atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
+        connection = connections_add(server->connections, fd);
     if (connection == NULL) {
         free(client);
         send_away(fd);
@@ -351,7 +332,7 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
     server->config = *config;
     server->listen_fd = -1;
     int error = listener_open(config->listen, &server->listen_fd, &server->address);
-    server->connections = connections_new(clock_system(), config->connections_max, PACE);
+    server->connections = connections_new(clock_system(), config->connections_max);
     if (error == 0 && server->connections == NULL)
         error = -ENOMEM;
     if (error == 0)

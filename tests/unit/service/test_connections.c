@@ -44,7 +44,8 @@ static void pair_add(struct pair *pair, struct connections *connections)
 
 static void pair_release(struct pair *pair, struct connections *connections)
 {
-    connections_remove(connections, pair->connection);
+    if (pair->connection != NULL)
+        connections_remove(connections, pair->connection);
     close(pair->ends[0]);
     close(pair->ends[1]);
 }
@@ -58,7 +59,7 @@ static void *end(void *connections)
 static void the_end_waits_for_the_busy_alone(void **state)
 {
     (void)state;
-    struct connections *connections = connections_new(clock_system(), MAX_OPEN, 0);
+    struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair idle, busy;
     pthread_t thread;
     pair_add(&idle, connections);
@@ -78,100 +79,54 @@ static void the_end_waits_for_the_busy_alone(void **state)
     connections_free(connections);
 }
 
-/* Four connections, in the order they came: B is busy, K was served before, S is a stranger, R one who
- * was refused. */
+/* Four connections, in the order they came: B is busy, W is carried out, K was served before, S is a
+ * stranger, R one that was refused. */
 static const struct {
     const char *before;
-    size_t leaves; /* which of them the fifth takes the place of; 9: none */
+    int64_t seconds; /* until the fifth comes */
+    size_t leaves;   /* which of them the fifth takes the place of; 4: the fifth is refused */
 } rooms[] = {
-    {"SSSS", 0}, {"KRKK", 1}, {"KSSS", 1}, {"SSSK", 0}, {"BKSK", 2},
-    {"BKKS", 3}, {"SKKB", 0}, {"BKBK", 1}, {"BBBK", 3}, {"BBBB", 9},
+    {"SSSS", 0, 0},  {"KRKK", 0, 1},  {"KSSS", 0, 1},  {"SSSK", 0, 0},  {"BKSK", 0, 2},
+    {"BKKS", 0, 3},  {"SKKB", 0, 0},  {"BKBK", 0, 1},  {"BBBK", 0, 3},  {"BBBB", 59, 4},
+    {"BBBB", 60, 0}, {"WBWB", 60, 1}, {"BBKB", 60, 2}, {"WWWW", 60, 4},
 };
 
-static void strangers_make_room_first(void **state)
+static void add_in_phase(struct pair *pair, struct connections *connections, char phase)
+{
+    pair_add(pair, connections);
+    if (strchr("BKW", phase) != NULL)
+        connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
+    if (phase == 'W')
+        connections_enter(connections, pair->connection, CONNECTION_WORKING);
+    if (phase == 'R')
+        connections_enter(connections, pair->connection, CONNECTION_SENDING);
+    if (strchr("KR", phase) != NULL)
+        connections_enter(connections, pair->connection, CONNECTION_IDLE);
+}
+
+static void the_connection_that_waited_longest_makes_room(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
-        struct connections *connections = connections_new(&fake.clock, MAX_OPEN, 0);
-        struct pair pairs[6];
+        struct connections *connections = connections_new(&fake.clock, MAX_OPEN);
+        struct pair pairs[5];
         for (size_t at = 0; at < 4; at++) {
-            pair_add(&pairs[at], connections);
-            if (strchr("BK", rooms[i].before[at]) != NULL)
-                connections_enter(connections, pairs[at].connection, CONNECTION_RECEIVING);
-            if (rooms[i].before[at] == 'R')
-                connections_enter(connections, pairs[at].connection, CONNECTION_SENDING);
-            if (strchr("KR", rooms[i].before[at]) != NULL)
-                connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
-            fake_clock_advance(&fake, 1);
+            add_in_phase(&pairs[at], connections, rooms[i].before[at]);
+            fake_clock_advance(&fake, at < 3 ? 1 : rooms[i].seconds * 1000);
         }
         for (size_t at = 0; at < 4; at++)
             assert_false(is_cut_off(pairs[at].ends[1], 0));
         pair_add(&pairs[4], connections);
+        for (size_t at = 0; at < 4; at++)
+            assert_int_equal(at == rooms[i].leaves, is_cut_off(pairs[at].ends[1], 0));
+        assert_int_equal(rooms[i].leaves == 4, pairs[4].connection == NULL);
         for (size_t at = 0; at < 5; at++)
-            assert_int_equal(at == rooms[i].leaves, is_cut_off(pairs[at].ends[1], 0));
-        /* With two less there is room for one more. */
-        pair_release(&pairs[0], connections);
-        pair_release(&pairs[1], connections);
-        pair_add(&pairs[5], connections);
-        for (size_t at = 2; at < 6; at++)
-            assert_int_equal(at == rooms[i].leaves, is_cut_off(pairs[at].ends[1], 0));
-        for (size_t at = 2; at < 6; at++)
             pair_release(&pairs[at], connections);
         connections_free(connections);
         fake_clock_release(&fake);
     }
-}
-
-/* ---------------------------------------------------------------- with a least pace */
-
-enum {
-    PACED_MAX_OPEN = 3,
-    PACE = 1000,
-};
-
-static void receive(struct pair *pair, struct connections *connections)
-{
-    pair_add(pair, connections);
-    assert_non_null(pair->connection);
-    connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
-}
-
-static void the_slowest_makes_room_first(void **state)
-{
-    (void)state;
-    struct fake_clock fake;
-    fake_clock_init(&fake, 0);
-    struct connections *connections = connections_new(&fake.clock, PACED_MAX_OPEN, PACE);
-    struct pair dripping, steady, working, refused, first, second;
-    receive(&steady, connections);
-    receive(&dripping, connections);
-    receive(&working, connections);
-    connections_enter(connections, working.connection, CONNECTION_WORKING);
-    pair_add(&refused, connections); /* nobody was slow yet */
-    assert_null(refused.connection);
-    for (size_t i = 0; i < 30; i++) {
-        fake_clock_advance(&fake, 1000);
-        connections_progress(connections, dripping.connection, 900);
-        connections_progress(connections, steady.connection, 1000);
-    }
-    pair_add(&first, connections);
-    assert_true(is_cut_off(dripping.ends[1], 0));
-    connections_cut_off_slowest(connections); /* nobody else is slow */
-    assert_false(is_cut_off(steady.ends[1], 0));
-    connections_enter(connections, first.connection, CONNECTION_WORKING);
-    fake_clock_advance(&fake, 2000);
-    pair_add(&second, connections);
-    assert_true(is_cut_off(steady.ends[1], 0));
-    assert_false(is_cut_off(working.ends[1], 0));
-    struct pair *const all[] = {&dripping, &steady, &working, &first, &second};
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        pair_release(all[i], connections);
-    close(refused.ends[0]);
-    close(refused.ends[1]);
-    connections_free(connections);
-    fake_clock_release(&fake);
 }
 
 /* A connection from an address of this machine. */
@@ -191,80 +146,65 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
     pair->ends[0] = accept(listening, NULL, NULL);
     close(listening);
     pair->connection = connections_add(connections, pair->ends[0]);
-    if (pair->connection != NULL)
-        connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
 }
 
-/* Three connections that are quick, and then one more: the last digits of their peers' addresses. All
- * programs of the machine share 127.0.0.1. */
+/* Idle connections, in the order they came: the last digits of their peers' addresses. All programs of the
+ * machine share 127.0.0.1. */
 static const struct {
-    const char *before;
-    char next;
-    size_t leaves; /* 3: the new one is refused */
+    const char *peers;
+    size_t leaves; /* 9: none */
 } shares[] = {
-    {"222", '3', 0}, {"232", '3', 3}, {"223", '2', 3}, {"322", '4', 1},
-    {"111", '1', 3}, {"111", '2', 3}, {"122", '1', 1}, {"234", '5', 3},
+    {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };
 
-static void a_peer_with_many_connections_makes_room(void **state)
+static void a_peer_has_half_of_the_places_at_most(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
-        struct connections *connections = connections_new(&fake.clock, PACED_MAX_OPEN, PACE);
-        struct pair pairs[4];
-        for (size_t at = 0; at < 4; at++) {
+        struct connections *connections = connections_new(&fake.clock, MAX_OPEN);
+        size_t len = strlen(shares[i].peers);
+        struct pair pairs[8];
+        for (size_t at = 0; at < len; at++) {
             char from[] = "127.0.0.x";
-            from[8] = at < 3 ? shares[i].before[at] : shares[i].next;
+            from[8] = shares[i].peers[at];
             pair_add_from(&pairs[at], connections, from);
+            assert_non_null(pairs[at].connection);
             fake_clock_advance(&fake, 1);
         }
-        for (size_t at = 0; at < 3; at++)
-            assert_int_equal(at == shares[i].leaves, is_cut_off(pairs[at].ends[1], 0));
-        assert_int_equal(shares[i].leaves == 3, pairs[3].connection == NULL);
-        for (size_t at = 0; at < 4; at++) {
-            if (pairs[at].connection != NULL)
-                connections_remove(connections, pairs[at].connection);
-            close(pairs[at].ends[0]);
-            close(pairs[at].ends[1]);
-        }
+        if (shares[i].leaves != 9)
+            assert_true(is_cut_off(pairs[shares[i].leaves].ends[1], 0));
+        for (size_t at = 0; at < len; at++)
+            pair_release(&pairs[at], connections);
         connections_free(connections);
         fake_clock_release(&fake);
     }
 }
 
-/* Without a least pace no connection is refused: a peer that made no room for itself would have all places.
- */
-static void a_peer_makes_room_for_itself(void **state)
+static void a_peer_whose_connections_are_busy_is_refused_another(void **state)
 {
     (void)state;
-    struct fake_clock fake;
-    fake_clock_init(&fake, 0);
-    struct connections *connections = connections_new(&fake.clock, MAX_OPEN, 0);
-    static const char *const peers[] = {"127.0.0.3", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2"};
-    struct pair pairs[ARRAY_LEN(peers)];
-    for (size_t at = 0; at < ARRAY_LEN(peers); at++) {
-        pair_add_from(&pairs[at], connections, peers[at]);
-        connections_enter(connections, pairs[at].connection, CONNECTION_IDLE);
-        fake_clock_advance(&fake, 1);
+    struct connections *connections = connections_new(clock_system(), MAX_OPEN);
+    struct pair pairs[4];
+    for (size_t at = 0; at < 4; at++) {
+        pair_add_from(&pairs[at], connections, at < 3 ? "127.0.0.2" : "127.0.0.3");
+        assert_int_equal(at == 2, pairs[at].connection == NULL);
+        if (pairs[at].connection != NULL)
+            connections_enter(connections, pairs[at].connection, CONNECTION_RECEIVING);
     }
-    for (size_t at = 0; at < ARRAY_LEN(peers); at++)
-        assert_int_equal(at == 1, is_cut_off(pairs[at].ends[1], 0));
-    for (size_t at = 0; at < ARRAY_LEN(peers); at++)
+    for (size_t at = 0; at < 4; at++)
         pair_release(&pairs[at], connections);
     connections_free(connections);
-    fake_clock_release(&fake);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strangers_make_room_first),
+        cmocka_unit_test(the_connection_that_waited_longest_makes_room),
         cmocka_unit_test(the_end_waits_for_the_busy_alone),
-        cmocka_unit_test(the_slowest_makes_room_first),
-        cmocka_unit_test(a_peer_with_many_connections_makes_room),
-        cmocka_unit_test(a_peer_makes_room_for_itself),
+        cmocka_unit_test(a_peer_has_half_of_the_places_at_most),
+        cmocka_unit_test(a_peer_whose_connections_are_busy_is_refused_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -416,7 +416,7 @@ static void half_requests_shut_nobody_out(void **state)
     static const char *const halves[] = {
         "", "GET", "GET / HTTP/1.1\r\nHost: localhost\r\n",
         "POST /api/v1/email/send HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"};
-    int held[300];
+    int held[400];
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
         held[i] = http_client_connect(&fixture->client);
         const char *half = halves[i % 4];
@@ -460,7 +460,7 @@ static void a_stranger_who_takes_no_answers_makes_room(void **state)
 {
     const struct fixture *fixture = *state;
     int deaf = connect_deaf(fixture);
-    int held[256];
+    int held[300];
     struct pollfd cut = {.fd = deaf, .events = POLLRDHUP};
     for (size_t i = 0; i < ARRAY_LEN(held); i++)
         held[i] = -1;

@@ -182,7 +182,6 @@ static void of_too_many_the_oldest_idle_one_goes(void **state)
     (void)state;
     struct world world;
     world_open(&world, 2, PATIENCE_MS);
-    /* First, so that its first seconds, in which it need not make room, are over first, too. */
     int idle = dial(&world);
     assert_true(hears(idle, "220"));
     int busy = dial(&world);
@@ -203,27 +202,26 @@ static void of_too_many_the_oldest_idle_one_goes(void **state)
     world_close(&world);
 }
 
-static void who_drips_makes_room(void **state)
+static void with_all_places_busy_another_client_is_sent_away(void **state)
 {
     (void)state;
-    enum {
-        ALL = 40 + 32
-    };
     struct world world;
-    world_open(&world, 40, PATIENCE_MS);
-    int dripping[ALL];
-    for (size_t i = 0; i < ALL; i++) {
-        dripping[i] = dial(&world);
-        say(dripping[i], BEGIN "x");
+    world_open(&world, 2, PATIENCE_MS);
+    int busy[2];
+    for (size_t i = 0; i < 2; i++) {
+        busy[i] = dial(&world);
+        say(busy[i], BEGIN "x");
+        assert_true(hears(busy[i], "354"));
     }
-    int fd = dial(&world);
-    assert_true(hears(fd, "220"));
-    say(fd, BEGIN ".\r\nQUIT\r\n");
-    assert_true(hears(fd, "221"));
-    close(fd);
-    for (size_t i = 0; i < ALL; i++)
-        close(dripping[i]);
-    assert_int_equal(1, count_emails(&world));
+    int other = dial(&world);
+    assert_true(hears(other, "421"));
+    close(other);
+    for (size_t i = 0; i < 2; i++) {
+        say(busy[i], "\r\n.\r\nQUIT\r\n");
+        assert_true(hears(busy[i], "221"));
+        close(busy[i]);
+    }
+    assert_int_equal(2, count_emails(&world));
     world_close(&world);
 }
 
@@ -453,7 +451,7 @@ int main(void)
         cmocka_unit_test(who_says_nothing_is_told_so),
         cmocka_unit_test(who_says_nothing_in_the_handshake_is_cut_off),
         cmocka_unit_test(of_too_many_the_oldest_idle_one_goes),
-        cmocka_unit_test(who_drips_makes_room),
+        cmocka_unit_test(with_all_places_busy_another_client_is_sent_away),
         cmocka_unit_test(a_message_under_way_comes_to_its_end),
         cmocka_unit_test(half_a_message_is_none),
         cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
