@@ -12,7 +12,6 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "base/cleanup.h"
 #include "base/lock.h"
 
 enum {
@@ -198,10 +197,11 @@ struct connection *connections_add(struct connections *connections, int socket_f
 
 void connections_remove(struct connections *connections, struct connection *connection)
 {
-    _cleanup_free_ struct connection *removed = connection;
-    LOCK_GUARD(&connections->lock);
+    pthread_mutex_lock(&connections->lock);
     enter_locked(connections, connection, CONNECTION_IDLE);
     LIST_REMOVE(connection, entry);
+    pthread_mutex_unlock(&connections->lock);
+    free(connection);
 }
 
 void connections_enter(struct connections *connections, struct connection *connection,

@@ -132,19 +132,9 @@ static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct 
 static int write_down(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
                       const struct outgoing_result *result)
 {
-    int error = 0;
-    switch (result->outcome) {
-    case OUTGOING_DONE:
-        error = query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
-        break;
-    case OUTGOING_LATER:
-        error = postpone(work, db, row, result);
-        break;
-    case OUTGOING_FAILED:
-        error = query_execute(db, "UPDATE outgoing SET due_ms = NULL, failure = ? WHERE seq = ?", "si",
-                              result->words, row->seq);
-        break;
-    }
+    int error = result->outcome == OUTGOING_LATER
+                    ? postpone(work, db, row, result)
+                    : query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
     return error == 0 ? work->settle(work->context, db, row, result) : error;
 }
 
@@ -182,7 +172,11 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     const struct outgoing_work *work = outgoing->work;
     struct outgoing_result result = {0};
     crash_point("outgoing_due");
-    work->attempt(work->context, outgoing->database, row, &outgoing->cancel, &result);
+    int error = work->attempt(work->context, outgoing->database, row, &outgoing->cancel, &result);
+    if (error != 0) {
+        result.outcome = OUTGOING_LATER;
+        outgoing_explain(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
+    }
     crash_point("outgoing_attempted");
     /* What was broken off by our own end says nothing. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
@@ -206,9 +200,8 @@ static int64_t next_wait_ms(struct outgoing *outgoing)
         return POLL_MS;
     int64_t due = 0;
     int error = query_integer(connection->db, &due,
-                              "SELECT due_ms FROM outgoing WHERE kind = ? AND due_ms IS NOT NULL"
-                              " ORDER BY due_ms LIMIT 1",
-                              "i", (int64_t)outgoing->work->kind);
+                              "SELECT due_ms FROM outgoing WHERE kind = ? ORDER BY due_ms LIMIT 1", "i",
+                              (int64_t)outgoing->work->kind);
     database_end_read(outgoing->database, connection);
     int64_t wait_ms = due - clock_realtime_ms(clock_system());
     if (error == -ENOENT || (error == 0 && wait_ms > poll_ms))

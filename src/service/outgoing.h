@@ -55,14 +55,13 @@ struct outgoing_work {
     int64_t attempts_max; /* at a row: the last one that fails gives it up */
     void *context;        /* borrowed, first argument of: */
 
-    /* One attempt, outside of any transaction. It ends soon after the cancel is set. The result is all zeros
-     * before. */
-    void (*attempt)(void *context, struct database *database, const struct outgoing_row *row,
-                    struct cancel *cancel, struct outgoing_result *result);
+    /* Makes one attempt, outside of any transaction, and ends soon after the cancel is set. The result is all
+     * zeros before. 0; -errno: the email cannot be read here, so that the attempt is to be made later. */
+    int (*attempt)(void *context, struct database *database, const struct outgoing_row *row,
+                   struct cancel *cancel, struct outgoing_result *result);
 
-    /* Inside the transaction in which the result was written down: what else it means. The row is gone now
-     * where that was OUTGOING_DONE. Where it was OUTGOING_FAILED, it waits until this function has told
-     * somebody and removes it. 0 or -errno. */
+    /* Inside the transaction in which the result was written down: writes down what else it means. The row is
+     * gone, but with OUTGOING_LATER. 0 or -errno. */
     int (*settle)(void *context, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result);
 };

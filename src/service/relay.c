@@ -48,9 +48,7 @@ struct relay {
 struct relay_transfer {
     char *sender; /* both as message_ascii_address() has them */
     char *recipient;
-    bool needs_utf8; /* one of them is beyond ASCII all the same: RFC 6531 */
     struct strbuf text;
-    bool offers_utf8;     /* the server does */
     bool has_begun;       /* the server let us in; what follows is about this message */
     size_t offset;        /* of what is still to be read */
     bool is_read;         /* whole: its last dot is out, or about to be */
@@ -88,25 +86,17 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
         strbuf_append_char(answer, '\n');
     while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
         len--;
-    if (!transfer->has_begun && len == 12 && strncasecmp(bytes + 4, "SMTPUTF8", 8) == 0)
-        transfer->offers_utf8 = true;
     size_t room = ANSWER_MAX_BYTES - answer->len;
     strbuf_append(answer, bytes, len < room ? len : room);
     return size * count;
-}
-
-static bool lacks_utf8(const struct relay_transfer *transfer)
-{
-    return transfer->has_begun && transfer->needs_utf8 && !transfer->offers_utf8;
 }
 
 /* The greeting, TLS and the login are over: MAIL is next. */
 static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
 {
     (void)server_address, (void)own_address, (void)server_port, (void)own_port;
-    struct relay_transfer *transfer = context;
-    transfer->has_begun = true;
-    return lacks_utf8(transfer) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+    ((struct relay_transfer *)context)->has_begun = true;
+    return CURL_PREREQFUNC_OK;
 }
 
 static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
@@ -176,7 +166,7 @@ static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, struct 
 /* 421 and 530 (we should have said who we are) refuse no message for good, whenever they come. */
 static bool is_refusal(const struct relay_transfer *transfer, long status)
 {
-    return lacks_utf8(transfer) || (transfer->has_begun && status / 100 == 5 && status != 530);
+    return transfer->has_begun && status / 100 == 5 && status != 530;
 }
 
 static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer, const char *error_words,
@@ -191,11 +181,7 @@ static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer
     if (rc == CURLE_OK)
         return;
     const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);
-    if (lacks_utf8(transfer))
-        outgoing_explain(result,
-                         "the address of the sender or the recipient has letters beyond ASCII before its"
-                         " @, and the relay does not take such addresses (it does not offer SMTPUTF8)");
-    else if (status >= 400)
+    if (status >= 400)
         outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
     else if (transfer->has_begun)
         outgoing_explain(result, "the relay did not take a message: %s", why);
@@ -236,18 +222,16 @@ static int load(struct database *database, int64_t outbound, struct relay_transf
         transfer->sender = message_ascii_address(query_column_text(statement, 0));
         error = transfer->sender != NULL ? 0 : -ENOMEM;
     }
-    if (error == 0) {
-        transfer->needs_utf8 = !g_str_is_ascii(transfer->sender) || !g_str_is_ascii(transfer->recipient);
+    if (error == 0)
         error = message_write_for_relay(sqlite3_column_blob(statement, 1),
                                         (size_t)sqlite3_column_bytes(statement, 1), &transfer->text);
-    }
     sqlite3_finalize(statement);
     database_end_read(database, connection);
     return error;
 }
 
-static void attempt(void *context, struct database *database, const struct outgoing_row *row,
-                    struct cancel *cancel, struct outgoing_result *result)
+static int attempt(void *context, struct database *database, const struct outgoing_row *row,
+                   struct cancel *cancel, struct outgoing_result *result)
 {
     struct relay_transfer transfer = {
         .recipient = message_ascii_address(row->address),
@@ -256,44 +240,16 @@ static void attempt(void *context, struct database *database, const struct outgo
         .cancel = cancel,
     };
     int error = transfer.recipient != NULL ? load(database, row->email, &transfer) : -ENOMEM;
-    if (error == 0) {
+    if (error == 0)
         transfer_message(context, &transfer, result);
-    } else {
-        result->outcome = OUTGOING_LATER;
-        outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
-    }
     free(transfer.sender);
     free(transfer.recipient);
     strbuf_release(&transfer.text);
     strbuf_release(&transfer.answer);
+    return error;
 }
 
 /* ---------------------------------------------------------------- what becomes of the email */
-
-/* Rows of this email that are due now: attempts at them are about to be made. */
-static int count_due(sqlite3 *db, int64_t outbound, int64_t *ret_count)
-{
-    return query_integer(db, ret_count,
-                         "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ? AND due_ms <= ?", "iii",
-                         (int64_t)OUTGOING_RELAY, outbound, clock_realtime_ms(clock_system()));
-}
-
-/* The words of a bounce about each recipient that was given up. */
-static int list_failed(sqlite3 *db, int64_t outbound, struct strbuf *reasons)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement,
-                              "SELECT address, failure FROM outgoing WHERE kind = ? AND email = ?"
-                              " AND due_ms IS NULL ORDER BY seq",
-                              "ii", (int64_t)OUTGOING_RELAY, outbound);
-    if (error != 0)
-        return error;
-    int step;
-    while ((step = query_step(statement)) > 0)
-        sending_give_reason(reasons, query_column_text(statement, 0), "5.0.0",
-                            query_column_text(statement, 1));
-    return step < 0 ? step : reasons->error;
-}
 
 static int set_status(sqlite3 *db, int64_t outbound, const char *status)
 {
@@ -303,28 +259,20 @@ static int set_status(sqlite3 *db, int64_t outbound, const char *status)
                          "si", status, outbound);
 }
 
-static int bounce(const struct relay *relay, sqlite3 *db, int64_t outbound, const char *reasons)
+static int bounce(const struct relay *relay, sqlite3 *db, const struct outgoing_row *row, const char *words)
 {
-    int error = sending_bounce(db, outbound, relay->domain, reasons);
+    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
+    int error = sending_give_reason(&reason, row->address, "5.0.0", words);
     if (error == 0)
-        error = query_execute(db, "DELETE FROM outgoing WHERE kind = ? AND email = ? AND due_ms IS NULL",
-                              "ii", (int64_t)OUTGOING_RELAY, outbound);
-    return error == 0 ? set_status(db, outbound, "failed") : error;
+        error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
+    return error == 0 ? set_status(db, row->email, "failed") : error;
 }
 
-/* One bounce for all recipients that were given up in one go: it waits for those whose turn is now. */
 static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    (void)result;
     int64_t left = 0;
-    int error = count_due(db, row->email, &left);
-    if (error != 0 || left > 0)
-        return error;
-    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-    error = list_failed(db, row->email, &reasons);
-    if (error == 0 && reasons.len > 0)
-        error = bounce(context, db, row->email, strbuf_str(&reasons));
+    int error = result->outcome == OUTGOING_FAILED ? bounce(context, db, row, result->words) : 0;
     if (error == 0)
         error = query_integer(db, &left, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?", "ii",
                               (int64_t)OUTGOING_RELAY, row->email);
@@ -339,58 +287,30 @@ static bool is_this_machine(const char *host)
     struct in_addr address;
     if (inet_pton(AF_INET, host, &address) == 1)
         return ntohl(address.s_addr) >> 24 == 127;
-    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0;
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* "relay@DOMAIN", the domain as servers are greeted with it. NULL without memory. */
-static char *greeting_address(const char *domain)
-{
-    _cleanup_free_ char *address = NULL;
-    return asprintf(&address, "relay@%s", domain) < 0 ? NULL : message_ascii_address(address);
-}
-
-static int take_parts(struct relay *relay, const struct relay_config *config, CURLU *parts)
-{
-    char *scheme = NULL, *host = NULL, *path = NULL, *query = NULL, *fragment = NULL;
-    bool is_whole = curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-                    curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-                    curl_url_get(parts, CURLUPART_PATH, &path, 0) == CURLUE_OK;
-    bool has_more = curl_url_get(parts, CURLUPART_QUERY, &query, 0) == CURLUE_OK ||
-                    curl_url_get(parts, CURLUPART_FRAGMENT, &fragment, 0) == CURLUE_OK;
-    bool is_smtps = is_whole && strcmp(scheme, "smtps") == 0;
-    bool is_smtp = is_whole && strcmp(scheme, "smtp") == 0;
-    int error = (is_smtp || is_smtps) && !has_more && strcmp(path, "/") == 0 ? 0 : -EINVAL;
-    if (error == 0) {
-        relay->needs_tls = is_smtp && !config->is_clear_allowed && !is_this_machine(host);
-        _cleanup_free_ char *greeting = greeting_address(relay->domain);
-        bool is_set = greeting != NULL &&
-                      curl_url_set(parts, CURLUPART_PATH, strrchr(greeting, '@') + 1, 0) == CURLUE_OK &&
-                      curl_url_get(parts, CURLUPART_URL, &relay->url, 0) == CURLUE_OK;
-        error = is_set ? 0 : -ENOMEM;
-    }
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(path);
-    curl_free(query);
-    curl_free(fragment);
-    return error;
-}
-
+/* The URL is not repeated in words: there may be a password in it. */
 static int read_url(struct relay *relay, const struct relay_config *config, char **ret_reason)
 {
-    CURLU *parts = curl_url();
-    if (parts == NULL)
-        return -ENOMEM;
-    int error = curl_url_set(parts, CURLUPART_URL, config->url, CURLU_DISALLOW_USER) == CURLUE_OK
-                    ? take_parts(relay, config, parts)
-                    : -EINVAL;
-    curl_url_cleanup(parts);
-    if (error == -EINVAL) /* the URL is not repeated: there may be a password in it */
+    g_autoptr(GUri) url = g_uri_parse(config->url, G_URI_FLAGS_HAS_PASSWORD, NULL);
+    bool is_smtps = url != NULL && strcmp(g_uri_get_scheme(url), "smtps") == 0;
+    bool is_smtp = url != NULL && strcmp(g_uri_get_scheme(url), "smtp") == 0;
+    const char *host = url != NULL ? g_uri_get_host(url) : NULL;
+    const char *path = url != NULL ? g_uri_get_path(url) : "";
+    if ((!is_smtp && !is_smtps) || host == NULL || host[0] == '\0' ||
+        strcmp(path + (path[0] == '/'), "") != 0 || g_uri_get_userinfo(url) != NULL ||
+        g_uri_get_query(url) != NULL || g_uri_get_fragment(url) != NULL)
         return reason_give(
-            ret_reason, error,
+            ret_reason, -EINVAL,
             "the relay has to be smtp://HOST[:PORT] or smtps://HOST[:PORT]; USER:PASSWORD is for "
             "--relay-credentials-file");
-    return error;
+    relay->needs_tls = is_smtp && !config->is_clear_allowed && !is_this_machine(host);
+    g_autofree char *domain = g_hostname_to_ascii(relay->domain);
+    g_autofree char *greeting = g_strconcat("/", domain != NULL ? domain : relay->domain, NULL);
+    relay->url = g_uri_join(G_URI_FLAGS_NONE, g_uri_get_scheme(url), NULL, host, g_uri_get_port(url),
+                            greeting, NULL, NULL);
+    return 0;
 }
 
 static int read_credentials(struct relay *relay, const struct relay_config *config, char **ret_reason)
@@ -409,7 +329,7 @@ void relay_stop(struct relay *relay)
     if (relay == NULL)
         return;
     outgoing_stop(relay->outgoing);
-    curl_free(relay->url);
+    g_free(relay->url);
     secret_free(relay->credentials);
     free(relay);
 }

@@ -64,7 +64,7 @@ static const char version_1[] =
     "CREATE TRIGGER outbound_inserted AFTER INSERT ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-/* The service hands these to others by itself (outgoing.h). due_ms: NULL once it failed for good. */
+/* The service hands these to others by itself (outgoing.h). */
 static const char version_2[] =
     "CREATE TABLE outgoing (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, email INTEGER NOT NULL,"
     " address TEXT NOT NULL COLLATE NOCASE, attempts INTEGER NOT NULL DEFAULT 0, begun_ms INTEGER NOT NULL,"
@@ -80,6 +80,8 @@ static const struct database_step steps[] = {
     {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* which nobody read */
     {TABLES_NAME_INSTANCE, NULL},
     {SEARCH_INDEX_TABLES, NULL}, /* filled by its thread, so that the start does not wait */
+    /* due_ms was NULL in a row that had failed for good. */
+    {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
 
 static const struct database_format format = {

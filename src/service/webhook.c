@@ -254,20 +254,17 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
     return error == 0 && *ret_body == NULL ? -ENOMEM : error;
 }
 
-static void attempt(void *context, struct database *database, const struct outgoing_row *row,
-                    struct cancel *cancel, struct outgoing_result *result)
+static int attempt(void *context, struct database *database, const struct outgoing_row *row,
+                   struct cancel *cancel, struct outgoing_result *result)
 {
     _cleanup_free_ char *url = NULL;
     _cleanup_free_ char *body = NULL;
     int error = load(database, row->email, &url, &body);
-    if (error == 0) {
+    if (error == 0)
         post(context, url, body, cancel, result);
-    } else if (error == -ENOENT) {
+    else if (error == -ENOENT)
         result->outcome = OUTGOING_DONE;
-    } else {
-        result->outcome = OUTGOING_LATER;
-        outgoing_explain(result, "the email cannot be read here: %s", strerrordesc_np(-error));
-    }
+    return error == -ENOENT ? 0 : error;
 }
 
 /* The attempt as the record of the email has it; NULL without memory. */
@@ -299,10 +296,9 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                               "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?))"
                               " WHERE seq = ?",
                               "si", log, row->email);
-    if (error != 0 || result->outcome != OUTGOING_FAILED)
-        return error;
-    log_warning("the webhook of inbox %s was given up: %s", row->address, result->words);
-    return query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+    if (error == 0 && result->outcome == OUTGOING_FAILED)
+        log_warning("the webhook of inbox %s was given up: %s", row->address, result->words);
+    return error;
 }
 
 /* ---------------------------------------------------------------- start and stop */

@@ -179,7 +179,8 @@ static void texts_kept_as_attachments_are_texts_after_an_update(void **state)
                               "--b\nContent-Type: application/pdf; name=a.pdf\n\n%PDF\n"
                               "--b--\n";
     static const char old[] =
-        "PRAGMA user_version = 2; ALTER TABLE outgoing ADD begun_ms; UPDATE contents SET plain_text = "
+        "PRAGMA user_version = 2; ALTER TABLE outgoing ADD begun_ms; ALTER TABLE outgoing ADD failure;"
+        "DROP TABLE trigrams; DELETE FROM settings WHERE name = 'indexed'; UPDATE contents SET plain_text = "
         "'Look:';"
         "UPDATE messages SET search_text = '', header = json_set(header, '$.attachments', json('["
         "{\"id\":\"1\",\"filename\":\"attachment-1\",\"content_type\":\"image/png\"},"

@@ -214,7 +214,7 @@ static void an_index_that_is_missing_is_made_of_what_is_there(void **state)
     assert_int_equal(SQLITE_OK,
                      sqlite3_exec(db,
                                   "DROP TABLE trigrams; DELETE FROM settings WHERE name = 'indexed';"
-                                  "PRAGMA user_version = 5",
+                                  "ALTER TABLE outgoing ADD failure; PRAGMA user_version = 5",
                                   NULL, NULL, NULL));
     sqlite3_close(db);
     fixture_start(fixture, SERVICE_TIER_NONE);
