@@ -217,49 +217,17 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     return text != NULL ? json_stringn(text, len_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
-/* Where a field of a content record comes from; what is LATER has its place and is set afterwards. */
-enum field_source {
-    FROM_RECORD,
-    FROM_HEADER,
-    LATER,
-};
-
-static const struct {
-    const char *name;
-    enum field_source source;
-} fields[] = {
-    {"id", FROM_RECORD},
-    {"inbox_id", FROM_RECORD},
-    {"subject", FROM_HEADER},
-    {"date", FROM_HEADER},
-    {"from_address", FROM_HEADER},
-    {"to_addresses", FROM_HEADER},
-    {"cc_addresses", FROM_HEADER},
-    {"bcc_addresses", FROM_RECORD},
-    {"reply_to_addresses", FROM_HEADER},
-    {"message_id", FROM_HEADER},
-    {"in_reply_to_id", FROM_HEADER},
-    {"references", FROM_HEADER},
-    {"prompt", LATER},
-    {"thread_prompt", LATER},
-    {"plain_text", LATER},
-    {"html", LATER},
-    {"alternative_content", FROM_HEADER},
-    {"attachments", FROM_HEADER},
-    {"previous_emails", LATER},
-};
-
-static json_t *build_record(sqlite3_stmt *statement, const json_t *record, const json_t *header)
+/* The prompts and previous_emails are set later. */
+static json_t *build_record(sqlite3_stmt *statement, const json_t *record, json_t *header)
 {
-    json_t *result = json_object();
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        json_t *value = json_null();
-        if (fields[i].source != LATER)
-            value = json_object_get(fields[i].source == FROM_HEADER ? header : record, fields[i].name);
-        json_object_set(result, fields[i].name, value);
-    }
+    static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
+    json_t *result = json_pack("{s:n, s:n}", "id", "inbox_id");
+    json_object_update(result, header);
+    for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
+        json_object_set(result, of_record[i], json_object_get(record, of_record[i]));
     json_object_set_new(result, "plain_text", column_text(statement, 5));
     json_object_set_new(result, "html", column_text(statement, 6));
+    json_object_set_new(result, "previous_emails", json_null());
     return result;
 }
 
@@ -340,21 +308,17 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
 
 /* ---------------------------------------------------------------- what is shown of an email */
 
-static const char *const email_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
-                      " FROM emails e JOIN messages m ON m.seq = e.message"
-                      " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
-    [SIDE_SENT] = "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
-                  " FROM outbound o JOIN messages m ON m.seq = o.message"
-                  " JOIN contents c ON c.message = o.message WHERE o.id = ?",
-};
+#define OF_RECEIVED                                                                                \
+    " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
+    " WHERE e.id = ? AND e.is_valid"
+#define OF_SENT                                                                                      \
+    " FROM outbound e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
+    " WHERE e.id = ?"
+#define EMAIL "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+#define RAW "SELECT m.header, c.raw"
 
-static const char *const raw_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.header, c.raw FROM emails e JOIN messages m ON m.seq = e.message"
-                      " JOIN contents c ON c.message = e.message WHERE e.id = ? AND e.is_valid",
-    [SIDE_SENT] = "SELECT m.header, c.raw FROM outbound o JOIN messages m ON m.seq = o.message"
-                  " JOIN contents c ON c.message = o.message WHERE o.id = ?",
-};
+static const char *const email_sql[] = {[SIDE_RECEIVED] = EMAIL OF_RECEIVED, [SIDE_SENT] = EMAIL OF_SENT};
+static const char *const raw_sql[] = {[SIDE_RECEIVED] = RAW OF_RECEIVED, [SIDE_SENT] = RAW OF_SENT};
 
 static int add_thread(sqlite3 *db, const struct thread_email *email)
 {
