@@ -243,13 +243,10 @@ static int add_prompt(json_t *record)
 }
 
 /* Returns true where a record has what each email has. */
-static bool is_sound(const json_t *record)
+static bool is_sound(json_t *record)
 {
-    static const char *const texts[] = {"id", "inbox_id", "subject", "date", "message_id"};
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        if (!json_is_string(json_object_get(record, texts[i])))
-            return false;
-    return json_is_string(json_object_get(json_object_get(record, "from_address"), "address"));
+    return json_unpack_ex(record, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
+                          "inbox_id", "subject", "date", "message_id", "from_address", "address") == 0;
 }
 
 /* From a statement's row whose first columns are those of a thread_email. 0, -EUCLEAN or -ENOMEM. */
@@ -379,7 +376,7 @@ static int load_raw(sqlite3 *db, const struct request *request, struct reply *re
     if (raw == NULL)
         return -ENOMEM;
     reply_bytes(reply, "message/rfc822", raw, len);
-    reply->file_name = strdup("message.eml");
+    reply->is_file = true;
     return 0;
 }
 
@@ -401,8 +398,8 @@ static int read_attachment(sqlite3_stmt *statement, const json_t *list, const ch
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
     reply_bytes(reply, text_of(item, "content_type"), bytes, len);
-    reply->file_name = strdup(text_of(item, "filename"));
-    return reply->file_name != NULL ? 0 : -ENOMEM;
+    reply->is_file = true;
+    return 0;
 }
 
 static int load_attachment(sqlite3 *db, const struct request *request, struct reply *reply)

@@ -88,7 +88,6 @@ void reply_release(struct reply *reply)
     free(reply->body);
     if (reply->counted != NULL)
         atomic_fetch_sub(reply->counted, reply->body_len);
-    free(reply->file_name);
     record_array_free(reply->records);
     *reply = (struct reply){0};
 }
@@ -199,26 +198,6 @@ static struct MHD_Response *respond_with_body(struct reply *reply)
     return response;
 }
 
-/* RFC 6266: a plain name for old clients, the real one percent-encoded. */
-static void add_disposition(struct MHD_Response *response, const char *file_name)
-{
-    _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(4096);
-    strbuf_append_str(&value, "attachment; filename=\"");
-    for (const char *at = file_name; *at != '\0'; at++) {
-        bool is_plain = *at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\' && *at != '%';
-        strbuf_append_char(&value, is_plain ? *at : '_');
-    }
-    strbuf_append_str(&value, "\"; filename*=UTF-8''");
-    for (const char *at = file_name; *at != '\0'; at++) {
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~", *at) != NULL)
-            strbuf_append_char(&value, *at);
-        else
-            strbuf_appendf(&value, "%%%02X", (unsigned int)(unsigned char)*at);
-    }
-    if (value.error == 0)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, strbuf_str(&value));
-}
-
 static void add_headers(const struct reply *reply, struct MHD_Response *response)
 {
     /* What senders wrote must not run as a page of this origin. */
@@ -233,8 +212,8 @@ static void add_headers(const struct reply *reply, struct MHD_Response *response
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (reply->allow != NULL)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
-    if (reply->file_name != NULL)
-        add_disposition(response, reply->file_name);
+    if (reply->is_file)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, "attachment");
     if (reply->retry_after_s > 0) {
         char seconds[32];
         snprintf(seconds, sizeof(seconds), "%lld", (long long)reply->retry_after_s);

@@ -30,7 +30,7 @@ struct reply {
     size_t body_len;
     char etag[REPLY_ETAG_SIZE]; /* "": none */
     const char *allow;          /* methods, for 405; static */
-    char *file_name;            /* owned; the body is a file to be saved under this name */
+    bool is_file;               /* a browser saves the body */
     int64_t retry_after_s;      /* 0: none */
     atomic_size_t *counted; /* its body's bytes are counted here until they are freed; or NULL. Borrowed */
 };

@@ -690,18 +690,17 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
 static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
 {
     _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
-    const char *subject = json_string_value(json_object_get(header, "subject"));
-    const char *date = json_string_value(json_object_get(header, "date"));
-    const char *id = json_string_value(json_object_get(header, "message_id"));
-    bool is_whole = subject != NULL && date != NULL && id != NULL;
-    if (is_whole && asprintf(&message->subject, bounce_subject, subject) < 0)
+    const char *subject, *date, *id;
+    if (json_unpack(header, "{s:s, s:s, s:s}", "subject", &subject, "date", &date, "message_id", &id) != 0)
+        return -EUCLEAN;
+    if (asprintf(&message->subject, bounce_subject, subject) < 0)
         message->subject = NULL;
-    if (is_whole && asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
+    if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
         message->plain_text = NULL;
     message->thread = sqlite3_column_int64(row, 0);
-    message->in_reply_to = copy_text(id);
-    message->references = is_whole ? extend_references(header) : NULL;
-    return is_whole ? 0 : -EUCLEAN;
+    message->in_reply_to = strdup(id);
+    message->references = extend_references(header);
+    return 0;
 }
 
 int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)

@@ -5,8 +5,8 @@
  */
 #include "service/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <glib.h>
 #include <microhttpd.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -110,16 +110,10 @@ static bool is_loopback_name(const char *host)
            (len == name_len || host[len - name_len - 1] == '.');
 }
 
-/* A browser sends an address as Host for pages from that address alone: no stranger's page can. */
-static bool is_address(const char *host)
-{
-    struct in6_addr address;
-    return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
-}
-
 static bool is_ours(const char *host, const struct service_context *context)
 {
-    if (is_address(host) || is_loopback_name(host) || strcasecmp(host, context->domain) == 0)
+    /* A browser sends an address as Host for pages from that address alone: no stranger's page can. */
+    if (g_hostname_is_ip_address(host) || is_loopback_name(host) || strcasecmp(host, context->domain) == 0)
         return true;
     for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
         if (strcasecmp(host, *name) == 0)

@@ -275,10 +275,9 @@ static char *write_log(const struct outgoing_result *result)
     if (random_uuid(id) != 0)
         return NULL;
     date_format(clock_realtime_ms(clock_system()), date);
-    _cleanup_json_ json_t *log =
-        json_pack("{s:s, s:n, s:n, s:s}", "id", id, "status_code", "response_body", "created_at", date);
-    if (log != NULL && result->status != 0)
-        json_object_set_new(log, "status_code", json_integer(result->status));
+    _cleanup_json_ json_t *log = json_pack("{s:s, s:o, s:n, s:s}", "id", id, "status_code",
+                                           result->status != 0 ? json_integer(result->status) : json_null(),
+                                           "response_body", "created_at", date);
     return log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
 }
 

@@ -347,12 +347,7 @@ static void attachments_come_through(void **state)
         size_t index;
         const char *content;
         size_t len;
-        const char *disposition;
-    } expected[] = {
-        {0, bytes, sizeof(bytes),
-         "attachment; filename=\"gr____e _1_.bin\"; "
-         "filename*=UTF-8''gr%C3%BC%C3%9Fe%20%221%22.bin"},
-        {1, "Subject: x\n\ny", 13, "attachment; filename=\"mail.eml\"; filename*=UTF-8''mail.eml"}};
+    } expected[] = {{0, bytes, sizeof(bytes)}, {1, "Subject: x\n\ny", 13}};
     for (size_t i = 0; i < 4; i++) {
         const char *id = text_of(json_array_get(list, expected[i % 2].index), "id");
         char target[256];
@@ -368,7 +363,7 @@ static void attachments_come_through(void **state)
         char *sniff = http_answer_header(&answer, "X-Content-Type-Options");
         char *disposition = http_answer_header(&answer, "Content-Disposition");
         assert_string_equal("nosniff", sniff);
-        assert_string_equal(expected[i % 2].disposition, disposition);
+        assert_string_equal("attachment", disposition);
         free(sniff);
         free(disposition);
         http_answer_release(&answer);
