@@ -1,57 +1,106 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fsync(2) of outbox/ and attachments/: waits until what was handed in before is settled and its event is
- * published.
+ * fsync(2) of outbox/ and attachments/: hands in what waits, and waits until all of it is settled and its
+ * event is published.
  */
 #include <errno.h>
 
-#include "outbox/handle.h"
+#include "base/lock.h"
+#include "outbox/change.h"
 #include "outbox/send_queue.h"
-#include "outbox/transition.h"
 #include "outbox/writer_fate.h"
 
 enum {
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
+    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel hands its release over; a shell that
+                                   closed a duplicate goes on with the file */
 };
 
 struct barrier {
     struct outbox *outbox;
-    enum envelope_kind kind;
-    pid_t session;        /* whose barrier it is */
-    uint64_t up_to_order; /* what was handed in later does not count */
-    uint64_t failures;    /* that happened before this barrier began */
+    enum item_kind kind;
+    pid_t session;     /* whose barrier it is */
+    uint64_t up_to;    /* position: what comes later does not count */
+    uint64_t failures; /* that happened before this barrier began */
 };
 
 static bool counts(const struct barrier *barrier, const struct item *item)
 {
-    return item->envelope.kind == barrier->kind && item->envelope.order <= barrier->up_to_order &&
-           !item_is_unneeded(item);
+    return item->row.kind == barrier->kind && item->row.position <= barrier->up_to;
 }
 
-/* Whether the item cannot go on now: it waits for a time, for the service, or for somebody to change the
- * key. */
+/* Returns true if the item cannot go on now: it waits for a time, for the service, or for somebody to change
+ * the key. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
-    const struct suspension *suspension = &outbox->suspensions[item->envelope.kind];
+    const struct suspension *suspension = &outbox->suspensions[item->row.kind];
     int64_t now = outbox_monotonic_ms(outbox);
-    if (!item_state_is_unsettled(item->state))
-        return false;
-    if (item->next_attempt_ms > now)
+    if (item->schedule.due_ms > now)
         return true;
-    if (item->claim == CLAIM_SERVICE || item->state == ITEM_SENDING)
+    if (item->claim == CLAIM_SERVICE || item->row.state == ITEM_SENDING)
         return false;
     if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
         return true;
-    if (item->envelope.kind == ENVELOPE_MESSAGE &&
-        quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox)))
-        return true;
-    for (size_t i = 0; i < item->bound_len; i++)
-        if (item->bound[i] != NULL && has_to_wait(outbox, item->bound[i]))
+    return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox));
+}
+
+/* Returns true if a piece of the message waits for an upload that has to wait. */
+static bool has_waiting_upload(struct outbox *outbox, const struct item *message)
+{
+    for (size_t i = 0; i < message->row.pieces_len; i++) {
+        const char *name = message->row.pieces[i].name;
+        const struct item *file =
+            name == NULL ? NULL : item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name);
+        if (file != NULL && file->row.state == ITEM_UPLOADING && has_to_wait(outbox, file))
             return true;
+    }
     return false;
 }
 
-/* Who waits here reads `events` next, so the barrier waits for the events too. */
+/* ---------------------------------------------------------------- before the hand-in */
+
+/* What is closed is handed in now. */
+static void hurry_locked(const struct barrier *barrier)
+{
+    struct outbox *outbox = barrier->outbox;
+    if (barrier->kind == ITEM_MESSAGE)
+        for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
+            item->schedule.due_ms = 0;
+    outbox_wake_worker_locked(outbox);
+}
+
+/* Returns until when to wait for the releases of files that were closed; 0: for none. */
+static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
+{
+    struct outbox *outbox = barrier->outbox;
+    int64_t now = outbox_monotonic_ms(outbox);
+    int64_t until_ms = 0;
+    size_t position = 0;
+    struct item *item;
+    while ((item = item_table_next(&outbox->table, folder, &position)) != NULL) {
+        int64_t given_up_ms = item->file.closed_ms + RELEASE_WAIT_MS;
+        if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || given_up_ms <= now)
+            continue;
+        item->file.is_hurried = true;
+        until_ms = given_up_ms > until_ms ? given_up_ms : until_ms;
+    }
+    return until_ms;
+}
+
+static int await_releases_locked(const struct barrier *barrier, enum outbox_folder folder,
+                                 struct cancel *cancel)
+{
+    struct outbox *outbox = barrier->outbox;
+    int64_t until_ms;
+    int error = 0;
+    while (error != -EINTR && !outbox->is_stopping && (until_ms = find_releases_locked(barrier, folder)) != 0)
+        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
+    return error == -EINTR ? error : 0;
+}
+
+/* ---------------------------------------------------------------- until it is settled */
+
+/* A program that waits here reads `events` next, so the barrier waits for the events too. */
 static bool has_event_due_locked(const struct barrier *barrier)
 {
     size_t position = 0;
@@ -64,16 +113,20 @@ static bool has_event_due_locked(const struct barrier *barrier)
     return false;
 }
 
-/* 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. */
+/* Returns 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. What waits for an
+ * attachment that somebody is writing waits for that person. */
 static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
     int state = 0;
+    for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
+        if (counts(barrier, item) && item->file.writers == 0)
+            state = -EINPROGRESS;
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item)) {
         if (!counts(barrier, item))
             continue;
-        if (has_to_wait(outbox, item))
+        if (has_to_wait(outbox, item) || has_waiting_upload(outbox, item))
             return -EAGAIN;
         state = -EINPROGRESS;
     }
@@ -111,24 +164,43 @@ static int wait_locked(struct barrier *barrier, struct cancel *cancel)
     return state != 0 ? state : report_locked(barrier);
 }
 
+/* Returns true if a message that is to be handed in now is not yet. */
+static bool is_handing_in_locked(const struct barrier *barrier)
+{
+    for (const struct item *item = barrier->outbox->queue.waiting.first; item != NULL;
+         item = item->schedule.next)
+        if (counts(barrier, item) && item->schedule.due_ms == 0 && item->file.writers == 0 &&
+            item->schedule.awaits == 0)
+            return true;
+    return false;
+}
+
+void outbox_hand_in_waiting(struct outbox *outbox)
+{
+    struct barrier barrier = {.outbox = outbox, .kind = ITEM_MESSAGE};
+    LOCK_GUARD(&outbox->lock);
+    await_releases_locked(&barrier, OUTBOX_FOLDER_OUTBOX, NULL);
+    barrier.up_to = outbox->last_position;
+    hurry_locked(&barrier);
+    while (is_handing_in_locked(&barrier) && !outbox->is_stopping)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+}
+
 int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel)
 {
     struct barrier barrier = {
         .outbox = outbox,
         .session = writer_session(pid),
-        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ENVELOPE_MESSAGE : ENVELOPE_ATTACHMENT,
+        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
     };
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
     barrier.failures = outbox->failures;
-    pthread_mutex_unlock(&outbox->lock);
-    int error = release_wait(outbox, barrier.kind, cancel);
+    int error = await_releases_locked(&barrier, folder, cancel);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&outbox->lock);
-    barrier.up_to_order = outbox->last_order;
-    error = wait_locked(&barrier, cancel);
-    pthread_mutex_unlock(&outbox->lock);
-    return error;
+    barrier.up_to = outbox->last_position;
+    hurry_locked(&barrier);
+    return wait_locked(&barrier, cancel);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Starting, stopping and freeing the outbox, and what can be asked of it: files by name, listings, the
- * status. Opening is in recovery.c, files in handle.c, renames in rename.c, fsync of a folder in barrier.c.
+ * status. Opening is in recovery.c, files in file.c, renames in move.c, fsync of a folder in barrier.c.
  */
 #include "outbox/outbox.h"
 
@@ -11,18 +11,17 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/envelope.h"
-#include "outbox/item.h"
-#include "outbox/send.h"
-#include "outbox/send_queue.h"
-#include "outbox/transition.h"
+#include "base/lock.h"
+#include "mail/receipt.h"
+#include "outbox/change.h"
+#include "outbox/worker.h"
 #include "outbox/writer_fate.h"
 
 /* ---------------------------------------------------------------- beginning and end */
 
 int outbox_start(struct outbox *outbox)
 {
-    return send_pool_start(outbox, &outbox->pool);
+    return worker_threads_start(outbox, &outbox->threads);
 }
 
 void outbox_stop(struct outbox *outbox)
@@ -32,8 +31,8 @@ void outbox_stop(struct outbox *outbox)
     outbox_broadcast_locked(outbox);
     outbox_wake_workers_locked(outbox);
     pthread_mutex_unlock(&outbox->lock);
-    send_pool_stop(TAKE_PTR(outbox->pool));
-    while (transition_save_again(outbox)) /* else the next start takes them for what they were before */
+    worker_threads_stop(TAKE_PTR(outbox->threads));
+    while (change_save_again(outbox)) /* else the next start takes them for what they were before */
         continue;
 }
 
@@ -41,14 +40,7 @@ void outbox_free(struct outbox *outbox)
 {
     if (outbox == NULL)
         return;
-    if (outbox->spool != NULL)
-        quota_release(&outbox->quota);
     send_queue_release(&outbox->queue);
-    size_t position = 0;
-    struct item *item;
-    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        binding_unpin_item_locked(outbox, item);
-    binding_forget_loose_ends(outbox);
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
     pthread_cond_destroy(&outbox->changed);
@@ -65,93 +57,57 @@ static char *without_receipt_suffix(const char *name)
     return strndup(name, strlen(name) - strlen(RECEIPT_SUFFIX));
 }
 
-static bool find_receipt(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                         struct outbox_stat *ret)
+static bool find_receipt_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                                struct outbox_stat *ret)
 {
-    _cleanup_free_ char *base = without_receipt_suffix(name);
-    if (base == NULL)
+    const struct item *item = item_table_find(&outbox->table, folder, name);
+    if (item == NULL || !item_state_has_receipt(item->row.state))
         return false;
-    pthread_mutex_lock(&outbox->lock);
-    const struct item *item = item_table_find(&outbox->table, folder, base);
-    bool is_found = item != NULL && item_state_has_receipt(item->state);
-    if (is_found)
-        item_stat(item, OUTBOX_RECEIPT, ret);
-    pthread_mutex_unlock(&outbox->lock);
-    return is_found;
+    item_stat(item, OUTBOX_RECEIPT, ret);
+    return true;
 }
 
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret)
 {
-    if (item_is_receipt_name(name))
-        return find_receipt(outbox, folder, name, ret);
-    pthread_mutex_lock(&outbox->lock);
+    bool is_receipt = item_is_receipt_name(name);
+    _cleanup_free_ char *base = is_receipt ? without_receipt_suffix(name) : NULL;
+    LOCK_GUARD(&outbox->lock);
+    if (is_receipt)
+        return base != NULL && find_receipt_locked(outbox, folder, base, ret);
     const struct item *item = item_table_find(&outbox->table, folder, name);
     if (item != NULL)
         item_stat(item, OUTBOX_CONTENT, ret);
-    pthread_mutex_unlock(&outbox->lock);
-    return item != NULL;
-}
-
-bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
-                      struct outbox_stat *ret)
-{
-    int64_t now_ms = outbox_monotonic_ms(outbox);
-    pthread_mutex_lock(&outbox->lock);
-    bool has_left = item_table_has_former_name(&outbox->table, folder, name);
-    pthread_mutex_unlock(&outbox->lock);
-    if (!has_left)
-        return false;
-    const struct item_asker asker = {.task = pid, .process = writer_process(pid)};
-    pthread_mutex_lock(&outbox->lock);
-    const struct item *item =
-        item_table_find_by_former_name(&outbox->table, folder, name, now_ms, item_was_made_by, &asker);
-    if (item != NULL)
-        item_stat(item, OUTBOX_CONTENT, ret);
-    pthread_mutex_unlock(&outbox->lock);
     return item != NULL;
 }
 
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
-    bool is_found = item != NULL && item->state != ITEM_DRAFTED &&
-                    (aspect == OUTBOX_CONTENT || item_state_has_receipt(item->state));
-    if (is_found)
-        item_stat(item, aspect, ret);
-    pthread_mutex_unlock(&outbox->lock);
-    return is_found;
+    if (item == NULL || (aspect == OUTBOX_RECEIPT && !item_state_has_receipt(item->row.state)))
+        return false;
+    item_stat(item, aspect, ret);
+    return true;
 }
 
 int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
 {
-    int error = 0;
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
-    const char *id = item == NULL ? NULL : item->envelope.id;
-    *ret_id = id == NULL ? NULL : strdup(id);
-    if (item == NULL)
-        error = -ENOENT;
-    else if (id != NULL && *ret_id == NULL)
-        error = -ENOMEM;
-    pthread_mutex_unlock(&outbox->lock);
-    return error;
+    *ret_id = NULL;
+    return item == NULL ? -ENOENT : row_set_text(ret_id, item->row.id);
 }
 
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id)
 {
-    pthread_mutex_lock(&outbox->lock);
-    bool is_known = item_table_has_id(&outbox->table, folder, id);
-    pthread_mutex_unlock(&outbox->lock);
-    return is_known;
+    LOCK_GUARD(&outbox->lock);
+    return item_table_has_id(&outbox->table, folder, id);
 }
 
 int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder)
 {
-    pthread_mutex_lock(&outbox->lock);
-    int64_t changed_ms = outbox->table.folders[folder].changed_ms;
-    pthread_mutex_unlock(&outbox->lock);
-    return changed_ms;
+    LOCK_GUARD(&outbox->lock);
+    return outbox->table.folders[folder].changed_ms;
 }
 
 /* ---------------------------------------------------------------- listing */
@@ -167,12 +123,11 @@ static int compare_entries(const void *one, const void *other)
 
 static int add_entry(struct outbox_listing *listing, const struct item *item, enum outbox_aspect aspect)
 {
-    struct outbox_entry entry = {.order = item->envelope.order};
+    struct outbox_entry entry = {.order = item->row.position};
     const char *suffix = aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "";
-    if (asprintf(&entry.name, "%s%s", item->envelope.name, suffix) < 0)
+    if (asprintf(&entry.name, "%s%s", item->row.name, suffix) < 0)
         return -ENOMEM;
-    if (aspect == OUTBOX_CONTENT && item->envelope.id != NULL &&
-        (entry.id = strdup(item->envelope.id)) == NULL) {
+    if (aspect == OUTBOX_CONTENT && item->row.id != NULL && (entry.id = strdup(item->row.id)) == NULL) {
         free(entry.name);
         return -ENOMEM;
     }
@@ -190,7 +145,7 @@ static int collect_entries_locked(struct outbox *outbox, enum outbox_folder fold
     int error = listing->entries == NULL ? -ENOMEM : 0;
     while (error == 0 && (item = item_table_next(&outbox->table, folder, &position)) != NULL) {
         error = add_entry(listing, item, OUTBOX_CONTENT);
-        if (error == 0 && item_state_has_receipt(item->state))
+        if (error == 0 && item_state_has_receipt(item->row.state))
             error = add_entry(listing, item, OUTBOX_RECEIPT);
     }
     return error;
@@ -226,8 +181,8 @@ void outbox_listing_release(struct outbox_listing *listing)
 void outbox_wake(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
-    suspension_wake(&outbox->suspensions[ENVELOPE_MESSAGE]);
-    suspension_wake(&outbox->suspensions[ENVELOPE_ATTACHMENT]);
+    suspension_wake(&outbox->suspensions[ITEM_MESSAGE]);
+    suspension_wake(&outbox->suspensions[ITEM_ATTACHMENT]);
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
@@ -250,25 +205,21 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     int64_t next = 0;
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
-        if (item->next_attempt_ms > now && (next == 0 || item->next_attempt_ms < next) &&
-            !item_is_unneeded(item))
-            next = item->next_attempt_ms;
+        if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
+            next = item->schedule.due_ms;
     if (outbox->queue.messages > 0)
-        take_suspension_time(&outbox->suspensions[ENVELOPE_MESSAGE], now, &next);
+        take_suspension_time(&outbox->suspensions[ITEM_MESSAGE], now, &next);
     if (outbox->queue.uploads.len > 0)
-        take_suspension_time(&outbox->suspensions[ENVELOPE_ATTACHMENT], now, &next);
+        take_suspension_time(&outbox->suspensions[ITEM_ATTACHMENT], now, &next);
     int64_t realtime = outbox_realtime_ms(outbox);
     if (outbox->queue.messages > 0 && next == 0 && quota_is_used_up(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
 }
 
-static size_t count_uploads_locked(const struct outbox *outbox)
+static size_t count_messages_locked(const struct outbox *outbox)
 {
-    size_t uploads = 0;
-    for (const struct item *item = outbox->queue.uploads.first; item != NULL; item = item->next)
-        uploads += !item_is_unneeded(item);
-    return uploads;
+    return outbox->queue.messages + outbox->queue.waiting.len;
 }
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
@@ -276,8 +227,8 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};
     pthread_mutex_lock(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
-    ret->queued = outbox->queue.messages;
-    ret->uploading = count_uploads_locked(outbox);
+    ret->queued = count_messages_locked(outbox);
+    ret->uploading = outbox->queue.uploads.len;
     ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
     ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
     ret->next_attempt_ms = next_attempt_locked(outbox);

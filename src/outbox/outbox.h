@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything a user hands in: messages to send and files to upload. One spool of items on disk; outbox/,
+ * Everything a user hands in: messages to send and files to upload. One spool of items on the disk; outbox/,
  * sent/, failed/ and attachments/ are views over it: an item's state decides in which folder it shows, so one
- * durable write of its envelope moves it. docs/OUTBOX.md has the states and crash points.
+ * durable change of its row moves it. docs/OUTBOX.md has the states and crash points.
+ *
+ * A message that is written in outbox/ is handed in when nobody has touched it for two seconds, or when a
+ * barrier waits for it; one that is moved there, at once.
  *
  * Items have numbers, never reused in a state directory (inode numbers are made of them). Functions that wait
  * for the disk or for other events say so. Only outbox_wait_settled() waits for the network, and for some
@@ -104,12 +107,13 @@ struct outbox_config {
     int64_t daily_limit;           /* emails a UTC day; -1: none */
     struct outbox_listener listener;
     struct contact_listener contact;
-    struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded` */
+    struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded`, `unseen` */
 };
 
 /* Opens the spool and recovers it: what was being written is `interrupted`, what was being sent has an
- * unknown outcome, what was accepted is queued, what is torn or foreign is set aside and logged. Waits for
- * the disk. 0 or -errno; *ret_reason in words (caller frees). -EPROTO: the spool is of a newer version. */
+ * unknown outcome, what was closed or accepted is sent. Takes over the spool of version 0.2, once. Waits for
+ * the disk. Returns 0 or -errno; *ret_reason in words (the caller frees). -EPROTO: the spool is of another
+ * version; -EUCLEAN: it is damaged. */
 int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason);
 
 /* Starts the threads that send and upload. */
@@ -126,10 +130,6 @@ void outbox_wake(struct outbox *outbox);
 
 /* By name. */
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret);
-/* A name that is not there, for the process that wrote the file and may touch or rename it after closing:
- * what left the folder under this name a few seconds ago. */
-bool outbox_find_left(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
-                      struct outbox_stat *ret);
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
@@ -152,18 +152,14 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
  * four folders. `name` is a proposal: one that is taken gets a number. */
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* `flags` as open(2). For writing, this waits for the release of what was closed just before. Of a message
- * that waits or is being sent this is -EBUSY; but who made it may open it (without O_TRUNC or O_APPEND), and
- * gets -EBUSY for a write. -EACCES in sent/ and failed/ and for receipts.
- * -ESTALE: it was removed or replaced, or it just left the folder, and its name there is free from now on:
- * the caller looks the name up again. Replacing an attachment's content (O_TRUNC or writing) waits for the
- * release of messages that were closed before, which bind it as it is; calls its upload off, where one is
- * under way; and begins a new one. Messages that have bound it keep the item: a copy, another item, takes its
- * name, and the caller gets -ESTALE. */
+/* `flags` as open(2). The first change of what waits or was accepted makes it a file that is being written
+ * again. -EBUSY: the message is at the service, or may have been sent. -EACCES for writing in sent/ and
+ * failed/ and for receipts. -ESTALE: it was removed or replaced: the caller looks the name up again. */
 int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
-/* All of it or an error; a failed write keeps the item from ever being sent. -EFBIG, -ENOSPC, -EIO. */
+/* All of it or an error; a failed write keeps the item from ever being sent. -EBUSY as above; -EFBIG,
+ * -ENOSPC, -EIO. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
 int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);
 /* `handle` may be NULL (truncate(2)). */
@@ -177,8 +173,8 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
 /* Whether a close(2) that went well followed the last write. */
 bool outbox_is_flushed(const struct outbox_handle *handle);
-/* The last close of this open: hands in when no other writer is left. Waits for the disk. Consumes the
- * handle. */
+/* The last close of this open: where no other writer is left, a message waits from now on, durably, and an
+ * attachment is handed in. Waits for the disk. Consumes the handle. */
 void outbox_release(struct outbox_handle *handle);
 /* Frees a handle whose last close nobody saw, for the mount is going away with the file open: what was
  * written stays in the spool, `interrupted` at the next start. After outbox_stop(). Consumes the handle. */
@@ -189,34 +185,33 @@ void outbox_abandon(struct outbox_handle *handle);
 /* rename(2) of an ordinary file `draft_name` in the directory `draft_dir_fd` (same filesystem as the state)
  * into outbox/ or attachments/ as `name`: checked, durable, then moved, or left where it was. The caller
  * guarantees that nobody has it open for writing or opens it so meanwhile. `flags`: RENAME_NOREPLACE or 0.
- * To the process of `pid` the name goes on answering when the message is out, as to who wrote one here.
- * `shown_path`: the draft's path below the mount point, for words. Waits for the disk. */
+ * What has the name is replaced; -EBUSY: it may have been sent. *ret (may be NULL): as it was when it was
+ * moved, for it may be out by now. `shown_path`: the draft's path below the mount point, for words. Waits for
+ * the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
-                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid);
-/* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). Its name answers to
- * nobody later on. */
+                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
+                   struct outbox_stat *ret);
+/* The same into outbox/ of a draft that answers an email, as in outbox_create_answer(). */
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
                           const char *shown_path, const char *answers, const char *name, pid_t pid);
-/* rename(2) the other way: out of any of the folders to a draft. Cancels a queued item; -EBUSY while it is
- * being sent. A destination that exists is replaced unless RENAME_NOREPLACE. A receipt: -EPERM. Waits for the
- * disk. */
+/* rename(2) the other way: out of any of the folders to a draft, which is a new message when it is handed in.
+ * -EBUSY while it is being sent or written. A destination that exists is replaced unless RENAME_NOREPLACE. A
+ * receipt: -EPERM. Waits for the disk. */
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags);
-/* rename(2) between or within the four folders. Waits for the disk, and (bounded) for handles flushed and not
- * yet released. Within outbox/, also of what is being sent; and, by the process that wrote it, of what left a
- * few seconds ago: it takes the name in sent/ or failed/. A process that has read a message which waits may
- * replace it. Where the name is taken otherwise, what its writer renames gets a number, if it goes out in any
- * case. -ESTALE: messages keep the attachment, and a copy has its name now: the rename is to be made once
- * more. */
+/* rename(2) between or within the four folders. What has the new name is replaced. Waits for the disk.
+ * -EBUSY: one of the two is at the service, or may have been sent; or an open file would replace a whole
+ * message. -EBADMSG: an empty file would; or as of a hand-in. */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
-                  const char *new_name, unsigned int flags, pid_t pid, struct cancel *cancel);
+                  const char *new_name, unsigned int flags, pid_t pid);
+/* -EBUSY: the message is at the service. Waits for the disk. */
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name);
 
 /* ---- waiting and asking */
 
-/* fsync(2) of outbox/ or attachments/: waits until all handed in before is settled. 0; -EIO: some of it
- * failed, or something failed before that the session of `pid` handed in, and no barrier of that session has
- * reported; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
+/* fsync(2) of outbox/ or attachments/: hands in what waits, and waits until all of it is settled. 0; -EIO:
+ * some of it failed, or something failed before that the session of `pid` handed in, and no barrier of that
+ * session has reported; -EAGAIN: some of it has to wait, or 10 s have passed; -EINTR: cancelled. */
 int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel);
 
 /* ctl `retry NAME` (an item waiting in outbox/ or attachments/ is tried now; one in failed/ is handed in
@@ -224,7 +219,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
 int outbox_retry(struct outbox *outbox, const char *name);
 
 struct outbox_status {
-    size_t queued;           /* messages accepted and not settled */
+    size_t queued;           /* messages that wait to be handed in, or were accepted and are not settled */
     size_t uploading;        /* attachments not yet uploaded */
     size_t failed;           /* in failed/ */
     size_t sent;             /* in sent/ */

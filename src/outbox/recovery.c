@@ -1,271 +1,198 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens the outbox: from the spool's files to items in memory, after whatever end the last run came to. It
- * loads every item, mends what a crash left half, gives names and places in the queue, and settles what
- * cannot go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that ask
- * for it.
+ * Opens the outbox: from the spool's rows and contents to items in memory, after whatever end the last run
+ * came to. It loads every row, drops what a crash left half, gives names and places in the queue, and settles
+ * what cannot go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that
+ * ask for it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "mail/envelope.h"
+#include "base/log.h"
 #include "mail/reason.h"
-#include "outbox/item.h"
-#include "outbox/removal.h"
-#include "outbox/send.h"
+#include "outbox/change.h"
+#include "outbox/migration.h"
 #include "outbox/send_queue.h"
-#include "outbox/spool.h"
-#include "outbox/transition.h"
 
 DEFINE_CLEANUP_FREE(outbox)
 
+struct numbers {
+    uint64_t *items;
+    size_t len;
+    size_t capacity;
+};
+
+struct recovery {
+    struct outbox *outbox;
+    struct item **items; /* borrowed from the table; in order of position */
+    size_t len;
+    size_t capacity;
+    struct numbers contents;   /* that rows refer to */
+    struct numbers lost;       /* rows without content */
+    uint64_t first_new_number; /* no number from here on was given when the database was saved last */
+};
+
 /* ---------------------------------------------------------------- loading */
 
-/* The receipt shows the request, so its size is found before the request is dropped from memory. */
-static int measure_receipt(struct item *item)
+static int add_number(struct numbers *numbers, uint64_t number)
 {
-    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(ENVELOPE_MAX_BYTES);
-    if (item_state_has_receipt(item->state) && !item->envelope.is_hidden) {
-        int error = receipt_format(&item->envelope, &receipt);
-        if (error != 0)
-            return error;
-        item->receipt_bytes = receipt.len;
+    if (numbers->len == numbers->capacity) {
+        size_t capacity = numbers->capacity == 0 ? 64 : numbers->capacity * 2;
+        uint64_t *items = realloc(numbers->items, capacity * sizeof(*items));
+        if (items == NULL)
+            return -ENOMEM;
+        numbers->items = items;
+        numbers->capacity = capacity;
     }
-    if (item->state != ITEM_SENDING) {
-        free(item->envelope.request);
-        item->envelope.request = NULL;
-    }
+    numbers->items[numbers->len++] = number;
     return 0;
 }
 
-static int load_item(struct outbox *outbox, const struct spool_item *found, struct envelope *envelope,
-                     enum item_state state)
+static int add_item(struct recovery *recovery, struct item *item)
 {
-    struct item *item = item_new(found->number);
+    if (recovery->len == recovery->capacity) {
+        size_t capacity = recovery->capacity == 0 ? 64 : recovery->capacity * 2;
+        struct item **items = realloc(recovery->items, capacity * sizeof(struct item *));
+        if (items == NULL)
+            return -ENOMEM;
+        recovery->items = items;
+        recovery->capacity = capacity;
+    }
+    int error = item_table_add(&recovery->outbox->table, item);
+    if (error == 0)
+        recovery->items[recovery->len++] = item;
+    return error;
+}
+
+static int note_contents(struct recovery *recovery, const struct row *row)
+{
+    struct spool *spool = recovery->outbox->spool;
+    int error = add_number(&recovery->contents, row->number);
+    spool_skip_number(spool, row->number);
+    spool_skip_number(spool, row->position);
+    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
+        error = add_number(&recovery->contents, row->pieces[i].content);
+        spool_skip_number(spool, row->pieces[i].content);
+    }
+    return error;
+}
+
+/* A row without content is that of a hand-in that did not come to its rename (the draft is where it was), of
+ * a creation, or of what was moved out to a draft. */
+static int load(void *context, struct row *row)
+{
+    struct recovery *recovery = context;
+    struct outbox *outbox = recovery->outbox;
+    struct stat status;
+    int error = spool_stat_content(outbox->spool, row->number, &status);
+    if (error == -ENOENT)
+        return add_number(&recovery->lost, row->number);
+    error = error != 0 ? error : note_contents(recovery, row);
+    struct item *item = error == 0 ? item_new(row->number, row->kind) : NULL;
     if (item == NULL)
-        return -ENOMEM;
-    item->envelope = *envelope;
-    *envelope = (struct envelope){0};
-    item->state = state;
-    item->size = found->size;
-    item->mtime = found->mtime;
-    item->is_durable = true;
-    int error = measure_receipt(item);
-    if (error == 0)
-        error = item_table_add(&outbox->table, item);
-    if (error != 0) {
+        return error != 0 ? error : -ENOMEM;
+    item->row = *row;
+    *row = (struct row){0};
+    item->size = status.st_size;
+    item->mtime = status.st_mtim;
+    item->file.is_durable = true;
+    if (item->row.position > outbox->last_position)
+        outbox->last_position = item->row.position;
+    error = add_item(recovery, item);
+    if (error != 0)
         item_unref(item);
+    return error;
+}
+
+static int drop_lost(struct recovery *recovery)
+{
+    struct connection *turn;
+    struct spool *spool = recovery->outbox->spool;
+    if (recovery->lost.len == 0)
+        return 0;
+    int error = spool_begin(spool, &turn);
+    if (error != 0)
         return error;
+    for (size_t i = 0; i < recovery->lost.len && error == 0; i++)
+        error = spool_remove_row(turn, recovery->lost.items[i]);
+    return spool_end(spool, turn, error);
+}
+
+/* The program ended after it had moved a draft in and before it removed what that replaces. */
+static int drop_replaced(struct recovery *recovery)
+{
+    int error = 0;
+    for (size_t i = 0; i < recovery->len && error == 0; i++) {
+        uint64_t number = recovery->items[i]->row.replaces;
+        struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
+        if (replaced == NULL)
+            continue;
+        size_t at = 0;
+        while (recovery->items[at] != replaced)
+            at++;
+        memmove(&recovery->items[at], &recovery->items[at + 1],
+                (--recovery->len - at) * sizeof(struct item *));
+        item_ref(replaced);
+        error = change_remove(recovery->outbox, replaced);
+        item_unref(replaced);
     }
-    outbox->memories += item_remembers_key(item);
-    spool_skip_number(outbox->spool, item->envelope.order);
-    spool_skip_number(outbox->spool, item->envelope.content);
-    if (item->envelope.order > outbox->last_order)
-        outbox->last_order = item->envelope.order;
+    return error;
+}
+
+/* ---------------------------------------------------------------- files without a row */
+
+static int compare_numbers(const void *one, const void *other)
+{
+    uint64_t a = *(const uint64_t *)one;
+    uint64_t b = *(const uint64_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+/* A content that no row has was on its way in or out when the last run ended. One with a number that this
+ * database never gave is of a later one: somebody put an older database in its place. */
+static int sweep(void *context, const char *name, uint64_t number)
+{
+    struct recovery *recovery = context;
+    struct spool *spool = recovery->outbox->spool;
+    const struct numbers *known = &recovery->contents;
+    if (number != 0 && known->len > 0 &&
+        bsearch(&number, known->items, known->len, sizeof(number), compare_numbers) != NULL)
+        return 0;
+    if (number != 0 && number < recovery->first_new_number)
+        spool_remove_content(spool, number);
+    else if (migration_is_leftover(name))
+        unlinkat(spool_dir_fd(spool), name, 0);
+    else if (!migration_is_own_file(name))
+        spool_quarantine(spool, name, number != 0 ? "the database does not know it" : "it is foreign");
     return 0;
 }
 
-/* An envelope without content: a hand-in that did not come to its rename (the draft is where it was), a
- * removal, or a message that was taken out to a draft. Only the last has a key to remember. */
-static int load_without_data(struct outbox *outbox, const struct spool_item *found, struct envelope *envelope,
-                             enum item_state state)
+static int sweep_all(struct recovery *recovery)
 {
-    struct item probe = {.state = state, .envelope = *envelope};
-    if (state != ITEM_DRAFTED && !key_memory_is_needed(&probe))
-        return spool_remove(outbox->spool, found->number);
-    envelope->was_unknown = item_may_have_been_sent(&probe);
-    return load_item(outbox, found, envelope, ITEM_DRAFTED);
-}
-
-/* An empty content without a whole envelope comes from a creation that was cut short: its caller got no
- * answer. */
-static int load_without_envelope(struct outbox *outbox, const struct spool_item *found)
-{
-    if (found->size == 0)
-        return spool_remove(outbox->spool, found->number);
-    spool_set_aside(outbox->spool, found->number, "it has no envelope");
-    return 0;
-}
-
-static int load(void *context, struct spool_item *found)
-{
-    struct outbox *outbox = context;
-    struct envelope envelope = {0};
-    enum item_state state = ITEM_GONE;
-    if (found->envelope == NULL || found->envelope_len == 0)
-        return load_without_envelope(outbox, found);
-
-    int error = envelope_parse(found->envelope, found->envelope_len, &envelope);
-    if (error == 0 && envelope.number != found->number)
-        error = -EBADMSG;
-    if (error == 0)
-        error = item_state_from_name(envelope.state, &state);
-    if (error == 0 && found->has_data && state == ITEM_DRAFTED)
-        error = -EBADMSG;
-    if (error == -EBADMSG) {
-        spool_set_aside(outbox->spool, found->number, "its envelope cannot be understood");
-        error = 0;
-    } else if (error == 0) {
-        error = found->has_data ? load_item(outbox, found, &envelope, state)
-                                : load_without_data(outbox, found, &envelope, state);
-    }
-    envelope_release(&envelope);
-    return error;
-}
-
-/* ---------------------------------------------------------------- attachments that version 0.1 was splitting
- */
-
-/* The original of a copy that version 0.1 made: a copy has the greater number, and the same content
- * number. */
-static struct item *find_original(struct item *const *items, size_t len, const struct item *copy)
-{
-    for (size_t i = 0; i < len; i++)
-        if (items[i] != NULL && items[i]->number < copy->number &&
-            items[i]->envelope.kind == ENVELOPE_ATTACHMENT &&
-            items[i]->envelope.content == copy->envelope.content)
-            return items[i];
-    return NULL;
-}
-
-static int drop(struct outbox *outbox, struct item *item)
-{
-    int error = spool_remove(outbox->spool, item->number);
-    item_table_remove(&outbox->table, item);
-    item_unref(item);
-    return error;
-}
-
-/* Version 0.1 ended while it split an attachment in two. Where both have one content file, nothing had
- * happened to the original: the copy is dropped. Where they are of different length, somebody had begun to
- * write. */
-static int mend_split(struct outbox *outbox, struct item **items, size_t len, size_t copy)
-{
-    struct item *original = find_original(items, len, items[copy]);
-    if (original == NULL)
-        return 0;
-    if (spool_shares_data(outbox->spool, original->number))
-        return drop(outbox, TAKE_PTR(items[copy]));
-    if (original->size == items[copy]->size)
-        return 0;
-    original->state = ITEM_WRITING;
-    envelope_clear_outcome(&original->envelope);
-    return spool_take_number(outbox->spool, &original->envelope.content);
-}
-
-/* The items that are left stay in their order. */
-static int mend_splits(struct outbox *outbox, struct item **items, size_t *len)
-{
-    int error = 0;
-    size_t left = 0;
-    for (size_t i = 0; i < *len && error == 0; i++)
-        if (items[i] != NULL && items[i]->envelope.is_hidden)
-            error = mend_split(outbox, items, *len, i);
-    for (size_t i = 0; i < *len; i++)
-        if (items[i] != NULL)
-            items[left++] = items[i];
-    *len = left;
-    return error;
-}
-
-/* ---------------------------------------------------------------- messages that were edited */
-
-/* Of one that waited to be sent once more, the disk may not have taken that it did. */
-static bool waits(const struct item *item)
-{
-    return item->envelope.kind == ENVELOPE_MESSAGE && item_state_is_unsettled(item->state);
-}
-
-/* The program ended after an edited text had taken the place of a message, and before that one was removed.
- * The items that are left stay in their order. */
-static int drop_superseded(struct outbox *outbox, struct item **items, size_t *len)
-{
-    int error = 0;
-    size_t left = 0;
-    for (size_t i = 0; i < *len; i++) {
-        uint64_t number = items[i]->envelope.supersedes;
-        struct item *superseded = number == 0 ? NULL : item_table_get(&outbox->table, number);
-        if (superseded != NULL && superseded != items[i] && waits(superseded))
-            superseded->envelope.is_hidden = true;
-    }
-    for (size_t i = 0; i < *len; i++) {
-        if (error == 0 && waits(items[i]) && items[i]->envelope.is_hidden)
-            error = drop(outbox, items[i]);
-        else
-            items[left++] = items[i];
-    }
-    *len = left;
-    return error;
+    if (recovery->contents.len > 0)
+        qsort(recovery->contents.items, recovery->contents.len, sizeof(*recovery->contents.items),
+              compare_numbers);
+    return spool_scan(recovery->outbox->spool, sweep, recovery);
 }
 
 /* ---------------------------------------------------------------- names and places */
 
-static int compare_items(const void *one, const void *other)
-{
-    const struct item *a = *(const struct item *const *)one;
-    const struct item *b = *(const struct item *const *)other;
-    return a->number < b->number ? -1 : a->number > b->number;
-}
-
-static int list_items(const struct outbox *outbox, struct item ***ret_items, size_t *ret_len)
-{
-    size_t position = 0;
-    size_t len = 0;
-    struct item *item;
-    struct item **items = calloc(outbox->table.by_number.len + 1, sizeof(struct item *));
-    if (items == NULL)
-        return -ENOMEM;
-    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
-        items[len++] = item;
-    qsort(items, len, sizeof(struct item *), compare_items);
-    *ret_items = items;
-    *ret_len = len;
-    return 0;
-}
-
-/* Whether `item` took the name from `other`. What is being written is never replaced, and a message on hold
- * replaces only its like; else the later hand-in has the name. */
-static bool has_replaced(const struct item *item, const struct item *other)
-{
-    if ((item->state == ITEM_WRITING) != (other->state == ITEM_WRITING))
-        return item->state == ITEM_WRITING;
-    if (item->envelope.kind == ENVELOPE_MESSAGE &&
-        (item->state == ITEM_ON_HOLD) != (other->state == ITEM_ON_HOLD))
-        return other->state == ITEM_ON_HOLD;
-    return item->envelope.order >= other->envelope.order;
-}
-
-/* Two items have one name. In attachments/, and where one is on hold, the other has replaced it, and a crash
- * came before it was hidden or removed. Elsewhere this should not be: both stay, and one gets a number. */
-static int resolve_clash(struct outbox *outbox, struct item *shown, struct item *item,
-                         enum outbox_folder folder)
-{
-    struct item *replaced = has_replaced(item, shown) ? shown : item;
-    if (folder == OUTBOX_FOLDER_ATTACHMENTS || replaced->state == ITEM_ON_HOLD) {
-        item_table_hide(&outbox->table, folder, replaced);
-        replaced->envelope.is_hidden = true;
-        return 0;
-    }
-    char *name = item_table_choose_name(&outbox->table, folder, item->envelope.name);
-    if (name == NULL)
-        return -ENOMEM;
-    free(item->envelope.name);
-    item->envelope.name = name;
-    return 0;
-}
-
+/* Two items of one name should not be: both stay, and one gets a number. */
 static int show(struct outbox *outbox, struct item *item)
 {
     enum outbox_folder folder = item_folder(item);
-    if (folder == OUTBOX_FOLDER_NONE)
-        return 0;
-    struct item *shown = item_table_find(&outbox->table, folder, item->envelope.name);
-    int error = shown == NULL ? 0 : resolve_clash(outbox, shown, item, folder);
-    if (error != 0 || item->envelope.is_hidden) /* the other has the name */
-        return error;
-    error = item_table_reserve(&outbox->table, folder, item->envelope.name);
+    if (item_table_is_taken(&outbox->table, folder, item->row.name)) {
+        char *name = item_table_choose_name(&outbox->table, folder, item->row.name);
+        if (name == NULL)
+            return -ENOMEM;
+        free(item->row.name);
+        item->row.name = name;
+    }
+    int error = item_table_reserve(&outbox->table, folder, item->row.name);
     if (error == 0)
         item_table_show(&outbox->table, folder, item);
     return error;
@@ -273,90 +200,87 @@ static int show(struct outbox *outbox, struct item *item)
 
 static int enqueue(struct outbox *outbox, struct item *item)
 {
+    struct sequence *sequence = NULL;
+    bool is_queued = item->row.kind == ITEM_MESSAGE && item_state_is_unsettled(item->row.state);
+    int error = is_queued ? send_queue_open_sequence(&outbox->queue, item->row.sequence, &sequence) : 0;
+    if (error != 0)
+        return error;
+    outbox_touch_locked(outbox, item);
+    send_queue_place(&outbox->queue, item, sequence);
+    return 0;
+}
+
+static int show_all(struct recovery *recovery)
+{
+    struct outbox *outbox = recovery->outbox;
     int error = 0;
-    if (!item_state_is_unsettled(item->state))
-        return 0;
-    if (item->envelope.kind == ENVELOPE_MESSAGE) {
-        error = binding_recover_locked(outbox, item);
-        if (error == 0)
-            error = send_queue_open_sequence(&outbox->queue, item->envelope.sequence, &item->sequence);
-    }
-    if (error == 0)
-        send_queue_add(&outbox->queue, item);
+    for (size_t i = 0; i < recovery->len && error == 0; i++)
+        error = show(outbox, recovery->items[i]);
+    for (size_t i = 0; i < recovery->len && error == 0; i++)
+        error = enqueue(outbox, recovery->items[i]);
+    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
+        outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
     return error;
 }
 
 /* ---------------------------------------------------------------- settling */
 
-static void count_sent(struct outbox *outbox, struct item *const *items, size_t len)
+static void count_sent(struct recovery *recovery)
 {
-    int64_t today = quota_day_of(outbox_realtime_ms(outbox));
-    int64_t count = 0;
-    for (size_t i = 0; i < len; i++)
-        if (items[i]->envelope.quota_day == today)
-            count++;
-    quota_raise(&outbox->quota, today, count);
+    struct quota *quota = &recovery->outbox->quota;
+    int64_t day;
+    int64_t count;
+    int64_t in_rows = 0;
+    for (size_t i = 0; i < recovery->len; i++)
+        in_rows += recovery->items[i]->row.quota_day == quota->day;
+    quota_raise(quota, quota->day, in_rows);
+    if (spool_read_count(recovery->outbox->spool, &day, &count) == 0)
+        quota_raise(quota, day, count);
 }
 
 static void settle_sending(struct outbox *outbox, struct item *item)
 {
-    if (item->envelope.quota_day == 0) {
-        int64_t now = outbox_realtime_ms(outbox);
-        quota_count(&outbox->quota, now);
-        item->envelope.quota_day = quota_day_of(now);
-    }
-    if (outbox_trusts_keys(outbox)) {
-        item->envelope.may_have_been_sent = true;
-        put_back_in_queue(outbox, item, 0, "the program ended while the message was being sent");
+    struct change change;
+    if (!outbox_trusts_keys(outbox)) {
+        settle_unknown(outbox, item, 0,
+                       "unknown outcome: the program ended while the message was being sent");
         return;
     }
-    settle_into_failed(outbox, item, ITEM_UNKNOWN, 0,
-                       "unknown outcome: the program ended while the message was being sent");
+    int error =
+        change_begin_end(&change, item, ITEM_QUEUED, 0, "the program ended while the message was being sent");
+    change.next.may_have_been_sent = true;
+    change_count(outbox, &change);
+    if (error == 0)
+        change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
 }
 
-static void settle_item(struct outbox *outbox, struct item *item)
+static void settle_all(struct recovery *recovery)
 {
-    if (item->state == ITEM_SENDING) {
-        settle_sending(outbox, item);
-    } else if (item->state == ITEM_WRITING) {
-        settle_interrupted(outbox, item, "interrupted: the program ended while the file was being written");
+    struct outbox *outbox = recovery->outbox;
+    for (size_t i = 0; i < recovery->len; i++) {
+        struct item *item = recovery->items[i];
+        if (item->row.state == ITEM_SENDING)
+            settle_sending(outbox, item);
+        else if (item->row.state == ITEM_WRITING)
+            settle_interrupted(outbox, item,
+                               "interrupted: the program ended while the file was being written");
+        item->failure = 0; /* it failed in an earlier run: no barrier reports it */
     }
-    item->failure = 0; /* it failed in an earlier run: no barrier reports it */
 }
 
-static void check_all(struct outbox *outbox, struct item *const *items, size_t len)
+static int recover(struct recovery *recovery)
 {
-    pthread_mutex_lock(&outbox->lock);
-    for (size_t i = 0; i < len; i++)
-        binding_check_locked(outbox, items[i]);
-    pthread_mutex_unlock(&outbox->lock);
-}
-
-static int recovery_run(struct outbox *outbox)
-{
-    _cleanup_free_ struct item **items = NULL;
-    size_t len = 0;
-    int error = spool_visit(outbox->spool, load, outbox);
-    error = error != 0 ? error : list_items(outbox, &items, &len);
-    error = error != 0 ? error : mend_splits(outbox, items, &len);
-    error = error != 0 ? error : drop_superseded(outbox, items, &len);
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = show(outbox, items[i]);
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = enqueue(outbox, items[i]);
+    struct outbox *outbox = recovery->outbox;
+    int error = spool_load(outbox->spool, load, recovery);
+    error = error != 0 ? error : drop_lost(recovery);
+    error = error != 0 ? error : drop_replaced(recovery);
+    error = error != 0 ? error : sweep_all(recovery);
+    error = error != 0 ? error : show_all(recovery);
     if (error != 0)
         return error;
-
-    count_sent(outbox, items, len);
-    for (size_t i = 0; i < len; i++)
-        settle_item(outbox, items[i]);
-    for (size_t i = 0; i < len; i++)
-        if (items[i]->state == ITEM_QUEUED && item_binding_state(items[i]) == BINDING_LOST)
-            send_fail_lost(outbox, items[i]);
-    check_all(outbox, items, len);
-    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
-        outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
-    removal_collect(outbox);
+    count_sent(recovery);
+    settle_all(recovery);
     return 0;
 }
 
@@ -371,8 +295,10 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     clock_condition_init(&outbox->changed);
-    suspension_init(&outbox->suspensions[ENVELOPE_MESSAGE], true);
-    suspension_init(&outbox->suspensions[ENVELOPE_ATTACHMENT], false);
+    suspension_init(&outbox->suspensions[ITEM_MESSAGE], true);
+    suspension_init(&outbox->suspensions[ITEM_ATTACHMENT], false);
+    outbox->quota =
+        (struct quota){.limit = config->daily_limit, .day = quota_day_of(outbox_realtime_ms(outbox))};
     if (config->default_from != NULL && outbox->config.default_from == NULL) {
         outbox_free(outbox);
         return NULL;
@@ -385,13 +311,16 @@ int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, 
     _cleanup_(cleanup_outbox_free) struct outbox *outbox = outbox_new(config);
     if (outbox == NULL)
         return reason_give(ret_reason, -ENOMEM, "no memory");
+    struct recovery recovery = {.outbox = outbox};
     int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
+    error = error != 0 ? error : migration_run(outbox->spool, ret_reason);
     if (error != 0)
         return error;
-    quota_init(&outbox->quota, outbox->spool, config->daily_limit, &outbox->lock, outbox_realtime_ms(outbox));
-    error = recovery_run(outbox);
-    if (error == -EPROTO)
-        return reason_give(ret_reason, error, "the spool has messages of a newer version of this program");
+    recovery.first_new_number = spool_take_number(outbox->spool);
+    error = recover(&recovery);
+    free(recovery.items);
+    free(recovery.contents.items);
+    free(recovery.lost.items);
     if (error != 0)
         return reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
     *ret_outbox = TAKE_PTR(outbox);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads that send messages and upload attachments. Each takes one item at a time whose turn it is.
+ * One attempt to send a message, or to upload an attachment. The item is claimed for the service by the
+ * caller, a worker, and keeps its claim; afterwards it is settled, or waits in the queue. Both wait for the
+ * network and the disk.
  */
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
 
-struct outbox;
+#include <stdbool.h>
+
+struct cancel;
+struct content_type;
 struct item;
-struct send_pool;
+struct outbox;
 
-/* Starts them. 0 or -errno. */
-int send_pool_start(struct outbox *outbox, struct send_pool **ret_pool);
-/* outbox->is_stopping is set. Gives requests under way a few seconds, cancels them then, and waits for the
- * threads. Frees the pool. NULL-safe. */
-void send_pool_stop(struct send_pool *pool);
-
-/* To failed/, for an attachment that it binds will never be in the pool. The item is claimed. */
-void send_fail_lost(struct outbox *outbox, struct item *item);
+/* `must_ask_list`: before anything is sent (struct suspension_try). */
+void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct content_type *type,
+                  struct cancel *cancel);
+void send_attachment(struct outbox *outbox, struct item *item, struct content_type *type,
+                     struct cancel *cancel);
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 
 /* ================================================================ what waits */
 
@@ -20,20 +20,24 @@
 static void insert_in_list(struct item_list *list, struct item *item)
 {
     struct item *before = list->last;
-    while (before != NULL && before->envelope.order > item->envelope.order)
-        before = before->previous;
-    item->previous = before;
-    item->next = before == NULL ? list->first : before->next;
-    *(item->previous == NULL ? &list->first : &item->previous->next) = item;
-    *(item->next == NULL ? &list->last : &item->next->previous) = item;
+    while (before != NULL && before->row.position > item->row.position)
+        before = before->schedule.previous;
+    item->schedule.previous = before;
+    item->schedule.next = before == NULL ? list->first : before->schedule.next;
+    *(before == NULL ? &list->first : &before->schedule.next) = item;
+    *(item->schedule.next == NULL ? &list->last : &item->schedule.next->schedule.previous) = item;
+    item->schedule.list = list;
     list->len++;
 }
 
-static void remove_from_list(struct item_list *list, struct item *item)
+static void remove_from_list(struct item *item)
 {
-    *(item->previous == NULL ? &list->first : &item->previous->next) = item->next;
-    *(item->next == NULL ? &list->last : &item->next->previous) = item->previous;
-    item->next = item->previous = NULL;
+    struct schedule *schedule = &item->schedule;
+    struct item_list *list = schedule->list;
+    *(schedule->previous == NULL ? &list->first : &schedule->previous->schedule.next) = schedule->next;
+    *(schedule->next == NULL ? &list->last : &schedule->next->schedule.previous) = schedule->previous;
+    schedule->next = schedule->previous = NULL;
+    schedule->list = NULL;
     list->len--;
 }
 
@@ -97,40 +101,51 @@ void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequen
 
 /* ---------------------------------------------------------------- in and out */
 
-void send_queue_add(struct send_queue *queue, struct item *item)
+/* Returns true if the item belongs into a list. */
+static bool is_to_be_listed(const struct item *item)
 {
-    item->is_queued = true;
-    if (item->envelope.kind == ENVELOPE_ATTACHMENT) {
-        insert_in_list(&queue->uploads, item);
-        return;
-    }
-    if (item->sequence->list.len == 0)
-        append_sequence(queue, item->sequence);
-    insert_in_list(&item->sequence->list, item);
-    queue->messages++;
+    return item_is_to_be_handed_in(item) || item_state_is_unsettled(item->row.state);
 }
 
-void send_queue_move(struct send_queue *queue, struct item *item)
+static struct item_list *list_for(struct send_queue *queue, const struct item *item,
+                                  struct sequence *sequence)
 {
-    struct item_list *list =
-        item->envelope.kind == ENVELOPE_ATTACHMENT ? &queue->uploads : &item->sequence->list;
-    remove_from_list(list, item);
+    if (item_is_to_be_handed_in(item))
+        return &queue->waiting;
+    return item->row.kind == ITEM_ATTACHMENT ? &queue->uploads : &sequence->list;
+}
+
+void send_queue_place(struct send_queue *queue, struct item *item, struct sequence *sequence)
+{
+    if (!is_to_be_listed(item)) {
+        send_queue_remove(queue, item);
+        return;
+    }
+    struct item_list *list = list_for(queue, item, sequence != NULL ? sequence : item->schedule.sequence);
+    if (list == item->schedule.list)
+        remove_from_list(item); /* its position may be another now */
+    else
+        send_queue_remove(queue, item);
+    if (sequence != NULL) {
+        item->schedule.sequence = sequence;
+        queue->messages++;
+        if (sequence->list.len == 0)
+            append_sequence(queue, sequence);
+    }
     insert_in_list(list, item);
 }
 
 void send_queue_remove(struct send_queue *queue, struct item *item)
 {
-    item->is_queued = false;
-    if (item->envelope.kind == ENVELOPE_ATTACHMENT) {
-        remove_from_list(&queue->uploads, item);
+    struct sequence *sequence = TAKE_PTR(item->schedule.sequence);
+    if (item->schedule.list == NULL)
         return;
-    }
-    struct sequence *sequence = item->sequence;
-    remove_from_list(&sequence->list, item);
+    remove_from_list(item);
+    if (sequence == NULL)
+        return;
     unlink_sequence(queue, sequence);
     if (sequence->list.len > 0) /* it has had its turn: to the end of the line */
         append_sequence(queue, sequence);
-    item->sequence = NULL;
     send_queue_close_sequence(queue, sequence);
     queue->messages--;
 }
@@ -139,25 +154,47 @@ void send_queue_remove(struct send_queue *queue, struct item *item)
 
 static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_ms)
 {
-    int64_t due_ms =
-        item->next_attempt_ms > item->edit_until_ms ? item->next_attempt_ms : item->edit_until_ms;
-    if (due_ms <= now_ms)
+    if (item->schedule.due_ms <= now_ms)
         return true;
-    if (due_ms < *ret_until_ms)
-        *ret_until_ms = due_ms;
+    if (item->schedule.due_ms < *ret_until_ms)
+        *ret_until_ms = item->schedule.due_ms;
     return false;
 }
 
-/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One
- * whose attachment is still being written is passed over, for that may take for ever. One that lost an
- * attachment is about to fail. */
-static struct item *find_in_sequence(const struct sequence *sequence, int64_t now_ms, int64_t *ret_until_ms)
+struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
+                                   int64_t *ret_until_ms)
 {
-    for (struct item *item = sequence->list.first; item != NULL; item = item->next) {
-        enum binding_state bindings = item_binding_state(item);
-        if (bindings == BINDING_WRITING)
+    for (struct item *item = after == NULL ? queue->waiting.first : after->schedule.next; item != NULL;
+         item = item->schedule.next)
+        if (item->claim == CLAIM_NONE && item->file.writers == 0 && item->schedule.awaits == 0 &&
+            is_due(item, now_ms, ret_until_ms))
+            return item;
+    return NULL;
+}
+
+bool send_queue_awaits_upload(const struct item_table *table, const struct item *message)
+{
+    for (size_t i = 0; i < message->row.pieces_len; i++) {
+        const struct piece *piece = &message->row.pieces[i];
+        const struct item *file = piece->name == NULL || piece->pool_id != NULL
+                                      ? NULL
+                                      : item_table_find(table, OUTBOX_FOLDER_ATTACHMENTS, piece->name);
+        if (file != NULL && file->row.state == ITEM_UPLOADING && strcmp(file->row.digest, piece->digest) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One that
+ * somebody has open for writing is passed over, for that may take for ever. */
+static struct item *find_in_sequence(const struct sequence *sequence, const struct item_table *table,
+                                     int64_t now_ms, int64_t *ret_until_ms)
+{
+    for (struct item *item = sequence->list.first; item != NULL; item = item->schedule.next) {
+        if (item->file.writers > 0 && item->claim == CLAIM_NONE)
             continue;
-        if (item->claim != CLAIM_NONE || item->state != ITEM_QUEUED || bindings != BINDING_READY)
+        if (item->claim != CLAIM_NONE || item->row.state != ITEM_QUEUED ||
+            send_queue_awaits_upload(table, item))
             return NULL;
         return is_due(item, now_ms, ret_until_ms) ? item : NULL;
     }
@@ -166,7 +203,7 @@ static struct item *find_in_sequence(const struct sequence *sequence, int64_t no
 
 static bool has_not_tried(const struct item *item)
 {
-    return item != NULL && item->next_attempt_ms == 0;
+    return item != NULL && item->schedule.due_ms == 0;
 }
 
 /* Which of two that are due goes first. One that was put off comes after those that were not: it may be what
@@ -175,38 +212,40 @@ static struct item *earlier(struct item *first, struct item *second)
 {
     if (first == NULL || second == NULL)
         return first != NULL ? first : second;
-    return second->next_attempt_ms < first->next_attempt_ms ? second : first;
+    return second->schedule.due_ms < first->schedule.due_ms ? second : first;
 }
 
-struct item *send_queue_find_message(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
+struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
+                                     int64_t now_ms, int64_t *ret_until_ms)
 {
     struct item *first = NULL;
     for (const struct sequence *sequence = queue->first_sequence; sequence != NULL && !has_not_tried(first);
          sequence = sequence->next)
-        first = earlier(first, find_in_sequence(sequence, now_ms, ret_until_ms));
+        first = earlier(first, find_in_sequence(sequence, table, now_ms, ret_until_ms));
     return first;
 }
 
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
 {
     struct item *first = NULL;
-    for (struct item *item = queue->uploads.first; item != NULL && !has_not_tried(first); item = item->next)
-        if (item->claim == CLAIM_NONE && !item_is_unneeded(item) && is_due(item, now_ms, ret_until_ms))
+    for (struct item *item = queue->uploads.first; item != NULL && !has_not_tried(first);
+         item = item->schedule.next)
+        if (item->claim == CLAIM_NONE && is_due(item, now_ms, ret_until_ms))
             first = earlier(first, item);
     return first;
 }
 
 void send_queue_wake(struct item *item)
 {
-    item->next_attempt_ms = 0;
-    item->is_woken = item->claim != CLAIM_NONE;
+    item->schedule.due_ms = 0;
+    item->schedule.is_woken = item->claim != CLAIM_NONE;
 }
 
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
 {
-    const struct sequence *sequence = item == NULL ? queue->first_sequence : item->sequence;
-    if (item != NULL && item->next != NULL)
-        return item->next;
+    const struct sequence *sequence = item == NULL ? queue->first_sequence : item->schedule.sequence;
+    if (item != NULL && item->schedule.next != NULL)
+        return item->schedule.next;
     if (item != NULL && sequence == NULL)
         return NULL; /* the last upload */
     if (item != NULL)
@@ -315,22 +354,6 @@ int64_t quota_wait_ms(int64_t now_ms)
     return DAY_MS - now_ms % DAY_MS;
 }
 
-void quota_init(struct quota *quota, struct spool *spool, int64_t limit, pthread_mutex_t *lock,
-                int64_t now_ms)
-{
-    int64_t day;
-    int64_t count;
-    *quota = (struct quota){.spool = spool, .limit = limit, .lock = lock, .day = quota_day_of(now_ms)};
-    pthread_mutex_init(&quota->saving, NULL);
-    if (spool_read_count(spool, &day, &count) == 0)
-        quota_raise(quota, day, count);
-}
-
-void quota_release(struct quota *quota)
-{
-    pthread_mutex_destroy(&quota->saving);
-}
-
 void quota_raise(struct quota *quota, int64_t day, int64_t count)
 {
     if (day == quota->day && count > quota->count)
@@ -366,18 +389,10 @@ void quota_leave(struct quota *quota)
     quota->under_way--;
 }
 
-void quota_count(struct quota *quota, int64_t now_ms)
+void quota_count(struct quota *quota, int64_t day)
 {
-    pthread_mutex_lock(&quota->saving);
-    pthread_mutex_lock(quota->lock);
-    turn_day(quota, now_ms);
-    int64_t day = quota->day;
-    int64_t count = ++quota->count;
-    pthread_mutex_unlock(quota->lock);
-    int error = spool_write_count(quota->spool, day, count, quota->limit >= 0);
-    pthread_mutex_unlock(&quota->saving);
-    if (error != 0)
-        log_warning("the count of emails sent today could not be saved: %s", strerror(-error));
+    turn_day(quota, day * DAY_MS);
+    quota->count++;
 }
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms)

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits to go out, in which order, and whether now is the time.
+ * What waits to be handed in and to go out, in which order, and whether now is the time.
  *
- * Model. Messages from one sender to the same set of recipients form a *sequence* and go out in order of
- * hand-in; sequences take turns. Uploads wait in one list. Three things decide when: the item's own backoff
- * (next_attempt_ms); a *suspension*, one for messages and one for uploads, while the service does not answer,
- * is busy or refuses the key, or something else answers in its place; and the *quota*, a number of emails a
- * UTC day.
+ * Model. Closed messages wait in one list for the end of their quiet time. Messages from one sender to the
+ * same set of recipients form a *sequence* and go out in order of hand-in; sequences take turns. Uploads wait
+ * in one list. Three things decide when: the item's own time (schedule.due_ms); a *suspension*, one for
+ * messages and one for uploads, while the service does not answer, is busy or refuses the key, or something
+ * else answers in its place; and the *quota*, a number of emails a UTC day.
  *
- * All of it is protected by outbox->lock, which the caller holds, and nothing waits, but in quota_count().
+ * All of it is protected by outbox->lock, which the caller holds, and nothing waits.
  * Times are monotonic, but for the quota's.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +21,6 @@
 #include "base/map.h"
 #include "base/wait.h"
 #include "outbox/item.h"
-#include "outbox/spool.h"
 
 /* ================================================================ what waits */
 
@@ -44,8 +42,9 @@ struct send_queue {
     struct map sequences;
     struct sequence *first_sequence;
     struct sequence *last_sequence;
+    struct item_list waiting; /* closed messages that are to be handed in */
     struct item_list uploads;
-    size_t messages;
+    size_t messages; /* in sequences */
 };
 
 /* All zeros is an empty queue. Items are not unreferenced. */
@@ -56,18 +55,23 @@ int send_queue_open_sequence(struct send_queue *queue, const char *key, struct s
 /* Takes back send_queue_open_sequence(), where no item was added by it. */
 void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence);
 
-/* Adds the item at its place by envelope.order. item->sequence of a message comes from
- * send_queue_open_sequence(). */
-void send_queue_add(struct send_queue *queue, struct item *item);
-/* Its envelope.order is another now. */
-void send_queue_move(struct send_queue *queue, struct item *item);
-/* Removes the item. Its sequence has its next turn after all others. */
+/* Puts the item into the list that its state asks for, at its place by position, or takes it out. `sequence`:
+ * of a message that is queued now and was not before, from send_queue_open_sequence(); else NULL. */
+void send_queue_place(struct send_queue *queue, struct item *item, struct sequence *sequence);
+/* Takes the item out, if it is in a list. Its sequence has its next turn after all others. */
 void send_queue_remove(struct send_queue *queue, struct item *item);
 
+/* Returns a message whose quiet time is over, behind `after` (NULL: the first), or NULL. */
+struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
+                                   int64_t *ret_until_ms);
 /* The next whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next one may be
  * due by time alone. `now_ms`: monotonic. */
-struct item *send_queue_find_message(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms);
+struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
+                                     int64_t now_ms, int64_t *ret_until_ms);
 struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms);
+
+/* Returns true if a message waits for an upload of attachments/ that has the very file it bound. */
+bool send_queue_awaits_upload(const struct item_table *table, const struct item *message);
 
 /* Its next attempt is due at once, or at once after the one under way. */
 void send_queue_wake(struct item *item);
@@ -126,24 +130,15 @@ void suspension_wake(struct suspension *suspension);
 /* ================================================================ the quota */
 
 struct quota {
-    struct spool *spool;   /* borrowed */
-    int64_t limit;         /* -1: none */
-    pthread_mutex_t *lock; /* borrowed: outbox->lock */
-    pthread_mutex_t
-        saving;  /* held over a write of the count: a smaller one never overwrites a greater. Before `lock` */
-    int64_t day; /* protected by lock, like all below; days since 1970 */
+    int64_t limit;     /* -1: none */
+    int64_t day;       /* days since 1970 */
     int64_t count;     /* sent, or perhaps sent, that day */
     int64_t under_way; /* attempts that entered and did not leave */
 };
 
-/* Reads the count from the disk. */
-void quota_init(struct quota *quota, struct spool *spool, int64_t limit, pthread_mutex_t *lock,
-                int64_t now_ms);
-void quota_release(struct quota *quota);
-
 int64_t quota_day_of(int64_t realtime_ms);
 
-/* The count is at least this, whatever the file said: what the envelopes say. */
+/* The count of this day is at least `count`. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);
 
 /* Counts an attempt as under way; false: the quota of the day is used up, or would be by the attempts that
@@ -152,8 +147,8 @@ bool quota_enter(struct quota *quota, int64_t now_ms);
 bool quota_is_used_up(struct quota *quota, int64_t now_ms);
 /* Ends an attempt that entered. */
 void quota_leave(struct quota *quota);
-/* Counts an email as sent. Takes the lock; waits for the disk where there is a limit. */
-void quota_count(struct quota *quota, int64_t now_ms);
+/* Counts an email of this day as sent. */
+void quota_count(struct quota *quota, int64_t day);
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms);
 /* How long until the turn of the day. */

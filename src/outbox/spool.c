@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files of the spool and their durability: names, numbers that are never given again, envelopes that are
- * replaced as a whole, contents, what is torn or foreign, and one fsync of the folder for all threads that
- * come while one is under way.
+ * The database of the spool and its files: the format, rows to and from statements, and the order in which
+ * contents come and go.
  */
 #include "outbox/spool.h"
 
@@ -12,457 +11,169 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "mail/envelope.h"
+#include "base/strbuf.h"
 #include "mail/reason.h"
 
-/* ================================================================ names */
-
-#define SPOOL_VERSION_FILE "version"
-#define SPOOL_NUMBERS_FILE "numbers"
-#define SPOOL_COUNT_FILE "sent-today"
-#define SPOOL_QUARANTINE "quarantine"
-#define SPOOL_NEW_SUFFIX ".new"
+#define VERSION_FILE "version"
+#define QUARANTINE "quarantine"
+#define DATABASE_NAME "outbox.sqlite3"
+#define COPY_SUFFIX ".new"
 
 enum {
-    NAME_SIZE = 32,
-    QUARANTINE_TRIES = 1000,
+    NOT_CARRIED_MAX_BYTES = 16 * 1000 * 1000
 };
 
-static void data_name(uint64_t number, char ret_name[NAME_SIZE])
-{
-    snprintf(ret_name, NAME_SIZE, "%" PRIu64 ".data", number);
-}
+/* ================================================================ the database */
 
-static void envelope_name(uint64_t number, char ret_name[NAME_SIZE])
-{
-    snprintf(ret_name, NAME_SIZE, "%" PRIu64 ".json", number);
-}
-
-/* Only the very names that the functions above make. Numbers stay below 2^62, so that counting on cannot
- * overflow. */
-static bool parse_name(const char *name, uint64_t *ret_number)
-{
-    char made[NAME_SIZE];
-    char *end;
-    errno = 0;
-    uint64_t number = strtoull(name, &end, 10);
-    if (errno != 0 || number == 0 || number >> 62 != 0)
-        return false;
-    data_name(number, made);
-    if (strcmp(name, made) != 0)
-        envelope_name(number, made);
-    *ret_number = number;
-    return strcmp(name, made) == 0;
-}
-
-static bool is_own_file(const char *name)
-{
-    static const char *const names[] = {
-        ".", "..", SPOOL_VERSION_FILE, SPOOL_NUMBERS_FILE, SPOOL_COUNT_FILE, SPOOL_QUARANTINE};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool is_unfinished(const char *name)
-{
-    size_t len = strlen(name);
-    size_t suffix = strlen(SPOOL_NEW_SUFFIX);
-    return len > suffix && strcmp(name + len - suffix, SPOOL_NEW_SUFFIX) == 0;
-}
-
-struct spool_numbers {
-    uint64_t *items; /* the caller frees */
-    size_t len;
-    size_t capacity;
+static const struct database_step steps[] = {
+    {.sql = "CREATE TABLE spool(id INTEGER PRIMARY KEY CHECK(id = 1), is_taken_over INTEGER NOT NULL,"
+            " next_number INTEGER NOT NULL, day INTEGER NOT NULL, sent INTEGER NOT NULL);"
+            "INSERT INTO spool VALUES(1, 0, 1, 0, 0);"
+            "CREATE TABLE item(number INTEGER PRIMARY KEY, position INTEGER NOT NULL, kind TEXT NOT NULL,"
+            " state TEXT NOT NULL, name TEXT NOT NULL, size INTEGER, digest TEXT, key TEXT, answers TEXT,"
+            " sender TEXT, replies_to TEXT, not_carried TEXT, sequence TEXT, may_have_been_sent INTEGER,"
+            " was_unknown INTEGER, was_reuploaded INTEGER, quota_day INTEGER, attempts INTEGER,"
+            " accepted_ms INTEGER, finished_ms INTEGER, http_status INTEGER, id TEXT, error TEXT,"
+            " receipt_bytes INTEGER, replaces INTEGER);"
+            "CREATE TABLE piece(item INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT,"
+            " content INTEGER NOT NULL, size INTEGER NOT NULL, digest TEXT, pool_id TEXT,"
+            " PRIMARY KEY(item, place)) WITHOUT ROWID;"
+            "CREATE TABLE request(item INTEGER PRIMARY KEY, json TEXT NOT NULL);"
+            "CREATE TABLE pool(number INTEGER PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL,"
+            " id TEXT NOT NULL, UNIQUE(digest, name));"},
 };
 
-static int add_number(struct spool_numbers *numbers, uint64_t number)
-{
-    if (numbers->len == numbers->capacity) {
-        size_t capacity = numbers->capacity == 0 ? 64 : numbers->capacity * 2;
-        uint64_t *items = realloc(numbers->items, capacity * sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        numbers->items = items;
-        numbers->capacity = capacity;
-    }
-    numbers->items[numbers->len++] = number;
-    return 0;
-}
-
-static int compare_numbers(const void *one, const void *other)
-{
-    uint64_t a = *(const uint64_t *)one;
-    uint64_t b = *(const uint64_t *)other;
-    return a < b ? -1 : a > b;
-}
-
-static void drop_duplicates(struct spool_numbers *numbers)
-{
-    if (numbers->len == 0)
-        return;
-    qsort(numbers->items, numbers->len, sizeof(*numbers->items), compare_numbers);
-    size_t kept = 1;
-    for (size_t i = 1; i < numbers->len; i++)
-        if (numbers->items[i] != numbers->items[kept - 1])
-            numbers->items[kept++] = numbers->items[i];
-    numbers->len = kept;
-}
-
-/* Moves a file into "quarantine", under another name when its own is taken there. What fails is logged. */
-static void quarantine(int dir_fd, const char *name)
-{
-    char target[NAME_MAX + 16];
-    _cleanup_close_ int folder = file_open_dir(dir_fd, SPOOL_QUARANTINE);
-    int error = folder < 0 ? folder : -EEXIST;
-    for (unsigned int i = 0; error == -EEXIST && i < QUARANTINE_TRIES; i++) {
-        if (i == 0)
-            snprintf(target, sizeof(target), "%s", name);
-        else
-            snprintf(target, sizeof(target), "%.240s-%u", name, i);
-        error = renameat2(dir_fd, name, folder, target, RENAME_NOREPLACE) == 0 ? 0 : -errno;
-    }
-    if (error != 0 && error != -ENOENT)
-        log_error("a file of the spool could not be set aside: %s", strerror(-error));
-}
-
-static int scan_entry(int dir_fd, const struct dirent *entry, struct spool_numbers *numbers)
-{
-    uint64_t number;
-    if (is_own_file(entry->d_name))
-        return 0;
-    bool is_file = entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN;
-    if (is_file && parse_name(entry->d_name, &number))
-        return add_number(numbers, number);
-    if (is_file && is_unfinished(entry->d_name)) {
-        unlinkat(dir_fd, entry->d_name, 0);
-        return 0;
-    }
-    log_warning("a foreign file in the spool was set aside in spool/%s", SPOOL_QUARANTINE);
-    quarantine(dir_fd, entry->d_name);
-    return 0;
-}
-
-/* All numbers in the folder, each once. Foreign files are quarantined, unfinished ones removed. 0 or -errno.
- */
-static int scan(int dir_fd, struct spool_numbers *ret_numbers)
-{
-    _cleanup_closedir_ DIR *dir = file_opendirat(dir_fd, ".");
-    if (dir == NULL)
-        return -errno;
-    int error = 0;
-    const struct dirent *entry;
-    while (error == 0) {
-        errno = 0;
-        entry = readdir(dir);
-        if (entry == NULL) {
-            error = -errno;
-            break;
-        }
-        error = scan_entry(dir_fd, entry, ret_numbers);
-    }
-    drop_duplicates(ret_numbers);
-    return error;
-}
-
-/* ================================================================ fsync of the folder */
-
-/* For many threads: one at a time leads a round, the others wait for a round that began after they came. */
-struct dir_sync {
-    int dir_fd; /* borrowed */
-    pthread_mutex_t lock;
-    pthread_cond_t round_ended;
-    uint64_t rounds_begun; /* protected by lock, like all below */
-    uint64_t rounds_ended;
-    uint64_t last_failed; /* the latest round that failed, */
-    int last_error;       /* and how */
+enum statement {
+    SAVE_ROW,
+    SAVE_NUMBER,
+    SAVE_PIECE,
+    SAVE_REQUEST,
+    COUNT_SENT,
+    SAVE_POOL_ID,
+    PRUNE_POOL,
+    FORGET_POOL_ID,
+    REMOVE_ROW,
+    REMOVE_PIECES,
+    REMOVE_REQUEST,
+    SET_TAKEN_OVER,
+    FIND_POOL_ID,
+    READ_REQUEST,
+    READ_SPOOL,
+    STATEMENTS,
 };
 
-static void dir_sync_init(struct dir_sync *sync, int dir_fd)
-{
-    *sync = (struct dir_sync){.dir_fd = dir_fd};
-    pthread_mutex_init(&sync->lock, NULL);
-    pthread_cond_init(&sync->round_ended, NULL);
-}
-
-static void dir_sync_release(struct dir_sync *sync)
-{
-    pthread_cond_destroy(&sync->round_ended);
-    pthread_mutex_destroy(&sync->lock);
-}
-
-static void lead_round_locked(struct dir_sync *sync)
-{
-    uint64_t round = ++sync->rounds_begun;
-    pthread_mutex_unlock(&sync->lock);
-    int error = file_sync(sync->dir_fd);
-    pthread_mutex_lock(&sync->lock);
-    sync->rounds_ended = round;
-    if (error != 0) {
-        sync->last_failed = round;
-        sync->last_error = error;
-    }
-    pthread_cond_broadcast(&sync->round_ended);
-}
-
-/* All that was changed in the directory before the call is durable when it returns 0. Waits for the disk. */
-static int dir_sync_wait(struct dir_sync *sync)
-{
-    pthread_mutex_lock(&sync->lock);
-    uint64_t mine = sync->rounds_begun + 1;
-    while (sync->rounds_ended < mine) {
-        if (sync->rounds_begun == sync->rounds_ended)
-            lead_round_locked(sync);
-        else
-            pthread_cond_wait(&sync->round_ended, &sync->lock);
-    }
-    int error = sync->last_failed >= mine ? sync->last_error : 0;
-    pthread_mutex_unlock(&sync->lock);
-    return error;
-}
-
-/* ================================================================ envelopes */
-
-/* A new envelope is written into a spare file, which then changes places with the envelope there was, and
- * that file is the next spare. So a change neither makes a file nor removes one, which is less for the disk
- * to do; and on ext4 without a journal much less, for there the inode of a removed file is not given again
- * for minutes, and whoever makes a file looks at each of those first. Names end in ".new", so that what is
- * left of them is removed at the next start. */
-enum {
-    SPARE_FILES_MAX = 48 /* kept; each thread writes one at a time */
+static const char *const texts[STATEMENTS] = {
+    [SAVE_ROW] = "INSERT OR REPLACE INTO item VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [SAVE_NUMBER] = "UPDATE spool SET next_number = ?1 WHERE next_number < ?1",
+    [SAVE_PIECE] = "INSERT INTO piece VALUES(?,?,?,?,?,?,?)",
+    [SAVE_REQUEST] = "INSERT OR REPLACE INTO request VALUES(?,?)",
+    [COUNT_SENT] = "UPDATE spool SET sent = CASE day WHEN ?1 THEN sent + 1 ELSE 1 END, day = ?1",
+    [SAVE_POOL_ID] = "INSERT OR REPLACE INTO pool(digest, name, id) VALUES(?,?,?)",
+    [PRUNE_POOL] = "DELETE FROM pool WHERE number <= (SELECT max(number) FROM pool) - 1000",
+    [FORGET_POOL_ID] = "DELETE FROM pool WHERE id = ?",
+    [REMOVE_ROW] = "DELETE FROM item WHERE number = ?",
+    [REMOVE_PIECES] = "DELETE FROM piece WHERE item = ?",
+    [REMOVE_REQUEST] = "DELETE FROM request WHERE item = ?",
+    [SET_TAKEN_OVER] = "UPDATE spool SET is_taken_over = 1",
+    [FIND_POOL_ID] = "SELECT id FROM pool WHERE digest = ? AND name = ?",
+    [READ_REQUEST] = "SELECT json FROM request WHERE item = ?",
+    [READ_SPOOL] = "SELECT is_taken_over, next_number, day, sent FROM spool",
 };
 
-struct spare_files {
-    struct dir_sync *sync;    /* of the folder; borrowed */
-    pthread_rwlock_t content; /* held together by those who write into spares; alone by who reads an envelope,
-                                 for its file may become a spare meanwhile */
-    pthread_mutex_t lock;
-    unsigned int kept[SPARE_FILES_MAX]; /* protected by lock, like all below: numbers of those to be had */
-    size_t kept_len;
-    unsigned int next;
-};
-
-enum {
-    BLOCK_BYTES = 4096 /* of most filesystems; a file takes as much on them at any rate */
-};
-
-struct spare {
-    unsigned int number;
-    char name[32];
-};
-
-static void spare_files_init(struct spare_files *spares, struct dir_sync *sync)
-{
-    *spares = (struct spare_files){.sync = sync};
-    pthread_rwlock_init(&spares->content, NULL);
-    pthread_mutex_init(&spares->lock, NULL);
-}
-
-static void spare_files_release(struct spare_files *spares)
-{
-    pthread_mutex_destroy(&spares->lock);
-    pthread_rwlock_destroy(&spares->content);
-}
-
-/* The spare used last, for it is likely in memory; or the name of a new one. */
-static struct spare take(struct spare_files *spares)
-{
-    struct spare spare;
-    pthread_mutex_lock(&spares->lock);
-    spare.number = spares->kept_len > 0 ? spares->kept[--spares->kept_len] : spares->next++;
-    pthread_mutex_unlock(&spares->lock);
-    snprintf(spare.name, sizeof(spare.name), "spare-%u" SPOOL_NEW_SUFFIX, spare.number);
-    return spare;
-}
-
-static bool keep(struct spare_files *spares, const struct spare *spare)
-{
-    pthread_mutex_lock(&spares->lock);
-    bool is_kept = spares->kept_len < SPARE_FILES_MAX;
-    if (is_kept)
-        spares->kept[spares->kept_len++] = spare->number;
-    pthread_mutex_unlock(&spares->lock);
-    return is_kept;
-}
-
-/* Writes a text at the file's beginning, and blanks behind it up to a whole block: so all files have the same
- * size, most of the time, and making one durable takes nothing but its block. 0 or -errno. */
-static int spare_files_fill(int fd, const char *text, size_t len)
-{
-    char blanks[BLOCK_BYTES];
-    struct stat status;
-    size_t blanks_len = (BLOCK_BYTES - len % BLOCK_BYTES) % BLOCK_BYTES;
-    off_t size = (off_t)(len + blanks_len);
-    memset(blanks, ' ', blanks_len);
-    int error = file_pwrite_all(fd, text, len, 0);
-    if (error == 0)
-        error = file_pwrite_all(fd, blanks, blanks_len, (off_t)len);
-    if (error == 0 && (fstat(fd, &status) != 0 || (status.st_size > size && ftruncate(fd, size) != 0)))
-        error = -errno;
-    return error;
-}
-
-static int write_durably(struct spare_files *spares, const struct spare *spare, const char *text, size_t len)
-{
-    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-    _cleanup_close_ int fd = openat(spares->sync->dir_fd, spare->name, flags, 0600);
-    if (fd < 0)
-        return -errno;
-    pthread_rwlock_rdlock(&spares->content);
-    int error = spare_files_fill(fd, text, len);
-    pthread_rwlock_unlock(&spares->content);
-    /* Times need not reach the disk, which spares it much: the size is as it was. */
-    return error == 0 && fdatasync(fd) != 0 ? -errno : error;
-}
-
-/* *ret_is_exchanged: the old envelope's file has the spare's name now. Not where there was no envelope, or
- * the filesystem cannot exchange names. */
-static int put_in_place(const struct spare_files *spares, const struct spare *spare, const char *name,
-                        bool *ret_is_exchanged)
-{
-    int dir_fd = spares->sync->dir_fd;
-    *ret_is_exchanged = renameat2(dir_fd, spare->name, dir_fd, name, RENAME_EXCHANGE) == 0;
-    if (*ret_is_exchanged)
-        return 0;
-    bool is_plain = errno == ENOENT || errno == EINVAL;
-    return is_plain && renameat(dir_fd, spare->name, dir_fd, name) == 0 ? 0 : -errno;
-}
-
-/* The old envelope's file becomes a spare only after the fsync of the folder. Before, a power cut could
- * bring it back as the envelope, with what another item wrote into it. Where that fsync fails, the old one
- * gets its name back: the caller goes on with it, and so must the next start. */
-static int spare_files_replace(struct spare_files *spares, const char *name, const char *text, size_t len)
-{
-    struct spare spare = take(spares);
-    bool is_exchanged = false;
-    int error = write_durably(spares, &spare, text, len);
-    if (error == 0)
-        error = put_in_place(spares, &spare, name, &is_exchanged);
-    if (error == 0)
-        error = dir_sync_wait(spares->sync);
-    if (error != 0 && is_exchanged)
-        put_in_place(spares, &spare, name, &is_exchanged);
-    bool is_spare = error == 0 && is_exchanged && keep(spares, &spare);
-    if (!is_spare && (error != 0 || is_exchanged))
-        unlinkat(spares->sync->dir_fd, spare.name, 0);
-    return error;
-}
-
-/* file_read_at() of what is replaced like this: a text of at most `max_bytes`, with its blanks. */
-static int spare_files_read(struct spare_files *spares, const char *name, size_t max_bytes, char **ret_bytes,
-                            size_t *ret_len)
-{
-    pthread_rwlock_wrlock(&spares->content);
-    int error = file_read_at(spares->sync->dir_fd, name, max_bytes + BLOCK_BYTES, ret_bytes, ret_len);
-    pthread_rwlock_unlock(&spares->content);
-    return error;
-}
-
-/* ================================================================ the spool */
-
-enum {
-    VERSION = 2,
-    NUMBERS_AT_ONCE = 1024, /* the mark on disk runs ahead by this much, to be written seldom */
-    COUNT_LINE_BYTES = 48,
-    COPY_BYTES = 64 * 1024,
+static const struct database_format format = {
+    .name = DATABASE_NAME,
+    .steps = steps,
+    .steps_len = ARRAY_LEN(steps),
+    .statements = texts,
 };
 
 struct spool {
     int dir_fd;
-    int count_fd;
-    struct dir_sync sync;
-    struct spare_files spares;
-    pthread_mutex_t lock;
-    uint64_t next_number; /* protected by lock */
-    uint64_t mark;        /* protected by lock; numbers below it may have been given */
+    struct database *database;
+    atomic_uint_least64_t next_number;
 };
 
 /* ---------------------------------------------------------------- opening */
 
-static int read_number_file(int dir_fd, const char *name, uint64_t *ret_value)
-{
-    _cleanup_free_ char *text = NULL;
-    size_t len;
-    int error = file_read_at(dir_fd, name, 64, &text, &len);
-    if (error != 0)
-        return error;
-    char *end;
-    errno = 0;
-    *ret_value = strtoull(text, &end, 10);
-    return end == text || errno != 0 || (*end != '\n' && *end != '\0') ? -EBADMSG : 0;
-}
-
-static int write_number_file(int dir_fd, const char *name, uint64_t value)
-{
-    char text[32];
-    int len = snprintf(text, sizeof(text), "%" PRIu64 "\n", value);
-    return file_replace_at(dir_fd, name, text, (size_t)len, 0600);
-}
-
-/* From version 1, in which names of messages had no control characters and at most 242 bytes, nothing is to
- * be converted; but a program of version 1 would set aside what this one writes. */
-static int upgrade(int dir_fd, uint64_t version)
-{
-    if (version < 1)
-        return -EBADMSG;
-    log_info("the spool is upgraded from version %" PRIu64 " to %d", version, VERSION);
-    return write_number_file(dir_fd, SPOOL_VERSION_FILE, VERSION);
-}
-
+/* Older programs look at this file first, and refuse what they would take for foreign files. Version 0.1 is
+ * read by none but 0.2. */
 static int check_version(int dir_fd, char **ret_reason)
 {
-    uint64_t version;
-    int error = read_number_file(dir_fd, SPOOL_VERSION_FILE, &version);
-    if (error == -ENOENT)
-        error = write_number_file(dir_fd, SPOOL_VERSION_FILE, version = VERSION);
-    if (error == 0 && version < VERSION)
-        error = upgrade(dir_fd, version);
-    if (error != 0)
-        return reason_give(ret_reason, error, "the spool's version file cannot be used: %s",
+    enum {
+        OLDEST = 2,
+        VERSION = 3,
+    };
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    int error = file_read_at(dir_fd, VERSION_FILE, 64, &text, &len);
+    long version = error == 0 ? strtol(text, NULL, 10) : OLDEST;
+    if (error != 0 && error != -ENOENT)
+        return reason_give(ret_reason, error, "the spool's version file cannot be read: %s",
                            strerror(-error));
     if (version > VERSION)
+        return reason_give(ret_reason, -EPROTO, "the spool is of version %ld, this program knows version %d",
+                           version, VERSION);
+    if (version < OLDEST)
         return reason_give(ret_reason, -EPROTO,
-                           "the spool is of version %" PRIu64 ", this program knows version %d", version,
-                           VERSION);
+                           "the spool is of inboxfs 0.1: start inboxfs 0.2 with it once, which converts it");
     return 0;
+}
+
+static int open_database(struct spool *spool, char **ret_reason)
+{
+    int error = database_open(spool->dir_fd, &format, DATABASE_ALONE, &spool->database);
+    if (error == -EUCLEAN)
+        return reason_give(ret_reason, error,
+                           "spool/" DATABASE_NAME
+                           " is damaged. Messages in the spool are not lost: move that "
+                           "file (and " DATABASE_NAME "-wal) away, and the next mount shows each in failed/ "
+                           "as interrupted; some of them may have been sent");
+    if (error == -EPROTO)
+        return reason_give(ret_reason, error, "the spool is of a newer version of this program");
+    if (error != 0)
+        return reason_give(ret_reason, error, "spool/" DATABASE_NAME " cannot be opened: %s",
+                           strerror(-error));
+    return 0;
+}
+
+static int read_spool(struct spool *spool, int64_t ret_values[4])
+{
+    struct connection *reader;
+    int error = database_take_reader(spool->database, &reader);
+    if (error != 0)
+        return error;
+    error = statements_integers(&reader->statements, READ_SPOOL, ret_values, 4, "");
+    database_return_reader(spool->database, reader);
+    return error;
 }
 
 int spool_open(int state_dir_fd, struct spool **ret_spool, char **ret_reason)
 {
-    _cleanup_close_ int dir_fd = file_open_dir(state_dir_fd, "spool");
-    if (dir_fd < 0)
-        return reason_give(ret_reason, dir_fd, "the spool cannot be opened: %s", strerror(-dir_fd));
-    int error = check_version(dir_fd, ret_reason);
-    if (error != 0)
-        return error;
-    uint64_t mark = 1;
-    error = read_number_file(dir_fd, SPOOL_NUMBERS_FILE, &mark);
-    if (error != 0 && error != -ENOENT)
-        log_warning("the spool's file of numbers cannot be read (%s); going on from the files there are",
-                    strerror(-error));
-
     struct spool *spool = calloc(1, sizeof(*spool));
     if (spool == NULL)
         return reason_give(ret_reason, -ENOMEM, "no memory");
-    spool->count_fd = openat(dir_fd, SPOOL_COUNT_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    spool->mark = error == 0 && mark > 0 ? mark : 1;
-    spool->next_number = spool->mark;
-    spool->dir_fd = TAKE_FD(dir_fd);
-    pthread_mutex_init(&spool->lock, NULL);
-    dir_sync_init(&spool->sync, spool->dir_fd);
-    spare_files_init(&spool->spares, &spool->sync);
+    int64_t values[4];
+    spool->dir_fd = file_open_dir(state_dir_fd, "spool");
+    int error = spool->dir_fd < 0 ? reason_give(ret_reason, spool->dir_fd, "the spool cannot be opened: %s",
+                                                strerror(-spool->dir_fd))
+                                  : check_version(spool->dir_fd, ret_reason);
+    error = error != 0 ? error : open_database(spool, ret_reason);
+    if (error == 0 && (error = read_spool(spool, values)) != 0)
+        reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
+    if (error != 0) {
+        spool_free(spool);
+        return error;
+    }
+    atomic_init(&spool->next_number, (uint64_t)values[1]);
     *ret_spool = spool;
     return 0;
 }
@@ -471,112 +182,321 @@ void spool_free(struct spool *spool)
 {
     if (spool == NULL)
         return;
-    spare_files_release(&spool->spares);
-    dir_sync_release(&spool->sync);
-    pthread_mutex_destroy(&spool->lock);
-    if (spool->count_fd >= 0)
-        close(spool->count_fd);
-    close(spool->dir_fd);
+    database_free(spool->database);
+    if (spool->dir_fd >= 0)
+        close(spool->dir_fd);
     free(spool);
 }
 
-/* ---------------------------------------------------------------- numbers */
-
-int spool_take_number(struct spool *spool, uint64_t *ret_number)
+int spool_dir_fd(const struct spool *spool)
 {
-    int error = 0;
-    pthread_mutex_lock(&spool->lock);
-    if (spool->next_number >= spool->mark) {
-        uint64_t mark = spool->next_number + NUMBERS_AT_ONCE;
-        error = write_number_file(spool->dir_fd, SPOOL_NUMBERS_FILE, mark);
-        if (error == 0)
-            spool->mark = mark;
-    }
-    if (error == 0)
-        *ret_number = spool->next_number++;
-    pthread_mutex_unlock(&spool->lock);
-    return error;
+    return spool->dir_fd;
+}
+
+uint64_t spool_take_number(struct spool *spool)
+{
+    return atomic_fetch_add(&spool->next_number, 1);
 }
 
 void spool_skip_number(struct spool *spool, uint64_t number)
 {
-    pthread_mutex_lock(&spool->lock);
-    if (spool->next_number <= number)
-        spool->next_number = number + 1;
-    pthread_mutex_unlock(&spool->lock);
+    uint64_t next = atomic_load(&spool->next_number);
+    while (next <= number && !atomic_compare_exchange_weak(&spool->next_number, &next, number + 1))
+        continue;
 }
 
-/* ---------------------------------------------------------------- envelopes */
+/* ---------------------------------------------------------------- turns */
 
-int spool_write_envelope(struct spool *spool, uint64_t number, const char *text, size_t len)
+int spool_begin(struct spool *spool, struct connection **ret_turn)
 {
-    char name[NAME_SIZE];
-    envelope_name(number, name);
-    return spare_files_replace(&spool->spares, name, text, len);
+    return database_begin_write(spool->database, ret_turn);
 }
 
-int spool_read_envelope(struct spool *spool, uint64_t number, char **ret_text, size_t *ret_len)
+int spool_end(struct spool *spool, struct connection *turn, int error)
 {
-    char name[NAME_SIZE];
-    envelope_name(number, name);
-    return spare_files_read(&spool->spares, name, ENVELOPE_MAX_BYTES, ret_text, ret_len);
+    if (error == 0)
+        error = statements_execute(&turn->statements, SAVE_NUMBER, "i",
+                                   (int64_t)atomic_load(&spool->next_number));
+    return database_end_write(spool->database, error);
 }
 
-/* ---------------------------------------------------------------- content */
-
-int spool_create(struct spool *spool, uint64_t number, const char *envelope, size_t len, int *ret_fd)
+/* Words have no line ends. */
+static int join_not_carried(const struct row *row, struct strbuf *out)
 {
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    char name[NAME_SIZE];
-    data_name(number, name);
-    _cleanup_close_ int data = openat(spool->dir_fd, name, flags, 0600);
-    if (data < 0)
-        return -errno;
-    crash_point("created_data");
+    for (size_t i = 0; i < row->not_carried_len; i++)
+        strbuf_appendf(out, "%s%s", i == 0 ? "" : "\n", row->not_carried[i]);
+    return out->error;
+}
 
-    envelope_name(number, name);
-    _cleanup_close_ int fd = openat(spool->dir_fd, name, flags, 0600);
-    int error = fd < 0 ? -errno : spare_files_fill(fd, envelope, len);
-    if (error != 0) {
-        spool_remove(spool, number);
-        return error;
+static int save_pieces(struct connection *turn, const struct row *row)
+{
+    int error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
+    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
+        const struct piece *piece = &row->pieces[i];
+        error = statements_execute(&turn->statements, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i,
+                                   piece->name, (int64_t)piece->content, piece->size, piece->digest,
+                                   piece->pool_id);
     }
-    *ret_fd = TAKE_FD(data);
+    return error;
+}
+
+int spool_save_row(struct connection *turn, const struct row *row)
+{
+    _cleanup_strbuf_ struct strbuf not_carried = STRBUF_INIT(NOT_CARRIED_MAX_BYTES);
+    int error = join_not_carried(row, &not_carried);
+    if (error == 0)
+        error = statements_execute(&turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii",
+                                   (int64_t)row->number, (int64_t)row->position, item_kind_name(row->kind),
+                                   item_state_name(row->state), row->name, row->size, row->digest, row->key,
+                                   row->answers, row->from, row->replies_to, strbuf_str(&not_carried),
+                                   row->sequence, (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown,
+                                   (int64_t)row->was_reuploaded, row->quota_day, (int64_t)row->attempts,
+                                   row->accepted_ms, row->finished_ms, (int64_t)row->http_status, row->id,
+                                   row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
+    return error != 0 ? error : save_pieces(turn, row);
+}
+
+int spool_remove_row(struct connection *turn, uint64_t number)
+{
+    int error = 0;
+    for (enum statement statement = REMOVE_ROW; statement <= REMOVE_REQUEST && error == 0; statement++)
+        error = statements_execute(&turn->statements, statement, "i", (int64_t)number);
+    return error;
+}
+
+int spool_save_request(struct connection *turn, uint64_t number, const char *request)
+{
+    return request == NULL
+               ? statements_execute(&turn->statements, REMOVE_REQUEST, "i", (int64_t)number)
+               : statements_execute(&turn->statements, SAVE_REQUEST, "is", (int64_t)number, request);
+}
+
+int spool_count_sent(struct connection *turn, int64_t day)
+{
+    return statements_execute(&turn->statements, COUNT_SENT, "i", day);
+}
+
+int spool_save_pool_id(struct connection *turn, const struct piece *piece)
+{
+    int error = statements_execute(&turn->statements, SAVE_POOL_ID, "sss", piece->digest, piece->name,
+                                   piece->pool_id);
+    return error != 0 ? error : statements_execute(&turn->statements, PRUNE_POOL, "");
+}
+
+int spool_set_taken_over(struct connection *turn)
+{
+    return statements_execute(&turn->statements, SET_TAKEN_OVER, "");
+}
+
+/* ---------------------------------------------------------------- reading */
+
+/* Ends a statement that was begun with `result`, and takes its one text. */
+static int take_only_text(struct spool *spool, struct connection *reader, sqlite3_stmt *statement, int result,
+                          char **ret_text)
+{
+    char *text = result > 0 ? query_column_copy(statement, 0, NULL) : NULL;
+    statements_end(statement);
+    database_return_reader(spool->database, reader);
+    *ret_text = text;
+    return result < 0 ? result : result > 0 && text == NULL ? -ENOMEM : 0;
+}
+
+char *spool_find_pool_id(struct spool *spool, const char *digest, const char *name)
+{
+    struct connection *reader;
+    sqlite3_stmt *statement = NULL;
+    char *id = NULL;
+    if (database_take_reader(spool->database, &reader) != 0)
+        return NULL;
+    int result = statements_begin(&reader->statements, FIND_POOL_ID, &statement, "ss", digest, name);
+    (void)take_only_text(spool, reader, statement, result, &id);
+    return id;
+}
+
+void spool_forget_pool_id(struct spool *spool, const char *pool_id)
+{
+    struct connection *turn;
+    int error = spool_begin(spool, &turn);
+    if (error == 0)
+        error = spool_end(spool, turn, statements_execute(&turn->statements, FORGET_POOL_ID, "s", pool_id));
+    if (error != 0)
+        log_warning("the spool could not forget what the pool has forgotten: %s", strerror(-error));
+}
+
+int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
+{
+    struct connection *reader;
+    sqlite3_stmt *statement = NULL;
+    int error = database_take_reader(spool->database, &reader);
+    if (error != 0)
+        return error;
+    int result = statements_begin(&reader->statements, READ_REQUEST, &statement, "i", (int64_t)number);
+    return take_only_text(spool, reader, statement, result, ret_request);
+}
+
+int spool_read_count(struct spool *spool, int64_t *ret_day, int64_t *ret_count)
+{
+    int64_t values[4];
+    int error = read_spool(spool, values);
+    if (error != 0)
+        return error;
+    *ret_day = values[2];
+    *ret_count = values[3];
     return 0;
 }
 
-int spool_sync_new(struct spool *spool, uint64_t number, int data_fd)
+bool spool_is_taken_over(struct spool *spool)
 {
-    char name[NAME_SIZE];
-    envelope_name(number, name);
-    _cleanup_close_ int fd = openat(spool->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return -errno;
-    /* Both set out before the first is waited for: one commit of the filesystem's journal then serves both.
-     */
-    file_begin_sync(fd, 0, 0);
-    file_begin_sync(data_fd, 0, 0);
-    int error = file_sync(data_fd);
-    error = error != 0 ? error : file_sync(fd);
-    return error != 0 ? error : dir_sync_wait(&spool->sync);
+    int64_t values[4];
+    return read_spool(spool, values) == 0 && values[0] != 0;
 }
 
-int spool_open_data(struct spool *spool, uint64_t number, int flags, int *ret_fd)
+static int take_text(sqlite3_stmt *statement, int column, char **ret)
 {
-    char name[NAME_SIZE];
-    data_name(number, name);
-    int fd = openat(spool->dir_fd, name, flags | O_CLOEXEC | O_NOFOLLOW);
+    *ret = query_column_copy(statement, column, NULL);
+    return *ret == NULL && sqlite3_column_type(statement, column) != SQLITE_NULL ? -ENOMEM : 0;
+}
+
+static void take_short_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", query_column_text(statement, column));
+}
+
+static int split_not_carried(const char *text, struct row *row)
+{
+    int error = 0;
+    while (*text != '\0' && error == 0) {
+        size_t len = strcspn(text, "\n");
+        _cleanup_free_ char *words = strndup(text, len);
+        error = words == NULL ? -ENOMEM : row_add_not_carried(row, words);
+        text += len + (text[len] == '\n');
+    }
+    return error;
+}
+
+static int read_row(sqlite3_stmt *statement, struct row *row)
+{
+    int error = item_state_from_name(query_column_text(statement, 3), &row->state);
+    row->number = (uint64_t)sqlite3_column_int64(statement, 0);
+    row->position = (uint64_t)sqlite3_column_int64(statement, 1);
+    row->kind = strcmp(query_column_text(statement, 2), item_kind_name(ITEM_MESSAGE)) == 0 ? ITEM_MESSAGE
+                                                                                           : ITEM_ATTACHMENT;
+    row->size = sqlite3_column_int64(statement, 5);
+    take_short_text(statement, 6, row->digest, sizeof(row->digest));
+    take_short_text(statement, 7, row->key, sizeof(row->key));
+    take_short_text(statement, 12, row->sequence, sizeof(row->sequence));
+    row->may_have_been_sent = sqlite3_column_int(statement, 13) != 0;
+    row->was_unknown = sqlite3_column_int(statement, 14) != 0;
+    row->was_reuploaded = sqlite3_column_int(statement, 15) != 0;
+    row->quota_day = sqlite3_column_int64(statement, 16);
+    row->attempts = (unsigned int)sqlite3_column_int64(statement, 17);
+    row->accepted_ms = sqlite3_column_int64(statement, 18);
+    row->finished_ms = sqlite3_column_int64(statement, 19);
+    row->http_status = sqlite3_column_int(statement, 20);
+    row->receipt_bytes = (size_t)sqlite3_column_int64(statement, 23);
+    row->replaces = (uint64_t)sqlite3_column_int64(statement, 24);
+    error = error != 0 ? error : take_text(statement, 4, &row->name);
+    error = error != 0 ? error : take_text(statement, 8, &row->answers);
+    error = error != 0 ? error : take_text(statement, 9, &row->from);
+    error = error != 0 ? error : take_text(statement, 10, &row->replies_to);
+    error = error != 0 ? error : take_text(statement, 21, &row->id);
+    error = error != 0 ? error : take_text(statement, 22, &row->error);
+    return error != 0 ? error : split_not_carried(query_column_text(statement, 11), row);
+}
+
+static int read_pieces(sqlite3 *db, struct row *row)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement,
+                              "SELECT name, content, size, digest, pool_id FROM piece WHERE item = ?"
+                              " ORDER BY place",
+                              "i", (int64_t)row->number);
+    while (error == 0 && (error = query_step(statement)) == 1) {
+        struct piece *piece = row_add_piece(row, NULL);
+        error = piece == NULL ? -ENOMEM : take_text(statement, 0, &piece->name);
+        if (error != 0)
+            break;
+        piece->content = (uint64_t)sqlite3_column_int64(statement, 1);
+        piece->size = sqlite3_column_int64(statement, 2);
+        take_short_text(statement, 3, piece->digest, sizeof(piece->digest));
+        error = take_text(statement, 4, &piece->pool_id);
+    }
+    return error;
+}
+
+static int load_rows(sqlite3 *db, int (*visit)(void *context, struct row *row), void *context)
+{
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = query_prepare(db, &statement, "SELECT * FROM item ORDER BY position", "");
+    while (error == 0 && (error = query_step(statement)) == 1) {
+        struct row row = {0};
+        error = read_row(statement, &row);
+        if (error == 0 && row.kind == ITEM_MESSAGE && row.state != ITEM_SENT)
+            error = read_pieces(db, &row);
+        error = error != 0 ? error : visit(context, &row);
+        row_release(&row);
+    }
+    return error;
+}
+
+int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context)
+{
+    struct connection *reader;
+    int error = database_begin_read(spool->database, &reader);
+    if (error != 0)
+        return error;
+    error = load_rows(reader->db, visit, context);
+    database_end_read(spool->database, reader);
+    return error;
+}
+
+/* ================================================================ contents */
+
+enum {
+    NAME_SIZE = 32,
+    COPY_BYTES = 64 * 1024,
+    QUARANTINE_TRIES = 1000,
+};
+
+struct content_name {
+    char text[NAME_SIZE];
+};
+
+static struct content_name name_of(uint64_t number)
+{
+    struct content_name name;
+    snprintf(name.text, sizeof(name.text), "%" PRIu64 ".data", number);
+    return name;
+}
+
+int spool_create_content(struct spool *spool, uint64_t number, int *ret_fd)
+{
+    return spool_open_content(spool, number, O_RDWR | O_CREAT | O_EXCL, ret_fd);
+}
+
+int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret_fd)
+{
+    int fd = openat(spool->dir_fd, name_of(number).text, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     *ret_fd = fd;
     return 0;
 }
 
-int spool_read_data(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes, size_t *ret_len)
+int spool_read_content(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes,
+                       size_t *ret_len)
 {
-    char name[NAME_SIZE];
-    data_name(number, name);
-    return file_read_at(spool->dir_fd, name, max_bytes, ret_bytes, ret_len);
+    return file_read_at(spool->dir_fd, name_of(number).text, max_bytes, ret_bytes, ret_len);
+}
+
+int spool_stat_content(struct spool *spool, uint64_t number, struct stat *ret_status)
+{
+    return fstatat(spool->dir_fd, name_of(number).text, ret_status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+}
+
+int spool_sync_names(struct spool *spool)
+{
+    return file_sync(spool->dir_fd);
 }
 
 static int copy_bytes(int from, int to, off_t len)
@@ -597,17 +517,13 @@ static int copy_bytes(int from, int to, off_t len)
     return 0;
 }
 
-int spool_copy_data(struct spool *spool, uint64_t number, uint64_t to)
+/* Makes a durable copy beside it, and gives it the name. */
+static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
 {
-    char name[NAME_SIZE];
-    char copied[NAME_SIZE];
-    char unfinished[NAME_SIZE + sizeof(SPOOL_NEW_SUFFIX)];
-    data_name(number, name);
-    data_name(to, copied);
-    snprintf(unfinished, sizeof(unfinished), "%s%s", copied, SPOOL_NEW_SUFFIX);
-
-    _cleanup_close_ int from = openat(spool->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char unfinished[NAME_SIZE + sizeof(COPY_SUFFIX)];
     struct stat status;
+    snprintf(unfinished, sizeof(unfinished), "%s" COPY_SUFFIX, name_of(to).text);
+    _cleanup_close_ int from = openat(spool->dir_fd, name_of(number).text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0 || fstat(from, &status) != 0)
         return -errno;
     _cleanup_close_ int copy =
@@ -618,36 +534,40 @@ int spool_copy_data(struct spool *spool, uint64_t number, uint64_t to)
     int error = copy_bytes(from, copy, status.st_size);
     if (error == 0 && futimens(copy, times) != 0)
         error = -errno;
-    if (error == 0)
-        error = file_sync(copy);
-    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, copied) != 0)
+    error = error != 0 ? error : file_sync(copy);
+    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, name_of(to).text) != 0)
         error = -errno;
-    if (error != 0) {
+    if (error != 0)
         unlinkat(spool->dir_fd, unfinished, 0);
-        return error;
-    }
-    return dir_sync_wait(&spool->sync);
+    return error;
 }
 
-bool spool_shares_data(struct spool *spool, uint64_t number)
+int spool_link_content(struct spool *spool, uint64_t number, uint64_t to)
 {
-    char name[NAME_SIZE];
+    if (linkat(spool->dir_fd, name_of(number).text, spool->dir_fd, name_of(to).text, 0) == 0)
+        return 0;
+    bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK && errno != ENOSYS;
+    return has_links ? -errno : copy_content(spool, number, to);
+}
+
+int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renewed)
+{
     struct stat status;
-    data_name(number, name);
-    return fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_nlink > 1;
+    int error = spool_stat_content(spool, number, &status);
+    *ret_is_renewed = error == 0 && status.st_nlink > 1;
+    return *ret_is_renewed ? copy_content(spool, number, number) : error;
 }
 
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)
 {
-    char data[NAME_SIZE];
-    data_name(number, data);
-    if (renameat(dir_fd, name, spool->dir_fd, data) != 0)
+    struct content_name content = name_of(number);
+    if (renameat(dir_fd, name, spool->dir_fd, content.text) != 0)
         return -errno;
     crash_point("moved_in");
-    int error = dir_sync_wait(&spool->sync);
+    int error = file_sync(spool->dir_fd);
     if (error == 0)
         error = file_sync(dir_fd);
-    if (error != 0 && renameat2(spool->dir_fd, data, dir_fd, name, RENAME_NOREPLACE) != 0) {
+    if (error != 0 && renameat2(spool->dir_fd, content.text, dir_fd, name, RENAME_NOREPLACE) != 0) {
         log_error("the spool could not be synced (%s), nor the file moved back (%s)", strerror(-error),
                   strerror(errno));
         return 0;
@@ -657,12 +577,10 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
 
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags)
 {
-    char data[NAME_SIZE];
-    data_name(number, data);
-    if (renameat2(spool->dir_fd, data, dir_fd, name, flags) != 0)
+    if (renameat2(spool->dir_fd, name_of(number).text, dir_fd, name, flags) != 0)
         return -errno;
     crash_point("moved_out");
-    int error = dir_sync_wait(&spool->sync);
+    int error = file_sync(spool->dir_fd);
     if (error == 0)
         error = file_sync(dir_fd);
     if (error != 0)
@@ -670,114 +588,81 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
     return 0;
 }
 
-bool spool_has_data(struct spool *spool, uint64_t number)
+int spool_unlink_content(struct spool *spool, uint64_t number)
 {
-    char name[NAME_SIZE];
-    struct stat status;
-    data_name(number, name);
-    return fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+    return unlinkat(spool->dir_fd, name_of(number).text, 0) == 0 ? file_sync(spool->dir_fd) : -errno;
 }
 
-static int unlink_data(struct spool *spool, uint64_t number)
+void spool_remove_content(struct spool *spool, uint64_t number)
 {
-    char name[NAME_SIZE];
-    data_name(number, name);
-    if (unlinkat(spool->dir_fd, name, 0) != 0 && errno != ENOENT)
-        return -errno;
-    crash_point("removed_data");
-    return 0;
+    if (unlinkat(spool->dir_fd, name_of(number).text, 0) != 0 && errno != ENOENT)
+        log_warning("a file of the spool could not be removed, which the next start will do: %s",
+                    strerror(errno));
 }
 
-int spool_remove_data(struct spool *spool, uint64_t number)
+static bool has_content(const struct row *row, uint64_t content)
 {
-    int error = unlink_data(spool, number);
-    return error != 0 ? error : dir_sync_wait(&spool->sync);
+    for (size_t i = 0; row != NULL && i < row->pieces_len; i++)
+        if (row->pieces[i].content == content)
+            return true;
+    return false;
 }
 
-int spool_remove(struct spool *spool, uint64_t number)
+void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except)
 {
-    char name[NAME_SIZE];
-    int error = unlink_data(spool, number);
-    if (error != 0)
-        return error;
-    envelope_name(number, name);
-    if (unlinkat(spool->dir_fd, name, 0) != 0 && errno != ENOENT)
-        return -errno;
-    return dir_sync_wait(&spool->sync);
+    for (size_t i = 0; i < from->pieces_len; i++)
+        if (from->pieces[i].content != 0 && !has_content(except, from->pieces[i].content))
+            spool_remove_content(spool, from->pieces[i].content);
 }
 
 /* ---------------------------------------------------------------- walking */
 
-int spool_visit(struct spool *spool, int (*visit)(void *context, struct spool_item *item), void *context)
+/* Returns the number of a content's name, of the very form that name_of() makes; else 0. Numbers stay below
+ * 2^62, so that counting on cannot overflow. */
+static uint64_t parse_name(const char *name)
 {
-    struct spool_numbers numbers = {NULL, 0, 0};
-    int error = scan(spool->dir_fd, &numbers);
-    for (size_t i = 0; i < numbers.len && error == 0; i++) {
-        spool_skip_number(spool, numbers.items[i]);
-        struct spool_item item = {.number = numbers.items[i]};
-        char name[NAME_SIZE];
-        struct stat status;
-        data_name(item.number, name);
-        item.has_data = fstatat(spool->dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
-        if (item.has_data) {
-            item.size = status.st_size;
-            item.mtime = status.st_mtim;
-        }
-        error = spool_read_envelope(spool, item.number, &item.envelope, &item.envelope_len);
-        if (error == -ENOENT)
-            error = 0;
-        if (error == 0) {
-            error = visit(context, &item);
-        } else if (error != -ENOMEM) {
-            spool_set_aside(spool, item.number, strerror(-error));
-            error = 0;
-        }
-        free(item.envelope);
+    char *end;
+    errno = 0;
+    uint64_t number = strtoull(name, &end, 10);
+    bool is_number = errno == 0 && number >> 62 == 0 && strcmp(name, name_of(number).text) == 0;
+    return is_number ? number : 0;
+}
+
+int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
+               void *context)
+{
+    _cleanup_closedir_ DIR *dir = file_opendirat(spool->dir_fd, ".");
+    const struct dirent *entry;
+    int error = 0;
+    if (dir == NULL)
+        return -errno;
+    while (error == 0) {
+        errno = 0;
+        entry = readdir(dir);
+        if (entry == NULL)
+            return -errno;
+        bool is_file = entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, QUARANTINE) != 0 &&
+            strncmp(entry->d_name, DATABASE_NAME, strlen(DATABASE_NAME)) != 0)
+            error = visit(context, entry->d_name, is_file ? parse_name(entry->d_name) : 0);
     }
-    free(numbers.items);
     return error;
 }
 
-void spool_set_aside(struct spool *spool, uint64_t number, const char *why)
+void spool_quarantine(struct spool *spool, const char *name, const char *why)
 {
-    char name[NAME_SIZE];
-    log_warning("item %" PRIu64 " of the spool was set aside in spool/%s: %s", number, SPOOL_QUARANTINE, why);
-    data_name(number, name);
-    quarantine(spool->dir_fd, name);
-    envelope_name(number, name);
-    quarantine(spool->dir_fd, name);
-}
-
-/* ---------------------------------------------------------------- the count of the day */
-
-int spool_read_count(struct spool *spool, int64_t *ret_day, int64_t *ret_count)
-{
-    char line[COUNT_LINE_BYTES + 1];
-    if (spool->count_fd < 0)
-        return -EBADF;
-    ssize_t len = file_pread_all(spool->count_fd, line, COUNT_LINE_BYTES, 0);
-    if (len < 0)
-        return (int)len;
-    line[len] = '\0';
-    char *end;
-    int64_t day = strtoll(line, &end, 10);
-    if (*end != ' ')
-        return -EBADMSG;
-    char *last;
-    int64_t count = strtoll(end, &last, 10);
-    if (last == end || day < 0 || count < 0)
-        return -EBADMSG;
-    *ret_day = day;
-    *ret_count = count;
-    return 0;
-}
-
-int spool_write_count(struct spool *spool, int64_t day, int64_t count, bool is_durable)
-{
-    char line[COUNT_LINE_BYTES + 1];
-    if (spool->count_fd < 0)
-        return -EBADF;
-    snprintf(line, sizeof(line), "%-20" PRId64 " %-26" PRId64 "\n", day, count);
-    int error = file_pwrite_all(spool->count_fd, line, COUNT_LINE_BYTES, 0);
-    return error != 0 || !is_durable ? error : file_sync(spool->count_fd);
+    char target[NAME_MAX + 16];
+    _cleanup_close_ int folder = file_open_dir(spool->dir_fd, QUARANTINE);
+    int error = folder < 0 ? folder : -EEXIST;
+    log_warning("a file of the spool was set aside in spool/" QUARANTINE ": %s", why);
+    for (unsigned int i = 0; error == -EEXIST && i < QUARANTINE_TRIES; i++) {
+        if (i == 0)
+            snprintf(target, sizeof(target), "%s", name);
+        else
+            snprintf(target, sizeof(target), "%.240s-%u", name, i);
+        error = renameat2(spool->dir_fd, name, folder, target, RENAME_NOREPLACE) == 0 ? 0 : -errno;
+    }
+    if (error != 0 && error != -ENOENT)
+        log_error("a file of the spool could not be set aside: %s", strerror(-error));
 }

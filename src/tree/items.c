@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/strbuf.h"
-#include "mail/envelope.h"
+#include "mail/receipt.h"
 #include "tree/events.h"
 #include "tree/node.h"
 
@@ -188,9 +188,7 @@ static void fill_item(const struct tree *tree, const struct outbox_stat *stat, e
         kind = NODE_RECEIPT;
     else if (is_settled(folder))
         kind = NODE_SETTLED_ITEM;
-    /* Of what has left, the name is still its writer's, who may begin anew under it. */
-    mode_t mode = kind == NODE_ITEM ? 0600 : stat->mode;
-    entry_fill(tree, node_ino(kind, stat->number), S_IFREG | mode,
+    entry_fill(tree, node_ino(kind, stat->number), S_IFREG | stat->mode,
                (uint64_t)stat->size + delivery_len(tree, stat), stat->mtime, 0, ret);
 }
 
@@ -225,8 +223,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
     enum outbox_folder folder = folder_of(folder_ino);
     struct outbox_stat stat;
     struct email_view view;
-    if (outbox_find(tree->outbox, folder, name, &stat) ||
-        (caller != NULL && outbox_find_left(tree->outbox, folder, name, caller->pid, &stat))) {
+    if (outbox_find(tree->outbox, folder, name, &stat)) {
         fill_item(tree, &stat, folder, ret);
         return 0;
     }
@@ -461,14 +458,15 @@ static int open_settled_item(struct tree *tree, const struct tree_caller *caller
     return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
 }
 
-/* A name that has left is there to be touched and renamed, not to be read and sent once more. */
+/* It may have left since its name was looked up; then the name is free, or another's. */
 static int open_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                      struct tree_handle **ret_handle)
 {
     struct outbox_stat stat;
-    if (handle_is_for_reading(flags) && outbox_get(tree->outbox, node_number(ino), OUTBOX_CONTENT, &stat) &&
-        is_settled(stat.folder))
-        return -ENOENT;
+    if (outbox_get(tree->outbox, node_number(ino), OUTBOX_CONTENT, &stat) && is_settled(stat.folder)) {
+        removed_names_forget(&tree->removed, ino);
+        return -ESTALE;
+    }
     return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
 }
 
@@ -615,8 +613,17 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
     if (to->answers != NULL)
         return outbox_hand_in_answer(tree->outbox, dir_fd, name, shown_path, to->answers, to->name,
                                      caller->pid);
-    return outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to->folder, to->name, to->flags,
-                          caller->pid);
+    struct outbox_stat stat;
+    struct tree_entry entry;
+    int error = outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to->folder, to->name, to->flags,
+                               caller->pid, &stat);
+    if (error != 0)
+        return error;
+    /* mv(1) of several files looks at each that it has moved, when it may be out already. */
+    fill_item(tree, &stat, to->folder, &entry);
+    removed_names_add(&tree->removed, items_folder_ino(to->folder), to->name, caller->pid,
+                      clock_monotonic_ms(tree->clock), &entry);
+    return 0;
 }
 
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -681,8 +688,7 @@ static int rename_item(struct tree *tree, const struct tree_caller *caller, uint
     if (error != 0)
         return error;
     _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder, name);
-    error =
-        outbox_rename(tree->outbox, folder, name, new_folder, new_name, flags, caller->pid, caller->cancel);
+    error = outbox_rename(tree->outbox, folder, name, new_folder, new_name, flags, caller->pid);
     if (error == 0)
         hide_sent(tree, id);
     return error;

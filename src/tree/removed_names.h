@@ -43,6 +43,8 @@ void removed_names_add(struct removed_names *names, uint64_t folder_ino, const c
                        int64_t now_ms, const struct tree_entry *entry);
 bool removed_names_find(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms, struct tree_entry *ret_entry);
+/* Forgets the names of this inode: they are free from now on. */
+void removed_names_forget(struct removed_names *names, uint64_t ino);
 /* Forgets it; whether it was there. */
 bool removed_names_take(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms);

@@ -15,8 +15,8 @@
 
 #include "base/cleanup.h"
 #include "base/lock.h"
-#include "mail/envelope.h"
 #include "mail/reason.h"
+#include "mail/receipt.h"
 #include "store/store_content.h"
 #include "tree/events.h"
 #include "tree/inboxes.h"

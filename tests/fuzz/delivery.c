@@ -6,8 +6,8 @@
 
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
-#include "mail/envelope.h"
 #include "mail/json_writer.h"
+#include "mail/receipt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {

@@ -61,18 +61,6 @@ remove() { # NAME
   move "$1" && wait_waiting && rm "$MOUNT/outbox/$1"
 }
 
-# A program that gives the message its name when it is out already.
-rename_when_sent() { # NAME
-  message "$BOB" "$1" | python3 -c '
-import os, sys, time
-out, sent, name = sys.argv[1:]
-open(out + "/tmpfile", "w").write(sys.stdin.read())
-while not os.path.exists(sent + "/tmpfile"):
-    time.sleep(0.01)
-os.rename(out + "/tmpfile", out + "/" + name)
-' "$MOUNT/outbox" "$MOUNT/sent" "$1"
-}
-
 edit_waiting() { # NAME
   write "$1" && wait_waiting && sed -i s/Hello/Goodbye/ "$MOUNT/outbox/$1"
 }
@@ -101,6 +89,7 @@ all_end_as() { # [OPTION...], reads TABLE
   while IFS='|' read -r point act expected count; do
     start_mount_to_die_at "$point" "$@"
     "$act" "$point" 2>/dev/null || true
+    [ "$act" != write ] || sync "$MOUNT/outbox" 2>/dev/null || true # what dies at its hand-in need not wait
     start_mount_after_its_death "$@"
     sync "$MOUNT/outbox" || true
     equal "$point: $(place "$point")" "$point: $expected"
@@ -111,19 +100,19 @@ all_end_as() { # [OPTION...], reads TABLE
 
 @test "each point before the request and after its end: never lost, never half, never twice" {
   all_end_as <<'END'
-created_data|write|nowhere|0
-created|write|failed: interrupted|0
+created|write|nowhere|0
 flushing|write|failed: interrupted|0
 flushed|write|failed: interrupted|0
-checked|write|failed: interrupted|0
+closing|write|failed: interrupted|0
+closed|write|sent|1
+checked|write|sent|1
 accepted|write|sent|1
 synced_draft|move|drafts|0
-saved_envelope|move|drafts|0
+saved_row|move|drafts|0
 moved_in|move|sent|1
 handed_in|move|sent|1
-part_recorded|parts|sent|1
+piece_recorded|parts|sent|1
 settled|move|sent|1
-renamed|rename_when_sent|sent|1
 END
 }
 
@@ -131,8 +120,8 @@ END
   HELD_BACK=(--daily-limit=0)
   all_end_as <<'END'
 moved_out|cancel|drafts|0
-removed_data|remove|nowhere|0
-replaced|edit_waiting|sent|1
+removed|remove|nowhere|0
+renamed|edit_waiting|sent|1
 END
 }
 
@@ -140,7 +129,6 @@ END
   all_end_as <<'END'
 recorded_sending|move|failed: unknown outcome|0
 answered|move|failed: unknown outcome|1
-counted|move|failed: unknown outcome|1
 END
 }
 
@@ -148,7 +136,6 @@ END
   all_end_as --trust-idempotency <<'END'
 recorded_sending|move|sent|1
 answered|move|sent|1
-counted|move|sent|1
 END
 }
 
@@ -156,10 +143,6 @@ END
 
 write_anew() { # NAME
   echo new >"$MOUNT/attachments/$1"
-}
-
-rename_it() { # NAME
-  mv "$MOUNT/attachments/$1" "$MOUNT/attachments/renamed"
 }
 
 move_a_draft_onto_it() { # NAME
@@ -190,12 +173,22 @@ arrived() { # SUBJECT
     equal "$name: $(arrived "$name")" "$name: old"
     stop_mount
   done <<'END'
-copied_envelope|write_anew
-copied_envelope|rename_it
-replaced|write_anew
+renewed|write_anew
 begun_again|write_anew
-replaced|move_a_draft_onto_it
+removed|move_a_draft_onto_it
 END
+}
+
+@test "an attachment that is linked when the program dies: the message is a draft still" {
+  start_mount_to_die_at linked
+  echo old >"$MOUNT/attachments/a.txt"
+  sync "$MOUNT/attachments"
+  printf 'From: %s\nTo: %s\nSubject: linked\nAttach: a.txt\n\nb\n' "$ALICE" "$BOB" >"$MOUNT/drafts/m"
+  run ! mv "$MOUNT/drafts/m" "$MOUNT/outbox/m"
+  start_mount_after_its_death
+  mv "$MOUNT/drafts/m" "$MOUNT/outbox/m"
+  wait_sent m
+  equal "$(arrived linked)" old
 }
 
 @test "an upload that was answered and not recorded is made again" {
@@ -212,9 +205,10 @@ END
 @test "every crash point of the outbox is in docs/OUTBOX.md, here, and in the unit tests" {
   local point
   grep -rhoP 'crash_point\("\K[a-z_]+' "$REPOSITORY/src/outbox" | sort -u >"$DIR/points"
-  [ "$(wc -l <"$DIR/points")" -gt 20 ]
+  [ "$(wc -l <"$DIR/points")" -ge 20 ]
   while read -r point; do
     grep -q "\`$point\`" "$REPOSITORY/docs/OUTBOX.md" || fail "not in docs/OUTBOX.md: $point"
+    case $point in migrat*) continue ;; esac # those are in tests/unit/outbox/test_migration.c
     grep -q "$point" "$BATS_TEST_FILENAME" || fail "not in crash_points.bats: $point"
     grep -q "\"$point\"" "$REPOSITORY"/tests/unit/outbox/test_crash*.c || fail "not in a unit test: $point"
   done <"$DIR/points"

@@ -97,18 +97,27 @@ teardown() {
 
 # ---------------------------------------------------------------- queued items
 
-@test "a queued message cannot be written, truncated or appended to: EBUSY" {
-  stop_service
+@test "a message that is being sent cannot be written, truncated or appended to: EBUSY" {
+  freeze_service
   message "$BOB" "queued" >"$MOUNT/outbox/queued"
+  wait_until 20 spool_has "state = 'sending'"
   expect "open EBUSY" write "$MOUNT/outbox/queued" w x
   expect EBUSY open "$MOUNT/outbox/queued" wa
   expect EBUSY open "$MOUNT/outbox/queued" wt
   expect EBUSY truncate "$MOUNT/outbox/queued" 0
-  equal "$(events '.event == "refused" and .path == "outbox/queued" and (.error | contains("mv it to drafts/"))' | wc -l)" 4
+  equal "$(events '.event == "refused" and .path == "outbox/queued" and (.error | contains("outcome"))' | wc -l)" 4
   cmp "$MOUNT/outbox/queued" <(message "$BOB" queued)
-  start_service
-  echo "retry all" >"$MOUNT/ctl"
+  kill -CONT "$SERVICE_PID"
   went_out queued queued
+}
+
+@test "a message that waits for the service can be edited as any file, and goes out once, as edited" {
+  hold_back
+  message "$BOB" "queued" >"$MOUNT/outbox/queued"
+  wait_waiting
+  printf 'And more.\n' >>"$MOUNT/outbox/queued"
+  let_go
+  went_out queued queued $'Hello.\nAnd more.'
 }
 
 @test "rm of a queued message cancels it" {

@@ -91,7 +91,7 @@ queue_without_service() { # COUNT
 @test "without trust, a message killed in the middle of sending is set aside, never sent twice" {
   freeze_service
   message "$BOB" "in flight" >"$MOUNT/outbox/flight"
-  wait_until 10 grep -qr --include='*.json' '"state": *"sending"' "$STATE/spool"
+  wait_until 10 spool_has "state = 'sending'"
   local pid=$MOUNT_PID
   kill -KILL "$pid"
   kill -CONT "$SERVICE_PID"

@@ -288,9 +288,22 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   message "$BOB" "Second" >"$MOUNT/drafts/b"
   expect ok rename-noreplace "$MOUNT/drafts/a" "$MOUNT/outbox/same"
   expect EEXIST rename-noreplace "$MOUNT/drafts/b" "$MOUNT/outbox/same"
-  expect EEXIST rename "$MOUNT/drafts/b" "$MOUNT/outbox/same"
   present "$MOUNT/drafts/b"
   grep -q 'First' "$MOUNT/outbox/same"
+}
+
+@test "mv onto a message that waits takes its place, as anywhere" {
+  hold_back
+  message "$BOB" "First" >"$MOUNT/drafts/a"
+  message "$BOB" "Second" >"$MOUNT/drafts/b"
+  mv "$MOUNT/drafts/a" "$MOUNT/outbox/same"
+  wait_waiting
+  mv "$MOUNT/drafts/b" "$MOUNT/outbox/same"
+  missing "$MOUNT/drafts/b"
+  grep -q 'Second' "$MOUNT/outbox/same"
+  let_go
+  went_out same Second
+  has_received "$BOB" First 0
 }
 
 @test "RENAME_EXCHANGE between drafts and outbox is refused and changes nothing" {
@@ -334,13 +347,12 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 }
 
 @test "renaming a queued message within the outbox keeps its place and sends it once" {
-  stop_service
+  hold_back
   message "$BOB" "Renamed" >"$MOUNT/outbox/old"
   message "$BOB" "Behind it" >"$MOUNT/outbox/later"
   wait_waiting
   mv "$MOUNT/outbox/old" "$MOUNT/outbox/new"
-  start_service
-  echo "retry all" >"$MOUNT/ctl"
+  let_go
   wait_sent new
   wait_sent later
   missing "$MOUNT/sent/old"

@@ -544,6 +544,27 @@ wait_for_folders() # ADDRESS...
     done
 }
 
+# What the spool's database says, a row a line. The daemon has it alone, so a copy is asked.
+spool_rows() # SQL
+{
+    python3 - "$STATE/spool" "$1" <<'PYTHON'
+import os, shutil, sqlite3, sys, tempfile
+spool, sql = sys.argv[1:]
+with tempfile.TemporaryDirectory() as copy:
+    for name in "outbox.sqlite3", "outbox.sqlite3-wal":
+        if os.path.exists(f"{spool}/{name}"):
+            shutil.copy(f"{spool}/{name}", copy)
+    for row in sqlite3.connect(f"{copy}/outbox.sqlite3").execute(sql):
+        print(*row, sep="|")
+PYTHON
+}
+
+# Holds where an item is so: spool_has "state = 'sending'".
+spool_has() # SQL-CONDITION
+{
+    [ -n "$(spool_rows "SELECT number FROM item WHERE $1")" ]
+}
+
 # ---------------------------------------------------------------- messages
 
 # A message from alice, as a user would type it.

@@ -187,7 +187,7 @@ static inline int move_in(struct world *world, const char *draft, int folder, co
     char shown[300];
     snprintf(shown, sizeof(shown), "drafts/%s", draft);
     return outbox_hand_in(world->outbox, world->drafts, draft, shown, (enum outbox_folder)folder, name, 0,
-                          MOVER);
+                          MOVER, NULL);
 }
 
 /* Writes a draft and hands it in under the same name. */
@@ -244,7 +244,7 @@ static inline int move(struct world *world, int from, const char *name, int to, 
     for (int i = 0; i < 2 && error == -ESTALE;
          i++) /* upon ESTALE the kernel looks the name up, and tries once more */
         error = outbox_rename(world->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to, new_name,
-                              0, 0, NULL);
+                              0, 0);
     return error;
 }
 

@@ -118,31 +118,6 @@ static void answers_to_two_emails_in_the_same_words_are_two_messages(void **stat
     assert_string_not_equal(refused.key, other.key);
 }
 
-static void an_edited_answer_that_may_have_been_sent_is_another_message(void **state)
-{
-    struct world *world = *state;
-    for (unsigned int i = 0; i < 2; i++)
-        fake_service_push(world->fake, FAKE_SEND,
-                          (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 504});
-    write_answer(world, DINNER, "re-dinner.eml", "Yes.\n");
-    assert_int_equal(-EIO, settle(world));
-    assert_int_equal(
-        0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "re-dinner.eml", world->drafts, "answer", 0));
-    assert_int_equal(0, move_answer(world, "answer", DINNER, "re-dinner.eml"));
-    assert_int_equal(-EIO, settle(world));
-    assert_int_equal(
-        0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "re-dinner.eml", world->drafts, "answer", 0));
-    put_draft(world, "answer", "No.\n");
-    assert_int_equal(0, move_answer(world, "answer", DINNER, "re-dinner.eml"));
-    assert_int_equal(0, settle(world));
-
-    struct fake_record first = fake_service_get(world->fake, FAKE_SEND, 0);
-    struct fake_record same = fake_service_get(world->fake, FAKE_SEND, 1);
-    struct fake_record edited = fake_service_get(world->fake, FAKE_SEND, 2);
-    assert_string_equal(first.key, same.key);
-    assert_string_not_equal(first.key, edited.key);
-}
-
 static void what_it_answers_survives_failures_and_restarts(void **state)
 {
     struct world *world = *state;
@@ -191,8 +166,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(names_that_are_taken_get_numbers, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(answers_to_two_emails_in_the_same_words_are_two_messages, world_setup,
                                         world_teardown),
-        cmocka_unit_test_setup_teardown(an_edited_answer_that_may_have_been_sent_is_another_message,
-                                        world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(what_it_answers_survives_failures_and_restarts, world_setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(an_interrupted_answer_can_be_finished, world_setup, world_teardown),

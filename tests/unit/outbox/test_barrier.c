@@ -4,6 +4,8 @@
  */
 #include "outbox_world.h"
 
+#include "outbox/change.h"
+
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -129,45 +131,6 @@ static void what_has_to_wait_is_told_though_something_else_is_being_sent(void **
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
 
-enum {
-    EDITOR = 5000001 /* beyond what Linux gives out */
-};
-
-/* The edited text is the message that was handed in before the sync. */
-static void an_edited_message_is_waited_for(void **state)
-{
-    struct world *world = *state;
-    struct waiting waiting;
-    struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
-    fake_service_close_gate(world->fake, FAKE_SEND);
-    assert_int_equal(mail(world, "first.eml", MESSAGE), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
-    assert_int_equal(mail(world, "letter", MESSAGE "Unedited.\n"), 0);
-    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS);
-    begin_wait(&waiting, world);
-    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
-
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "letter"), OUTBOX_CONTENT,
-                                      O_RDONLY, EDITOR, &handle),
-                     0);
-    outbox_release(handle);
-    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, ".edited", EDITOR, &handle, &stat),
-                     0);
-    append(handle, MESSAGE "Edited.\n", 0);
-    finish(handle);
-    assert_int_equal(outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".edited", OUTBOX_FOLDER_OUTBOX,
-                                   "letter", 0, EDITOR, NULL),
-                     0);
-    fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_OK});
-    fake_service_push(world->fake, FAKE_SEND,
-                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422});
-    fake_service_open_gate(world->fake, FAKE_SEND);
-    assert_int_equal(end_wait(&waiting), -EIO);
-    assert_true(is_listed(world, FAILED, "letter"));
-    assert_int_equal(sends(world), 2);
-}
-
 /* It was handed in after the first sync began, and failed before that one ended. */
 static void the_failure_of_a_later_message_is_told_by_the_next_barrier(void **state)
 {
@@ -224,7 +187,7 @@ static void end_session(pid_t pid)
 static int mail_as(struct world *world, pid_t pid, const char *name)
 {
     put_draft(world, name, MESSAGE);
-    return outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, name, 0, pid);
+    return outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, name, 0, pid, NULL);
 }
 
 static int settle_as(struct world *world, pid_t pid)
@@ -253,6 +216,7 @@ static void a_failure_of_before_is_told_to_the_session_that_handed_it_in(void **
                      0);
     append(handle, "bad", 0);
     finish(handle);
+    fake_clock_advance(&world->clock, QUIET_MS);
     await_news(world, EVENT_FAILED, "failed/written.eml");
     assert_int_equal(settle_as(world, one), 0);
     assert_int_equal(settle_as(world, other), -EIO);
@@ -413,22 +377,6 @@ static void what_is_under_way_counts_for_the_day(void **state)
     assert_true(is_listed(world, OUT, "two.eml"));
 }
 
-/* Or a power cut lets more go out than the day allows. */
-static void where_there_is_a_limit_the_count_is_on_the_disk(void **state)
-{
-    struct world *world = *state;
-    unsigned int before = atomic_load(&count_syncs);
-    assert_int_equal(mail(world, "one.eml", MESSAGE), 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(atomic_load(&count_syncs), before);
-    world_close(world);
-    world->config.daily_limit = 10;
-    world_open(world);
-    assert_int_equal(mail(world, "two.eml", MESSAGE), 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(atomic_load(&count_syncs), before + 1);
-}
-
 static void what_was_not_sent_does_not_count(void **state)
 {
     struct world *world = *state;
@@ -478,7 +426,6 @@ int main(void)
         WORLD_TEST(a_failure_of_an_upload_is_told_once),
         WORLD_TEST(ten_seconds_are_the_longest),
         WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
-        WORLD_TEST(an_edited_message_is_waited_for),
         WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier),
         WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in),
         WORLD_TEST(what_was_waited_for_is_told_to_who_waited_and_to_its_session),
@@ -488,7 +435,6 @@ int main(void)
         WORLD_TEST(stopping_wakes_those_who_wait),
         WORLD_TEST(the_daily_limit_waits_for_midnight),
         WORLD_TEST(what_is_under_way_counts_for_the_day),
-        WORLD_TEST(where_there_is_a_limit_the_count_is_on_the_disk),
         WORLD_TEST(what_was_not_sent_does_not_count),
         WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next),
     };

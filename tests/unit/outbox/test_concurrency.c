@@ -5,8 +5,7 @@
 #include "outbox_world.h"
 
 #include "base/thread.h"
-#include "outbox/item.h"
-#include "outbox/transition.h"
+#include "outbox/change.h"
 
 enum {
     THREADS = 8,
@@ -41,11 +40,11 @@ static void *hand_in_many(void *argument)
         if (i % 2 == 0) {
             int fd = openat(world->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
             if (file_write_all(fd, content, strlen(content)) == 0)
-                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml", 0,
-                               0) == 0
+                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
+                               RENAME_NOREPLACE, 0, NULL) == 0
                     ? (void)0
                     : (void)outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
-                                           name, 0, 0);
+                                           name, 0, 0, NULL);
             close(fd);
         } else if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
             outbox_write(handle, content, strlen(content), 0, getpid());
@@ -111,10 +110,10 @@ static void *stir(void *argument)
         snprintf(name, sizeof(name), "%d.eml", i % 5);
         int fd = openat(world->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
-            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0);
+            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
         close(fd);
-        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0, NULL);
-        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0);
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0);
         move(world, ATTACHED, "a.txt", ATTACHED, "b.txt");
         move(world, ATTACHED, "b.txt", ATTACHED, "a.txt");
         if (i % 7 == 0)

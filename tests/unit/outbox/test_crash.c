@@ -15,9 +15,7 @@ enum act {
     ACT_REMOVE, /* the same, and rm */
     ACT_WRITE_ANSWER,
     ACT_MOVE_ANSWER,
-    ACT_RENAME_SENT, /* a program that renames what it wrote, when it is out */
-    ACT_EDIT,        /* a program that puts an edited text in the place of one that waits */
-    ACT_SAVE_AGAIN,  /* the same with the text as it is */
+    ACT_EDIT, /* a program that puts an edited text in the place of one that waits */
 };
 
 #define ANSWERS                                                                                          \
@@ -43,7 +41,7 @@ static void move_message(struct world *world, enum act act)
         outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml", 0);
     else
         outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
-                       0, 0);
+                       0, 0, NULL);
 }
 
 static void write_as(struct world *world, const char *name, const char *text, pid_t pid)
@@ -57,22 +55,14 @@ static void write_as(struct world *world, const char *name, const char *text, pi
     outbox_release(handle);
 }
 
-static void write_and_rename(struct world *world, enum act act)
+static void write_and_rename(struct world *world)
 {
-    struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
-    if (act == ACT_EDIT || act == ACT_SAVE_AGAIN) {
-        fake_service_set_reachable(world->fake, false);
-        write_as(world, "m.eml", MESSAGE, 0);
-        if (!outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat) ||
-            outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, O_RDONLY, getpid(), &handle) != 0)
-            _exit(3);
-        outbox_release(handle);
-    }
-    write_as(world, "new.eml", act == ACT_EDIT ? MESSAGE "And more.\n" : MESSAGE, getpid());
+    fake_service_set_reachable(world->fake, false);
+    write_as(world, "m.eml", MESSAGE, 0);
     outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
+    write_as(world, "new.eml", MESSAGE "And more.\n", getpid());
     while (outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "new.eml", OUTBOX_FOLDER_OUTBOX, "m.eml", 0,
-                         getpid(), NULL) == -EBUSY)
+                         getpid()) == -EBUSY)
         usleep(1000);
 }
 
@@ -81,8 +71,8 @@ static void act(struct world *world, enum act act)
     static const char parts[] = "To: b@x.example\nSubject: s\nMIME-Version: 1.0\n"
                                 "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n"
                                 "--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n";
-    if (act == ACT_RENAME_SENT || act == ACT_EDIT || act == ACT_SAVE_AGAIN) {
-        write_and_rename(world, act);
+    if (act == ACT_EDIT) {
+        write_and_rename(world);
         return;
     }
     struct outbox_handle *handle = NULL;
@@ -136,29 +126,27 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"created_data", ACT_WRITE, -1, NULL, false, 0, -1, 0},
-    {"created", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"created", ACT_WRITE, -1, NULL, false, 0, -1, 0},
     {"flushing", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
     {"flushed", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
-    {"checked", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"closing", ACT_WRITE, FAILED, "interrupted", false, 0, FAILED, 0},
+    {"closed", ACT_WRITE, SENT, "sent", false, 1, SENT, 1},
+    {"checked", ACT_WRITE, SENT, "sent", false, 1, SENT, 1},
     {"accepted", ACT_WRITE, SENT, "sent", false, 1, SENT, 1},
     {"synced_draft", ACT_MOVE, -1, NULL, true, 0, -1, 0},
-    {"saved_envelope", ACT_MOVE, -1, NULL, true, 0, -1, 0},
+    {"saved_row", ACT_MOVE, -1, NULL, true, 0, -1, 0},
     {"moved_in", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
     {"handed_in", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
-    {"part_recorded", ACT_PARTS, SENT, "sent", false, 1, SENT, 1},
+    {"piece_recorded", ACT_PARTS, SENT, "sent", false, 1, SENT, 1},
     {"recorded_sending", ACT_MOVE, FAILED, "unknown outcome", false, 0, SENT, 1},
     {"answered", ACT_MOVE, FAILED, "unknown outcome", false, 1, SENT, 2},
-    {"counted", ACT_MOVE, FAILED, "unknown outcome", false, 1, SENT, 2},
     {"settled", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
     {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
-    {"removed_data", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
-    {"renamed", ACT_RENAME_SENT, SENT, "sent", false, 1, SENT, 1},
-    {"replaced", ACT_EDIT, SENT, "sent", false, 1, SENT, 1}, /* the edited text goes out alone */
-    {"removed_data", ACT_SAVE_AGAIN, SENT, "sent", false, 1, SENT, 1},
+    {"removed", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
+    {"renamed", ACT_EDIT, SENT, "sent", false, 1, SENT, 1}, /* the edited text goes out alone */
     {"flushed", ACT_WRITE_ANSWER, FAILED, "interrupted", false, 0, FAILED, 0},
     {"accepted", ACT_WRITE_ANSWER, SENT, "sent", false, 1, SENT, 1},
-    {"saved_envelope", ACT_MOVE_ANSWER, -1, NULL, true, 0, -1, 0},
+    {"saved_row", ACT_MOVE_ANSWER, -1, NULL, true, 0, -1, 0},
     {"moved_in", ACT_MOVE_ANSWER, SENT, "sent", false, 1, SENT, 1},
     {"recorded_sending", ACT_MOVE_ANSWER, FAILED, "unknown outcome", false, 0, SENT, 1},
 };
@@ -179,8 +167,7 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
     }
     bool is_same_key;
     size_t sent = count_sends(world, &is_same_key);
-    bool was_offline = row->act == ACT_CANCEL || row->act == ACT_REMOVE || row->act == ACT_EDIT ||
-                       row->act == ACT_SAVE_AGAIN;
+    bool was_offline = row->act == ACT_CANCEL || row->act == ACT_REMOVE || row->act == ACT_EDIT;
     assert_int_equal(sent - (was_offline ? 1 : 0), is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key || row->act == ACT_EDIT);
     bool is_repeat = is_trusted && row->state != NULL && strcmp(row->state, "unknown outcome") == 0;
@@ -188,17 +175,6 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
     _cleanup_free_ char *calls = read_calls(world);
     if (is_answer(row->act) && sent > 0)
         assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
-}
-
-/* Nothing tells of the message that an edited text has replaced, once the edited one is gone. */
-static void check_replaced_is_gone(struct world *world)
-{
-    unsigned int before = sends(world);
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
-    world_reopen(world);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), before);
-    assert_false(is_listed(world, OUT, "m.eml") || is_listed(world, SENT, "m.eml"));
 }
 
 static void run_row(const struct row *row, bool is_trusted)
@@ -218,8 +194,6 @@ static void run_row(const struct row *row, bool is_trusted)
     check_after(world, row, is_trusted);
     world_reopen(world); /* and nothing more follows */
     check_after(world, row, is_trusted);
-    if (row->act == ACT_EDIT)
-        check_replaced_is_gone(world);
     world_teardown(&state);
     close(noting.log);
 }
@@ -234,106 +208,6 @@ static void nothing_is_lost_sent_twice_or_half(void **state)
             _exit(0);
         }
         expect_success(child, rows[i / 2].point);
-    }
-}
-
-/* What takes the name may be older than what has it. */
-static void rename_onto_what_is_on_hold(const char *name, const char *replaced, int folder)
-{
-    struct world *world = malloc(sizeof(*world));
-    void *state = world;
-    struct noting_service noting;
-    struct outbox_listing listing;
-    world_prepare(world);
-    pid_t child = fork();
-    if (child == 0) {
-        begin_last_life(world, &noting, "replaced");
-        write_as(world, ".a", MESSAGE, 0);
-        write_as(world, name, replaced, 0);
-        outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, ".a", OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
-        end_last_life(world);
-    }
-    expect_killed(child);
-    world_open(world);
-    assert_int_equal(settle(world), 0);
-    assert_true(shown_contains(world, folder, name, "How are you?"));
-    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_OUTBOX, &listing), 0);
-    assert_int_equal(listing.len, folder == OUT ? 1 : 0);
-    outbox_listing_release(&listing);
-    world_teardown(&state);
-}
-
-static void what_was_renamed_onto_a_file_on_hold_has_its_name(void **state)
-{
-    static const struct {
-        const char *name;
-        const char *replaced;
-        int folder;
-    } files[] = {{".b", "to be replaced", OUT}, {"m.eml", "", SENT}};
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            rename_onto_what_is_on_hold(files[i].name, files[i].replaced, files[i].folder);
-            _exit(0);
-        }
-        expect_success(child, files[i].name);
-    }
-}
-
-/* A message that may have been sent was renamed to a backup, and another file takes the name of that. In a
- * child. */
-static void die_replacing_a_backup(struct world *world)
-{
-    struct noting_service noting;
-    world->config.trusts_idempotency = true;
-    begin_last_life(world, &noting, "replaced");
-    fake_service_push(world->fake, FAKE_SEND,
-                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
-    write_as(world, "m.eml", MESSAGE, 0);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
-    write_as(world, "other.bak", "other text", 0);
-    outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0, NULL);
-    outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "other.bak", OUTBOX_FOLDER_OUTBOX, "m.bak", 0, 0,
-                  NULL);
-    end_last_life(world);
-}
-
-static void replace_a_backup(bool is_twice)
-{
-    struct world *world = malloc(sizeof(*world));
-    void *state = world;
-    struct noting_service noting;
-    bool is_same_key;
-    world_prepare(world);
-    pid_t child = fork();
-    if (child == 0)
-        die_replacing_a_backup(world);
-    expect_killed(child);
-    note_calls(&noting, world);
-    world->config.trusts_idempotency = true;
-    world_open(world);
-    if (is_twice) /* before anybody takes the key */
-        world_reopen(world);
-    assert_true(shown_contains(world, OUT, "m.bak", "other text"));
-    write_as(world, "m.eml", MESSAGE, 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(count_sends(world, &is_same_key), 2);
-    assert_true(is_same_key);
-    world_teardown(&state);
-    close(noting.log);
-}
-
-static void a_backup_that_was_replaced_leaves_its_key_to_the_same_text(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            replace_a_backup(i == 1);
-            _exit(0);
-        }
-        expect_success(child, "a backup");
     }
 }
 
@@ -371,8 +245,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
-        cmocka_unit_test(what_was_renamed_onto_a_file_on_hold_has_its_name),
-        cmocka_unit_test(a_backup_that_was_replaced_leaves_its_key_to_the_same_text),
         cmocka_unit_test(what_a_crash_left_unknown_stays_so_when_it_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

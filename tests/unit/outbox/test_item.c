@@ -13,16 +13,15 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "mail/receipt.h"
 #include "outbox/item.h"
 
 static const char *const allowed[ITEM_STATES] = {
-    /* to:               G W H Q S s U u F ? I D */
-    [ITEM_GONE] = /**/ ".+++..++....",    [ITEM_WRITING] = "++++..+.+.+.",
-    [ITEM_ON_HOLD] = /**/ "++++..+....+", [ITEM_QUEUED] = "+.+++...++.+",
-    [ITEM_SENDING] = "...+++..++..",      [ITEM_SENT] = /**/ "+.++.+......",
-    [ITEM_UPLOADING] = "+++...+++...",    [ITEM_UPLOADED] = "+++...++....",
-    [ITEM_FAILED] = "+.++..+.+..+",       [ITEM_UNKNOWN] = "+.++..+..+.+",
-    [ITEM_INTERRUPTED] = "+.++..+...++",  [ITEM_DRAFTED] = "+...........",
+    /* to:               G W w Q S s U u F ? I */
+    [ITEM_GONE] = /**/ "++++..+....", [ITEM_WRITING] = "++++..+.+.+",     [ITEM_WAITING] = /**/ "++++..+.+..",
+    [ITEM_QUEUED] = "+++++.+.++.",    [ITEM_SENDING] = "...+.+..++.",     [ITEM_SENT] = /**/ "+.++..+....",
+    [ITEM_UPLOADING] = "++++..+++..", [ITEM_UPLOADED] = "++++..+....",    [ITEM_FAILED] = "+.++..+....",
+    [ITEM_UNKNOWN] = "+.++..+....",   [ITEM_INTERRUPTED] = "+.++..+....",
 };
 
 static void only_these_states_follow(void **state)
@@ -41,11 +40,11 @@ static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
 {
     (void)state;
     for (unsigned int from = 0; from < ITEM_STATES; from++) {
-        bool is_allowed = from == ITEM_QUEUED || from == ITEM_SENDING; /* under another name */
+        bool is_allowed = from == ITEM_QUEUED;
         assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), is_allowed);
     }
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_GONE));
-    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_ON_HOLD));
+    assert_false(item_state_may_follow(ITEM_SENDING, ITEM_WAITING));
 }
 
 static void names_lead_back_to_states(void **state)
@@ -65,21 +64,20 @@ static void states_show_in_folders(void **state)
     (void)state;
     static const struct {
         enum item_state state;
-        enum envelope_kind kind;
+        enum item_kind kind;
         int folder;
     } rows[] = {
-        {ITEM_WRITING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
-        {ITEM_WRITING, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
-        {ITEM_ON_HOLD, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
-        {ITEM_QUEUED, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
-        {ITEM_SENDING, ENVELOPE_MESSAGE, OUTBOX_FOLDER_OUTBOX},
-        {ITEM_SENT, ENVELOPE_MESSAGE, OUTBOX_FOLDER_SENT},
-        {ITEM_UPLOADED, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
-        {ITEM_FAILED, ENVELOPE_ATTACHMENT, OUTBOX_FOLDER_FAILED},
-        {ITEM_UNKNOWN, ENVELOPE_MESSAGE, OUTBOX_FOLDER_FAILED},
-        {ITEM_INTERRUPTED, ENVELOPE_MESSAGE, OUTBOX_FOLDER_FAILED},
-        {ITEM_DRAFTED, ENVELOPE_MESSAGE, -1},
-        {ITEM_GONE, ENVELOPE_MESSAGE, -1},
+        {ITEM_WRITING, ITEM_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_WRITING, ITEM_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_WAITING, ITEM_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_QUEUED, ITEM_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_SENDING, ITEM_MESSAGE, OUTBOX_FOLDER_OUTBOX},
+        {ITEM_SENT, ITEM_MESSAGE, OUTBOX_FOLDER_SENT},
+        {ITEM_UPLOADED, ITEM_ATTACHMENT, OUTBOX_FOLDER_ATTACHMENTS},
+        {ITEM_FAILED, ITEM_ATTACHMENT, OUTBOX_FOLDER_FAILED},
+        {ITEM_UNKNOWN, ITEM_MESSAGE, OUTBOX_FOLDER_FAILED},
+        {ITEM_INTERRUPTED, ITEM_MESSAGE, OUTBOX_FOLDER_FAILED},
+        {ITEM_GONE, ITEM_MESSAGE, -1},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         assert_int_equal(item_state_folder(rows[i].state, rows[i].kind), rows[i].folder);
@@ -90,12 +88,12 @@ static void states_show_in_folders(void **state)
 static struct item *show(struct item_table *table, enum outbox_folder folder, uint64_t number,
                          const char *name, const char *id)
 {
-    struct item *item = item_new(number);
+    struct item *item = item_new(number, ITEM_MESSAGE);
     assert_non_null(item);
-    item->envelope.name = strdup(name);
-    item->envelope.id = id == NULL ? NULL : strdup(id);
+    item->row.name = strdup(name);
+    item->row.id = id == NULL ? NULL : strdup(id);
     assert_int_equal(item_table_add(table, item), 0);
-    assert_int_equal(item_table_reserve(table, folder, item->envelope.name), 0);
+    assert_int_equal(item_table_reserve(table, folder, item->row.name), 0);
     item_table_show(table, folder, item);
     return item;
 }
@@ -117,39 +115,6 @@ static void ids_are_known_as_long_as_any_item_of_them_is_shown(void **state)
     item_table_hide(&table, OUTBOX_FOLDER_SENT, twin);
     assert_false(item_table_has_id(&table, OUTBOX_FOLDER_SENT, "id-1"));
     item_table_release(&table);
-}
-
-static void what_takes_a_name_hides_who_had_it(void **state)
-{
-    struct item_table table = {0};
-    (void)state;
-    struct item *older = show(&table, OUTBOX_FOLDER_ATTACHMENTS, 1, "file", "pool-1");
-    struct item *newer = item_new(2);
-    newer->envelope.name = strdup("file");
-    newer->envelope.id = strdup("pool-2");
-    assert_int_equal(item_table_add(&table, newer), 0);
-    item_table_show(&table, OUTBOX_FOLDER_ATTACHMENTS, newer);
-    assert_ptr_equal(item_table_find(&table, OUTBOX_FOLDER_ATTACHMENTS, "file"), newer);
-    assert_false(item_table_has_id(&table, OUTBOX_FOLDER_ATTACHMENTS, "pool-1"));
-    assert_true(item_table_has_id(&table, OUTBOX_FOLDER_ATTACHMENTS, "pool-2"));
-    item_table_hide(&table, OUTBOX_FOLDER_ATTACHMENTS, older);
-    assert_true(item_table_has_id(&table, OUTBOX_FOLDER_ATTACHMENTS, "pool-2"));
-    item_table_release(&table);
-}
-
-/* Ids are given again. */
-static void a_process_of_the_same_id_is_another_reader(void **state)
-{
-    const struct item_asker reader = {.process = 7, .started = 100};
-    const struct item_asker later = {.process = 7, .started = 101};
-    const struct item_asker unknown = {.process = 0, .started = 0};
-    struct item *item = item_new(1);
-    (void)state;
-    item_add_reader(item, &reader);
-    assert_true(item_was_read_by(item, &reader));
-    assert_false(item_was_read_by(item, &later));
-    assert_false(item_was_read_by(item, &unknown));
-    item_unref(item);
 }
 
 /* Returns what item_table_choose_name() makes of a name that is taken. The caller frees. */
@@ -177,8 +142,8 @@ static void a_number_makes_no_name_one_that_is_sent(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char *chosen = choose_beside(rows[i].name);
         assert_string_equal(chosen, rows[i].chosen);
-        assert_int_equal(item_is_never_sent(ENVELOPE_MESSAGE, chosen),
-                         item_is_never_sent(ENVELOPE_MESSAGE, rows[i].name));
+        assert_int_equal(item_is_never_sent(ITEM_MESSAGE, chosen),
+                         item_is_never_sent(ITEM_MESSAGE, rows[i].name));
         free(chosen);
     }
 }
@@ -204,9 +169,9 @@ static void a_cut_makes_no_name_one_that_is_sent_or_the_reverse(void **state)
         for (size_t j = 0; j < ARRAY_LEN(taken); j++) {
             char *chosen = taken[j] = item_table_choose_name(&table, OUTBOX_FOLDER_OUTBOX, name);
             assert_non_null(chosen);
-            assert_true(strlen(chosen) <= ITEM_NAME_MAX_BYTES && !item_is_receipt_name(chosen));
-            assert_int_equal(item_is_never_sent(ENVELOPE_MESSAGE, chosen),
-                             item_is_never_sent(ENVELOPE_MESSAGE, name));
+            assert_true(strlen(chosen) + strlen(RECEIPT_SUFFIX) <= 255 && !item_is_receipt_name(chosen));
+            assert_int_equal(item_is_never_sent(ITEM_MESSAGE, chosen),
+                             item_is_never_sent(ITEM_MESSAGE, name));
             assert_int_equal(item_table_reserve(&table, OUTBOX_FOLDER_OUTBOX, chosen), 0);
         }
         item_table_release(&table);
@@ -223,10 +188,8 @@ int main(void)
         cmocka_unit_test(names_lead_back_to_states),
         cmocka_unit_test(states_show_in_folders),
         cmocka_unit_test(ids_are_known_as_long_as_any_item_of_them_is_shown),
-        cmocka_unit_test(what_takes_a_name_hides_who_had_it),
         cmocka_unit_test(a_number_makes_no_name_one_that_is_sent),
         cmocka_unit_test(a_cut_makes_no_name_one_that_is_sent_or_the_reverse),
-        cmocka_unit_test(a_process_of_the_same_id_is_another_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,10 @@
 
 static void add_message(struct send_queue *queue, struct item *item, const char *sequence, uint64_t order)
 {
-    *item = (struct item){.state = ITEM_QUEUED, .envelope = {.kind = ENVELOPE_MESSAGE, .order = order}};
-    assert_int_equal(send_queue_open_sequence(queue, sequence, &item->sequence), 0);
-    send_queue_add(queue, item);
+    struct sequence *opened;
+    *item = (struct item){.row = {.kind = ITEM_MESSAGE, .state = ITEM_QUEUED, .position = order}};
+    assert_int_equal(send_queue_open_sequence(queue, sequence, &opened), 0);
+    send_queue_place(queue, item, opened);
 }
 
 static void assert_order(const struct send_queue *queue, struct item *const *items, size_t len)
@@ -41,8 +42,8 @@ static void messages_stand_in_their_order_however_they_came(void **state)
         for (size_t j = 0; j < 4; j++)
             add_message(&queue, &items[came[i][j]], "one", came[i][j]);
         assert_order(&queue, (struct item *[]){&items[0], &items[1], &items[2], &items[3]}, 4);
-        items[0].envelope.order = 4;
-        send_queue_move(&queue, &items[0]);
+        items[0].row.position = 4;
+        send_queue_place(&queue, &items[0], NULL);
         assert_order(&queue, (struct item *[]){&items[1], &items[2], &items[3], &items[0]}, 4);
         for (size_t j = 0; j < 4; j++)
             send_queue_remove(&queue, &items[j]);
@@ -53,6 +54,7 @@ static void messages_stand_in_their_order_however_they_came(void **state)
 
 static void sequences_take_turns(void **state)
 {
+    struct item_table table = {0};
     struct send_queue queue = {0};
     struct item items[4];
     int64_t until_ms = CLOCK_FOREVER;
@@ -63,11 +65,11 @@ static void sequences_take_turns(void **state)
     add_message(&queue, &items[3], "two", 3);
     static const int turns[] = {0, 2, 1, 3};
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
-        struct item *item = send_queue_find_message(&queue, 0, &until_ms);
+        struct item *item = send_queue_find_message(&queue, &table, 0, &until_ms);
         assert_ptr_equal(item, &items[turns[i]]);
         send_queue_remove(&queue, item);
     }
-    assert_null(send_queue_find_message(&queue, 0, &until_ms));
+    assert_null(send_queue_find_message(&queue, &table, 0, &until_ms));
     send_queue_release(&queue);
 }
 

@@ -1,569 +1,365 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The spool's files: numbers, durability across opens, what is torn or foreign.
+ * The spool: rows are what was saved, turns are whole or nothing, contents come and go, and what a crash left
+ * of them is told apart.
  */
 #include "outbox_world.h"
 
-#include <dirent.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
+#include <inttypes.h>
 
+#include "outbox/migration.h"
 #include "outbox/spool.h"
 
-/* Called before a folder is made durable, by the thread that does it; once. */
-static _Atomic(void (*)(void)) before_sync_of_folder;
-static atomic_uint data_syncs;
+struct spooled {
+    struct temp_dir dir;
+    struct spool *spool;
+};
 
-/* These take the place of libc's. */
-int fsync(int fd)
+static void open_it(struct spooled *spooled)
 {
-    struct stat file;
-    void (*call)(void) = NULL;
-    if (fstat(fd, &file) == 0 && S_ISDIR(file.st_mode))
-        call = atomic_exchange(&before_sync_of_folder, NULL);
-    if (call != NULL)
-        call();
-    return (int)syscall(SYS_fsync, fd);
-}
-
-int fdatasync(int fd)
-{
-    int result = (int)syscall(SYS_fdatasync, fd);
-    atomic_fetch_add(&data_syncs, 1);
-    return result;
-}
-
-static int setup(void **state)
-{
-    struct temp_dir *dir = malloc(sizeof(*dir));
-    temp_dir_init(dir);
-    *state = dir;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    temp_dir_release(*state);
-    free(*state);
-    return 0;
-}
-
-static struct spool *open_spool(struct temp_dir *dir)
-{
-    struct spool *spool = NULL;
     char *reason = NULL;
-    if (spool_open(dir->fd, &spool, &reason) != 0)
+    if (spool_open(spooled->dir.fd, &spooled->spool, &reason) != 0)
         fail_msg("%s", reason);
-    return spool;
+    assert_int_equal(migration_run(spooled->spool, &reason), 0);
 }
 
-static void put_file(struct temp_dir *dir, const char *name, const char *content)
+static int set_up(void **state)
 {
-    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(file_write_all(fd, content, strlen(content)), 0);
-    close(fd);
+    struct spooled *spooled = calloc(1, sizeof(*spooled));
+    temp_dir_init(&spooled->dir);
+    open_it(spooled);
+    *state = spooled;
+    return 0;
 }
 
-static bool exists(struct temp_dir *dir, const char *name)
+static int tear_down(void **state)
 {
-    return faccessat(dir->fd, name, F_OK, 0) == 0;
+    struct spooled *spooled = *state;
+    spool_free(spooled->spool);
+    temp_dir_release(&spooled->dir);
+    free(spooled);
+    return 0;
+}
+
+static void reopen(struct spooled *spooled)
+{
+    spool_free(TAKE_PTR(spooled->spool));
+    open_it(spooled);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static void fill(struct row *row, uint64_t number)
+{
+    *row = (struct row){
+        .number = number,
+        .position = number + 2,
+        .kind = ITEM_MESSAGE,
+        .state = ITEM_QUEUED,
+        .name = strdup("m \xc3\xa4.eml"),
+        .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
+        .digest = "digest",
+        .answers = strdup("{\"existing_email_id\":\"e1\"}"),
+        .from = strdup("me@inbox.example"),
+        .replies_to = strdup("e2"),
+        .sequence = "sequence",
+        .may_have_been_sent = true,
+        .was_unknown = true,
+        .was_reuploaded = true,
+        .quota_day = 20412,
+        .attempts = 3,
+        .accepted_ms = 1795176000000,
+        .finished_ms = 1795176001234,
+        .http_status = 503,
+        .id = strdup("id"),
+        .error = strdup("words"),
+        .receipt_bytes = 77,
+        .replaces = 5,
+    };
+    assert_int_equal(row_add_not_carried(row, "one"), 0);
+    assert_int_equal(row_add_not_carried(row, "a \"second\" one"), 0);
+    struct piece *file = row_add_piece(row, "a.pdf");
+    file->content = 11;
+    file->size = 12;
+    snprintf(file->digest, sizeof(file->digest), "of it");
+    assert_non_null(row_add_piece(row, NULL));
+    assert_int_equal(row_set_text(&row->pieces[1].pool_id, "part"), 0);
+}
+
+static int save(struct spool *spool, const struct row *row, int error)
+{
+    struct connection *turn;
+    assert_int_equal(spool_begin(spool, &turn), 0);
+    assert_int_equal(spool_save_row(turn, row), 0);
+    assert_int_equal(spool_save_request(turn, row->number, "{\"a\":1}"), 0);
+    assert_int_equal(spool_count_sent(turn, 20412), 0);
+    return spool_end(spool, turn, error);
+}
+
+static int take_row(void *context, struct row *row)
+{
+    struct row *found = context;
+    assert_int_equal(found->number, 0); /* there is one */
+    *found = *row;
+    *row = (struct row){0};
+    return 0;
+}
+
+static void a_row_is_what_was_saved(void **state)
+{
+    struct spooled *spooled = *state;
+    struct row row;
+    struct row copy;
+    struct row found = {0};
+    _cleanup_free_ char *request = NULL;
+    int64_t day;
+    int64_t count;
+    fill(&row, 7);
+    assert_int_equal(row_copy(&row, &copy), 0);
+    row_release(&row);
+    assert_int_equal(save(spooled->spool, &copy, 0), 0);
+    assert_int_equal(save(spooled->spool, &copy, 0), 0); /* in the place of the one before */
+    reopen(spooled);
+    assert_int_equal(spool_load(spooled->spool, take_row, &found), 0);
+    assert_int_equal(found.number, 7);
+    assert_int_equal(found.position, 9);
+    assert_int_equal(found.state, ITEM_QUEUED);
+    assert_string_equal(found.name, copy.name);
+    assert_string_equal(found.key, copy.key);
+    assert_string_equal(found.digest, "digest");
+    assert_string_equal(found.sequence, "sequence");
+    assert_string_equal(found.answers, copy.answers);
+    assert_string_equal(found.from, copy.from);
+    assert_string_equal(found.replies_to, "e2");
+    assert_int_equal(found.not_carried_len, 2);
+    assert_string_equal(found.not_carried[1], "a \"second\" one");
+    assert_true(found.may_have_been_sent && found.was_unknown && found.was_reuploaded);
+    assert_int_equal(found.quota_day, 20412);
+    assert_int_equal(found.attempts, 3);
+    assert_int_equal(found.accepted_ms, copy.accepted_ms);
+    assert_int_equal(found.finished_ms, copy.finished_ms);
+    assert_int_equal(found.http_status, 503);
+    assert_string_equal(found.id, "id");
+    assert_string_equal(found.error, "words");
+    assert_int_equal(found.receipt_bytes, 77);
+    assert_int_equal(found.replaces, 5);
+    assert_int_equal(found.pieces_len, 2);
+    assert_string_equal(found.pieces[0].name, "a.pdf");
+    assert_int_equal(found.pieces[0].content, 11);
+    assert_int_equal(found.pieces[0].size, 12);
+    assert_string_equal(found.pieces[0].digest, "of it");
+    assert_null(found.pieces[0].pool_id);
+    assert_null(found.pieces[1].name);
+    assert_string_equal(found.pieces[1].pool_id, "part");
+    assert_int_equal(spool_read_request(spooled->spool, 7, &request), 0);
+    assert_string_equal(request, "{\"a\":1}");
+    assert_int_equal(spool_read_count(spooled->spool, &day, &count), 0);
+    assert_int_equal(day, 20412);
+    assert_int_equal(count, 2);
+    row_release(&found);
+    row_release(&copy);
+}
+
+static void a_turn_that_fails_has_saved_nothing(void **state)
+{
+    struct spooled *spooled = *state;
+    struct row row;
+    struct row found = {0};
+    fill(&row, 7);
+    assert_int_equal(save(spooled->spool, &row, -EIO), -EIO);
+    assert_int_equal(spool_load(spooled->spool, take_row, &found), 0);
+    assert_int_equal(found.number, 0);
+    row_release(&row);
 }
 
 static void numbers_are_never_given_twice(void **state)
 {
-    struct temp_dir *dir = *state;
-    uint64_t last = 0;
-    for (int i = 0; i < 5; i++) {
-        struct spool *spool = open_spool(dir);
-        for (int j = 0; j < 700; j++) {
-            uint64_t number;
-            assert_int_equal(spool_take_number(spool, &number), 0);
-            assert_true(number > last);
-            last = number;
-        }
-        spool_free(spool);
-    }
-    put_file(dir, "spool/numbers", "torn");
-    struct spool *spool = open_spool(dir);
-    spool_skip_number(spool, last);
-    uint64_t number;
-    assert_int_equal(spool_take_number(spool, &number), 0);
-    assert_true(number > last);
-    spool_free(spool);
+    struct spooled *spooled = *state;
+    struct row row;
+    uint64_t number = spool_take_number(spooled->spool);
+    fill(&row, number);
+    assert_int_equal(save(spooled->spool, &row, 0), 0);
+    spool_skip_number(spooled->spool, number + 100);
+    reopen(spooled); /* which was given, and not saved, may be given again */
+    assert_true(spool_take_number(spooled->spool) > number);
+    row_release(&row);
 }
 
-static void a_newer_spool_is_refused(void **state)
+static void what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name(void **state)
 {
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    spool_free(spool);
-    put_file(dir, "spool/version", "3\n");
-    char *reason = NULL;
-    assert_int_equal(spool_open(dir->fd, &spool, &reason), -EPROTO);
-    assert_non_null(reason);
-    free(reason);
+    struct spooled *spooled = *state;
+    struct piece piece = {.name = (char *)"a.pdf", .digest = "one", .pool_id = (char *)"pool-1"};
+    struct connection *turn;
+    assert_int_equal(spool_begin(spooled->spool, &turn), 0);
+    assert_int_equal(spool_end(spooled->spool, turn, spool_save_pool_id(turn, &piece)), 0);
+    _cleanup_free_ char *found = spool_find_pool_id(spooled->spool, "one", "a.pdf");
+    assert_string_equal(found, "pool-1");
+    assert_null(spool_find_pool_id(spooled->spool, "one", "b.pdf"));
+    assert_null(spool_find_pool_id(spooled->spool, "two", "a.pdf"));
+    spool_forget_pool_id(spooled->spool, "pool-1");
+    assert_null(spool_find_pool_id(spooled->spool, "one", "a.pdf"));
 }
 
-static void an_older_spool_is_upgraded(void **state)
+/* ---------------------------------------------------------------- contents */
+
+static void put_content(struct spooled *spooled, uint64_t number, const char *text)
 {
-    struct temp_dir *dir = *state;
-    char *reason = NULL;
-    char *version = NULL;
+    _cleanup_close_ int fd = -1;
+    assert_int_equal(spool_create_content(spooled->spool, number, &fd), 0);
+    assert_int_equal(file_write_all(fd, text, strlen(text)), 0);
+}
+
+static void expect_content(struct spooled *spooled, uint64_t number, const char *text)
+{
+    _cleanup_free_ char *bytes = NULL;
     size_t len;
-    spool_free(open_spool(dir));
-    put_file(dir, "spool/version", "1\n");
-    spool_free(open_spool(dir));
-    assert_int_equal(file_read_at(dir->fd, "spool/version", 10, &version, &len), 0);
-    assert_string_equal(version, "2\n");
-    free(version);
-    put_file(dir, "spool/version", "0\n");
-    struct spool *spool = NULL;
-    assert_int_equal(spool_open(dir->fd, &spool, &reason), -EBADMSG);
-    assert_non_null(reason);
-    free(reason);
+    assert_int_equal(spool_read_content(spooled->spool, number, 1000, &bytes, &len), 0);
+    assert_string_equal(bytes, text);
 }
 
-static int count_item(void *context, struct spool_item *item)
+static void a_content_that_is_renewed_leaves_the_one_that_is_linked(void **state)
 {
-    unsigned int *counts = context;
-    counts[item->number] = 1U + (item->has_data ? 2U : 0U) + (item->envelope != NULL ? 4U : 0U);
-    return 0;
+    struct spooled *spooled = *state;
+    _cleanup_close_ int fd = -1;
+    bool is_renewed = true;
+    put_content(spooled, 1, "bound");
+    assert_int_equal(spool_renew_content(spooled->spool, 1, &is_renewed), 0);
+    assert_false(is_renewed);
+    assert_int_equal(spool_link_content(spooled->spool, 1, 2), 0);
+    assert_int_equal(spool_renew_content(spooled->spool, 1, &is_renewed), 0);
+    assert_true(is_renewed);
+    assert_int_equal(spool_open_content(spooled->spool, 1, O_WRONLY, &fd), 0);
+    assert_int_equal(file_pwrite_all(fd, "B", 1, 0), 0);
+    expect_content(spooled, 1, "Bound");
+    expect_content(spooled, 2, "bound");
 }
 
-static void foreign_files_are_set_aside(void **state)
+static void a_link_is_not_followed(void **state)
 {
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    unsigned int counts[8] = {0};
-    put_file(dir, "spool/1.data", "d");
-    put_file(dir, "spool/1.json", "{}");
-    put_file(dir, "spool/2.data", "d");
-    put_file(dir, "spool/3.json", "{}");
-    put_file(dir, "spool/01.data", "d");
-    put_file(dir, "spool/0.data", "d");
-    put_file(dir, "spool/99999999999999999999.data", "d");
-    put_file(dir, "spool/notes.txt", "d");
-    put_file(dir, "spool/4.json.new", "{");
-    assert_int_equal(mkdirat(dir->fd, "spool/5.data", 0700), 0);
-    assert_int_equal(symlinkat("/etc/passwd", dir->fd, "spool/6.json"), 0);
-    assert_int_equal(spool_visit(spool, count_item, counts), 0);
-    assert_int_equal(counts[1], 7);
-    assert_int_equal(counts[2], 3);
-    assert_int_equal(counts[3], 5);
-    for (int i = 4; i < 8; i++)
-        assert_int_equal(counts[i], 0);
-    assert_true(exists(dir, "spool/quarantine/notes.txt"));
-    assert_true(exists(dir, "spool/quarantine/01.data"));
-    assert_true(exists(dir, "spool/quarantine/5.data"));
-    assert_false(exists(dir, "spool/4.json.new"));
-    assert_false(exists(dir, "spool/6.json"));
-
-    put_file(dir, "spool/notes.txt", "once more");
-    assert_int_equal(spool_visit(spool, count_item, counts), 0);
-    assert_true(exists(dir, "spool/quarantine/notes.txt-1"));
-    spool_free(spool);
+    struct spooled *spooled = *state;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    put_content(spooled, 1, "secret");
+    assert_int_equal(symlinkat("1.data", spool_dir_fd(spooled->spool), "2.data"), 0);
+    assert_int_equal(spool_read_content(spooled->spool, 2, 1000, &bytes, &len), -ELOOP);
 }
 
-/* A folder that is opened for its path alone cannot be synced. */
-static void a_draft_whose_move_may_not_last_is_where_it_was(void **state)
+/* ---------------------------------------------------------------- what is left behind, in a whole outbox */
+
+static void put_file(struct world *world, const char *name, const char *text)
 {
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    _cleanup_close_ int drafts = openat(dir->fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    put_file(dir, "letter", MESSAGE);
-    assert_int_equal(spool_take_in(spool, 7, drafts, "letter"), -EBADF);
-    assert_true(exists(dir, "letter"));
-    assert_false(exists(dir, "spool/7.data"));
-    assert_int_equal(spool_take_in(spool, 7, dir->fd, "letter"), 0);
-    assert_false(exists(dir, "letter"));
-    assert_true(exists(dir, "spool/7.data"));
-    spool_free(spool);
+    char path[64];
+    snprintf(path, sizeof(path), "spool/%s", name);
+    assert_int_equal(file_replace_at(world->dir.fd, path, text, strlen(text), 0600), 0);
 }
 
-static void a_copy_is_whole_however_long(void **state)
+static bool is_there(struct world *world, const char *name)
 {
-    static const size_t lengths[] = {0, 1, 65535, 65536, 65537, 200000};
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    _cleanup_free_ char *text = malloc(200001);
-    assert_non_null(text);
-    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
-        _cleanup_free_ char *copied = NULL;
-        size_t len;
-        for (size_t at = 0; at < lengths[i]; at++)
-            text[at] = (char)('a' + at % 23);
-        text[lengths[i]] = '\0';
-        put_file(dir, "spool/7.data", text);
-        assert_int_equal(spool_copy_data(spool, 7, 8), 0);
-        assert_int_equal(spool_read_data(spool, 8, 1000000, &copied, &len), 0);
-        assert_int_equal(len, lengths[i]);
-        assert_memory_equal(copied, text, len);
+    char path[64];
+    snprintf(path, sizeof(path), "spool/%s", name);
+    return faccessat(world->dir.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void what_no_row_has_is_removed_and_what_is_foreign_set_aside(void **state)
+{
+    struct world *world = *state;
+    for (int i = 0; i < 3; i++) { /* numbers are given */
+        assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+        assert_int_equal(settle(world), 0);
     }
-    spool_free(spool);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
+    world_close(world);
+    put_file(world, "1.data", "of a removal that was cut short");
+    put_file(world, "99999.data", "of another database");
+    put_file(world, "message.eml", "foreign");
+    put_file(world, "7.data.new", "an unfinished copy");
+    world_open(world);
+    assert_false(is_there(world, "1.data"));
+    assert_false(is_there(world, "7.data.new"));
+    assert_true(is_there(world, "quarantine/99999.data"));
+    assert_true(is_there(world, "quarantine/message.eml"));
+    assert_true(is_listed(world, SENT, "m-2.eml"));
+    assert_int_equal(sends(world), 3);
 }
 
-/* As on a disk that turned read-only: unlink(2) of a folder fails. */
-static void what_cannot_be_removed_keeps_its_envelope(void **state)
+/* Nobody knows what was sent: all of it shows, and none of it goes by itself. */
+static void where_the_database_is_gone_each_content_is_interrupted(void **state)
 {
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    assert_int_equal(mkdirat(dir->fd, "spool/7.data", 0700), 0);
-    put_file(dir, "spool/7.json", "{}");
-    assert_int_equal(spool_remove_data(spool, 7), -EISDIR);
-    assert_int_equal(spool_remove(spool, 7), -EISDIR);
-    assert_true(exists(dir, "spool/7.json"));
-    assert_int_equal(unlinkat(dir->fd, "spool/7.data", AT_REMOVEDIR), 0);
-    assert_int_equal(spool_remove(spool, 7), 0);
-    assert_false(exists(dir, "spool/7.json"));
-    spool_free(spool);
-}
-
-static void the_count_of_the_day_is_kept(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    int64_t day = 0;
-    int64_t count = 0;
-    assert_int_not_equal(spool_read_count(spool, &day, &count), 0);
-    assert_int_equal(spool_write_count(spool, 20412, 7, true), 0);
-    assert_int_equal(spool_write_count(spool, 20412, 8, false), 0);
-    spool_free(spool);
-    spool = open_spool(dir);
-    assert_int_equal(spool_read_count(spool, &day, &count), 0);
-    assert_int_equal(day, 20412);
-    assert_int_equal(count, 8);
-    spool_free(spool);
-    put_file(dir, "spool/sent-today", "garbage");
-    spool = open_spool(dir);
-    assert_int_not_equal(spool_read_count(spool, &day, &count), 0);
-    spool_free(spool);
-}
-
-/* ---------------------------------------------------------------- a whole outbox on a damaged spool */
-
-static void a_damaged_spool_does_not_stop_the_rest(void **state)
-{
-    struct temp_dir *dir;
-    struct world *world = malloc(sizeof(*world));
-    void *world_state = world;
-    (void)state;
-    world_prepare(world);
-    dir = &world->dir;
+    struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
-    world_open(world);
-    assert_int_equal(mail(world, "good.eml", MESSAGE), 0);
-    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
+    copy_in(world, ATTACHED, "a.txt", "text");
+    uint64_t number = number_of(world, OUT, "m.eml");
     world_close(world);
-
-    put_file(dir, "spool/5000.data", "To: x@x.example\n\nno envelope\n");
-    put_file(dir, "spool/5001.data", MESSAGE);
-    put_file(dir, "spool/5001.json", "{\"version\": 1, \"number\": 5001, \"sta");
-    put_file(dir, "spool/5002.data", MESSAGE);
-    put_file(dir, "spool/5002.json",
-             "{\"version\":1,\"number\":9,\"kind\":\"message\",\"state\":\"queued\","
-             "\"name\":\"x\"}");
-    put_file(dir, "spool/5003.data", MESSAGE);
-    put_file(dir, "spool/5003.json",
-             "{\"version\":1,\"number\":5003,\"kind\":\"message\",\"state\":\"queued\","
-             "\"name\":\"../../x\"}");
-    put_file(dir, "spool/5004.data", MESSAGE);
-    put_file(dir, "spool/5004.json",
-             "{\"version\":1,\"number\":5004,\"kind\":\"message\",\"state\":\"flying\","
-             "\"name\":\"x\"}");
-    put_file(dir, "spool/5005.data", "");
-    put_file(dir, "spool/5006.json",
-             "{\"version\":1,\"number\":5006,\"kind\":\"message\",\"state\":\"queued\","
-             "\"name\":\"y\"}");
+    assert_int_equal(unlinkat(world->dir.fd, "spool/outbox.sqlite3", 0), 0);
+    unlinkat(world->dir.fd, "spool/outbox.sqlite3-wal", 0);
     fake_service_set_reachable(world->fake, true);
+    unsigned int before = sends(world);
     world_open(world);
     assert_int_equal(settle(world), 0);
-    assert_true(is_listed(world, SENT, "good.eml"));
-    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
-    assert_true(exists(dir, "spool/quarantine/5000.data"));
-    assert_true(exists(dir, "spool/quarantine/5001.json"));
-    assert_true(exists(dir, "spool/quarantine/5002.data"));
-    assert_true(exists(dir, "spool/quarantine/5003.data"));
-    assert_true(exists(dir, "spool/quarantine/5004.json"));
-    assert_false(exists(dir, "spool/5005.data"));
-    assert_false(exists(dir, "spool/5006.json"));
-    world_teardown(&world_state);
+    assert_int_equal(sends(world), before);
+    char name[64];
+    snprintf(name, sizeof(name), "recovered-%" PRIu64, number);
+    assert_true(shown_contains(world, FAILED, name, "How are you?"));
+    strcat(name, ".receipt.json");
+    assert_true(shown_contains(world, FAILED, name, "database was lost"));
+    struct outbox_status status;
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.failed, 2);
 }
 
-/* A crash between a file's taking a name and the removal of the one that had it. */
-static void of_two_attachments_of_one_name_the_newer_shows(void **state)
+static void expect_refused(struct world *world, int error, const char *words)
 {
-    struct world *world = malloc(sizeof(*world));
-    void *world_state = world;
-    (void)state;
-    world_prepare(world);
-    world_open(world);
-    world_close(world);
-    for (int i = 5000; i <= 5001; i++) {
-        char name[64];
-        char text[300];
-        snprintf(name, sizeof(name), "spool/%d.data", i);
-        put_file(&world->dir, name, i == 5000 ? "older" : "newer");
-        snprintf(name, sizeof(name), "spool/%d.json", i);
-        snprintf(
-            text, sizeof(text),
-            "{\"version\":1,\"number\":%d,\"kind\":\"attachment\",\"state\":\"uploaded\",\"name\":\"a.txt\","
-            "\"content\":%d,\"id\":\"id-%d\"}",
-            i, i, i);
-        put_file(&world->dir, name, text);
-    }
-    world_open(world);
-    assert_true(shown_contains(world, ATTACHED, "a.txt", "newer"));
-    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "id-5001"));
-    struct outbox_listing listing;
-    assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, &listing), 0);
-    assert_int_equal(listing.len, 2); /* with the receipt */
-    outbox_listing_release(&listing);
-    assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(mail(world, "m.eml", "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+    struct outbox *outbox = NULL;
+    _cleanup_free_ char *reason = NULL;
+    assert_int_equal(outbox_open(&world->config, &outbox, &reason), error);
+    assert_non_null(strstr(reason, words));
+}
+
+static void a_damaged_database_is_refused_with_words_and_left_as_it_is(void **state)
+{
+    struct world *world = *state;
+    char content[32];
+    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
     assert_int_equal(settle(world), 0);
-    assert_true(sent_contains(world, 0, "id-5001"));
-    world_reopen(world);
-    assert_true(shown_contains(world, ATTACHED, "a.txt", "newer"));
+    snprintf(content, sizeof(content), "%" PRIu64 ".data", number_of(world, SENT, "m.eml"));
     world_close(world);
-    assert_false(exists(&world->dir, "spool/5000.data"));
-    world_teardown(&world_state);
-}
-
-static void an_envelope_of_a_newer_version_is_refused(void **state)
-{
-    struct world *world = malloc(sizeof(*world));
-    void *world_state = world;
-    (void)state;
-    world_prepare(world);
+    put_file(world, "outbox.sqlite3",
+             "this is no database, and longer than a header of one: .................."
+             "............................................................");
+    expect_refused(world, -EUCLEAN, "move that file");
+    assert_true(is_there(world, content));
+    assert_int_equal(unlinkat(world->dir.fd, "spool/outbox.sqlite3", 0), 0);
     world_open(world);
+}
+
+static void a_spool_of_another_version_is_refused(void **state)
+{
+    struct world *world = *state;
     world_close(world);
-    put_file(&world->dir, "spool/1.data", MESSAGE);
-    put_file(&world->dir, "spool/1.json", "{\"version\": 2}");
-    char *reason = NULL;
-    assert_int_equal(outbox_open(&world->config, &world->outbox, &reason), -EPROTO);
-    assert_non_null(reason);
-    free(reason);
-    world_teardown(&world_state);
+    put_file(world, "version", "9\n");
+    expect_refused(world, -EPROTO, "version 9");
+    put_file(world, "version", "1\n");
+    expect_refused(world, -EPROTO, "0.2");
+    put_file(world, "version", "3\n");
+    world_open(world);
 }
 
-#define SPOOL_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-/* ---------------------------------------------------------------- envelopes are replaced */
-
-enum {
-    WRITERS = 4,
-    TURNS = 150,
-    TEXT_MAX = 6000,
-};
-
-static void write_envelope(struct spool *spool, uint64_t number, const char *text)
-{
-    assert_int_equal(spool_write_envelope(spool, number, text, strlen(text)), 0);
-}
-
-static void expect_envelope(struct spool *spool, uint64_t number, const char *text)
-{
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
-    assert_int_equal(spool_read_envelope(spool, number, &bytes, &len), 0);
-    assert_int_equal(len % 4096, 0);
-    assert_memory_equal(bytes, text, strlen(text));
-    assert_int_equal(strspn(bytes + strlen(text), " "), len - strlen(text));
-}
-
-static ino_t inode_of(struct temp_dir *dir, const char *name)
-{
-    struct stat status;
-    assert_int_equal(fstatat(dir->fd, name, &status, AT_SYMLINK_NOFOLLOW), 0);
-    return status.st_ino;
-}
-
-/* Envelopes, and what they are written into. */
-static unsigned int count_envelope_files(struct temp_dir *dir)
-{
-    unsigned int count = 0;
-    DIR *folder = fdopendir(openat(dir->fd, "spool", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const struct dirent *entry;
-    while ((entry = readdir(folder)) != NULL)
-        count += strstr(entry->d_name, ".json") != NULL || strstr(entry->d_name, ".new") != NULL ? 1 : 0;
-    closedir(folder);
-    return count;
-}
-
-static void an_envelope_takes_the_place_of_the_one_before(void **state)
-{
-    struct spool *spool = open_spool(*state);
-    write_envelope(spool, 1, "the first, which is the longest of them");
-    expect_envelope(spool, 1, "the first, which is the longest of them");
-    write_envelope(spool, 1, "the second");
-    expect_envelope(spool, 1, "the second");
-    write_envelope(spool, 1, "3");
-    expect_envelope(spool, 1, "3");
-    write_envelope(spool, 1, "the fourth, longer again");
-    expect_envelope(spool, 1, "the fourth, longer again");
-    spool_free(spool);
-}
-
-static void two_files_serve_all_changes(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    write_envelope(spool, 1, "a");
-    write_envelope(spool, 1, "b");
-    ino_t one = inode_of(dir, "spool/1.json");
-    write_envelope(spool, 1, "c");
-    ino_t other = inode_of(dir, "spool/1.json");
-    assert_true(one != other);
-    for (int i = 0; i < 10; i++) {
-        write_envelope(spool, 1, "d");
-        assert_int_equal(inode_of(dir, "spool/1.json"), i % 2 == 0 ? one : other);
-    }
-    assert_int_equal(count_envelope_files(dir), 2);
-    write_envelope(spool, 2, "takes the spare");
-    assert_int_equal(count_envelope_files(dir), 2);
-    expect_envelope(spool, 1, "d");
-    spool_free(spool);
-}
-
-static struct spool *meanwhile_spool;
-static pthread_t meanwhile_thread;
-
-static void *write_second(void *argument)
-{
-    (void)argument;
-    write_envelope(meanwhile_spool, 2, "of another item");
-    return NULL;
-}
-
-/* It waits for this round, or for the next; its bytes are on the disk before. */
-static void let_another_thread_write(void)
-{
-    unsigned int before = atomic_load(&data_syncs);
-    assert_int_equal(pthread_create(&meanwhile_thread, NULL, write_second, NULL), 0);
-    for (int i = 0; atomic_load(&data_syncs) == before; i++) {
-        assert_true(i < 20000);
-        usleep(1000);
-    }
-}
-
-/* As long as the folder is not on the disk, a power cut brings the old file back as the envelope. */
-static void what_the_disk_knows_as_the_envelope_is_not_written_into(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    char text[8] = "";
-    write_envelope(spool, 1, "before");
-    _cleanup_close_ int old = openat(dir->fd, "spool/1.json", O_RDONLY | O_CLOEXEC);
-    meanwhile_spool = spool;
-    atomic_store(&before_sync_of_folder, let_another_thread_write);
-    write_envelope(spool, 1, "after");
-    pthread_join(meanwhile_thread, NULL);
-    assert_int_equal(pread(old, text, strlen("before"), 0), strlen("before"));
-    assert_string_equal(text, "before");
-    expect_envelope(spool, 1, "after");
-    expect_envelope(spool, 2, "of another item");
-    spool_free(spool);
-}
-
-static void what_could_not_be_written_is_not_tried_again(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    write_envelope(spool, 1, "whole");
-    assert_int_equal(mkdirat(dir->fd, "spool/spare-1.new", 0700), 0);
-    assert_int_equal(spool_write_envelope(spool, 1, "not to be seen", 14), -EISDIR);
-    expect_envelope(spool, 1, "whole");
-    write_envelope(spool, 1, "after it");
-    expect_envelope(spool, 1, "after it");
-    spool_free(spool);
-}
-
-static void a_link_is_not_written_through(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    write_envelope(spool, 7, "of somebody");
-    assert_int_equal(symlinkat("7.json", dir->fd, "spool/spare-1.new"), 0);
-    assert_int_equal(spool_write_envelope(spool, 1, "x", 1), -ELOOP);
-    expect_envelope(spool, 7, "of somebody");
-    spool_free(spool);
-}
-
-struct writer {
-    struct spool *spool;
-    uint64_t number;
-    atomic_int *writing;
-};
-
-/* A text is its writer's digit, over and over. */
-static void *write_texts(void *argument)
-{
-    const struct writer *writer = argument;
-    char text[TEXT_MAX];
-    memset(text, '0' + (int)writer->number, sizeof(text));
-    for (size_t i = 0; i < TURNS; i++)
-        assert_int_equal(spool_write_envelope(writer->spool, writer->number, text, 1 + i * 997 % TEXT_MAX),
-                         0);
-    atomic_fetch_sub(writer->writing, 1);
-    return NULL;
-}
-
-static void expect_own_text(const struct writer *writer)
-{
-    const char digit[2] = {(char)('0' + (int)writer->number)};
-    _cleanup_free_ char *bytes = NULL;
-    size_t len;
-    int error = spool_read_envelope(writer->spool, writer->number, &bytes, &len);
-    if (error == -ENOENT)
-        return;
-    assert_int_equal(error, 0);
-    size_t text_len = strspn(bytes, digit);
-    assert_true(text_len > 0);
-    assert_int_equal(strspn(bytes + text_len, " "), len - text_len);
-}
-
-/* What one has open to read becomes what another writes into. */
-static void envelopes_written_and_read_at_once_do_not_mix(void **state)
-{
-    struct temp_dir *dir = *state;
-    struct spool *spool = open_spool(dir);
-    struct writer writers[WRITERS];
-    pthread_t threads[WRITERS];
-    atomic_int writing = WRITERS;
-    for (int i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.spool = spool, .number = (uint64_t)i + 1, .writing = &writing};
-        assert_int_equal(pthread_create(&threads[i], NULL, write_texts, &writers[i]), 0);
-    }
-    for (int i = 0; atomic_load(&writing) > 0; i = (i + 1) % WRITERS)
-        expect_own_text(&writers[i]);
-    for (int i = 0; i < WRITERS; i++)
-        pthread_join(threads[i], NULL);
-    assert_true(count_envelope_files(dir) <= 2 * WRITERS);
-    spool_free(spool);
-}
+#define SPOOL_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SPOOL_TEST(a_row_is_what_was_saved),
+        SPOOL_TEST(a_turn_that_fails_has_saved_nothing),
         SPOOL_TEST(numbers_are_never_given_twice),
-        SPOOL_TEST(a_newer_spool_is_refused),
-        SPOOL_TEST(an_older_spool_is_upgraded),
-        SPOOL_TEST(foreign_files_are_set_aside),
-        SPOOL_TEST(a_draft_whose_move_may_not_last_is_where_it_was),
-        SPOOL_TEST(a_copy_is_whole_however_long),
-        SPOOL_TEST(what_cannot_be_removed_keeps_its_envelope),
-        SPOOL_TEST(the_count_of_the_day_is_kept),
-        cmocka_unit_test(a_damaged_spool_does_not_stop_the_rest),
-        cmocka_unit_test(of_two_attachments_of_one_name_the_newer_shows),
-        cmocka_unit_test(an_envelope_of_a_newer_version_is_refused),
-        SPOOL_TEST(an_envelope_takes_the_place_of_the_one_before),
-        SPOOL_TEST(two_files_serve_all_changes),
-        SPOOL_TEST(what_the_disk_knows_as_the_envelope_is_not_written_into),
-        SPOOL_TEST(what_could_not_be_written_is_not_tried_again),
-        SPOOL_TEST(a_link_is_not_written_through),
-        SPOOL_TEST(envelopes_written_and_read_at_once_do_not_mix),
+        SPOOL_TEST(what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name),
+        SPOOL_TEST(a_content_that_is_renewed_leaves_the_one_that_is_linked),
+        SPOOL_TEST(a_link_is_not_followed),
+        WORLD_TEST(what_no_row_has_is_removed_and_what_is_foreign_set_aside),
+        WORLD_TEST(where_the_database_is_gone_each_content_is_interrupted),
+        WORLD_TEST(a_damaged_database_is_refused_with_words_and_left_as_it_is),
+        WORLD_TEST(a_spool_of_another_version_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

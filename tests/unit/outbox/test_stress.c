@@ -338,9 +338,10 @@ static void move_message(struct user *user)
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
     write_draft(user, name, content, len);
     const char *to = choose(&user->choices, 8) == 0 ? "same.eml" : name;
-    if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0,
-                       0) == 0) {
-        message_of(user, number)->fate = FATE_ACCEPTED;
+    if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0, 0,
+                       NULL) == 0) {
+        /* The next one of that name takes its place, where it waits still. */
+        message_of(user, number)->fate = to == name ? FATE_ACCEPTED : FATE_LEFT;
         if (to == name)
             make_own(user, number, name);
         else if (faccessat(stress->world.drafts, name, F_OK, 0) == 0)
@@ -397,8 +398,8 @@ static void rename_message(struct user *user, struct own *own, enum outbox_folde
 {
     char name[48];
     choose_name(user, choose(&user->choices, 6) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, getpid(),
-                      NULL) == 0)
+    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, getpid()) ==
+        0)
         snprintf(own->name, sizeof(own->name), "%s", name);
 }
 
@@ -413,7 +414,7 @@ static void remove_message(struct user *user, struct own *own)
     }
 }
 
-/* To drafts/, and mostly back: the same content, so the same key. */
+/* To drafts/. Back from there it would be a new message, which may go out once more. */
 static void take_message_out(struct user *user, struct own *own)
 {
     struct world *world = &user->stress->world;
@@ -423,11 +424,6 @@ static void take_message_out(struct user *user, struct own *own)
     if (faccessat(world->drafts, own->name, F_OK, 0) != 0)
         COMPLAIN("what was taken out is no draft");
     message_of(user, own->number)->fate = FATE_LEFT;
-    if (choose(&user->choices, 4) != 0 && outbox_hand_in(world->outbox, world->drafts, own->name, own->name,
-                                                         OUTBOX_FOLDER_OUTBOX, own->name, 0, 0) == 0) {
-        message_of(user, own->number)->fate = FATE_ACCEPTED;
-        return;
-    }
     unlinkat(world->drafts, own->name, 0);
     drop_own(user, own);
 }
@@ -503,7 +499,7 @@ static void move_attachment(struct user *user)
     make_attachment(content, user->index * 10 * 1000 * 1000 + user->names++);
     write_draft(user, name, content, ATTACHMENT_BYTES);
     if (outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_ATTACHMENTS,
-                       some_attachment(user), 0, 0) != 0)
+                       some_attachment(user), 0, 0, NULL) != 0)
         unlinkat(world->drafts, name, 0);
 }
 
@@ -530,7 +526,7 @@ static void use_attachment(struct user *user)
         break;
     default:
         outbox_rename(world->outbox, OUTBOX_FOLDER_FAILED, some_attachment(user), OUTBOX_FOLDER_ATTACHMENTS,
-                      some_attachment(user), 0, 0, NULL);
+                      some_attachment(user), 0, 0);
         break;
     }
 }

@@ -229,10 +229,7 @@ static void what_may_have_been_sent_stays_as_it_was(void **state)
     assert_int_equal(0, settle(world));
     assert_request(world, 2, NULL);
     assert_true(receipt_says(world, "yes.receipt.json", "as it was before"));
-    /* By way of drafts/, too. */
-    assert_int_equal(
-        0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "dinner", world->drafts, "dinner", 0));
-    assert_int_equal(0, move_in(world, "dinner", OUT, "dinner"));
+    assert_int_equal(0, move(world, FAILED, "dinner", OUT, "dinner"));
     assert_int_equal(0, settle(world));
     assert_request(world, 3, NULL);
     assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 1).key,
@@ -247,9 +244,8 @@ static void a_reply_that_may_have_been_sent_stays_one(void **state)
     assert_int_equal(0, mail(world, "yes", REPLY));
     assert_int_equal(-EIO, settle(world));
     emails.dinner = NULL;
-    assert_int_equal(0, outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "yes", world->drafts, "yes", 0));
     world_reopen(world);
-    assert_int_equal(0, move_in(world, "yes", OUT, "yes"));
+    assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
     assert_int_equal(0, settle(world));
     assert_request(world, 0, "e1");
     assert_request(world, 1, "e1");
@@ -267,31 +263,6 @@ static void an_edited_text_is_looked_up_again(void **state)
     emails.dinner = "e2";
     send_well(world, "yes", REPLY "And thanks.\n");
     assert_request(world, 1, "e2");
-}
-
-/* An editor has written the same text before it renames what waits to a backup, as `sed -i.bak` does. */
-static void a_key_that_a_backup_gives_brings_its_thread(void **state)
-{
-    struct world *world = *state;
-    world->config.trusts_idempotency = true;
-    for (unsigned int i = 0; i < 2; i++) {
-        const char *then = i == 0 ? NULL : "e1";
-        emails.dinner = then;
-        world_reopen(world);
-        refuse_next(world, SERVICE_UNKNOWN);
-        assert_int_equal(0, mail(world, "yes", REPLY));
-        assert_int_equal(-EAGAIN, settle(world));
-        await_next_attempt(world);
-        emails.dinner = i == 0 ? "e1" : NULL;
-        copy_in(world, OUT, "saved", REPLY);
-        assert_int_equal(0, move(world, OUT, "yes", OUT, "yes.bak"));
-        outbox_wake(world->outbox);
-        assert_int_equal(0, settle(world));
-        assert_request(world, 2 * i, then);
-        assert_request(world, 2 * i + 1, then);
-        assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 2 * i).key,
-                            fake_service_get(world->fake, FAKE_SEND, 2 * i + 1).key);
-    }
 }
 
 static void refuse_next_in_words(struct world *world, const char *words)
@@ -377,7 +348,6 @@ int main(void)
         THREAD_TEST(what_may_have_been_sent_stays_as_it_was),
         THREAD_TEST(a_reply_that_may_have_been_sent_stays_one),
         THREAD_TEST(an_edited_text_is_looked_up_again),
-        THREAD_TEST(a_key_that_a_backup_gives_brings_its_thread),
         THREAD_TEST(where_the_email_is_gone_at_the_service_it_is_a_new_thread),
         THREAD_TEST(a_refusal_for_another_reason_is_one),
         THREAD_TEST(a_refusal_says_nothing_of_what_may_have_been_sent_before),

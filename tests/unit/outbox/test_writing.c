@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/thread.h"
+#include "outbox/change.h"
 
 /* How often a file was made durable. What counts it takes the place of libc's functions. */
 static atomic_uint syncs;
@@ -529,98 +530,148 @@ static void what_cannot_be_created(void **state)
     }
 }
 
-static void queued_and_settled_files_cannot_be_written(void **state)
+/* ---------------------------------------------------------------- quiet, then it goes */
+
+static void expect_quiet(struct world *world, const char *name)
+{
+    assert_true(is_listed(world, OUT, name));
+    assert_int_equal(sends(world), 0);
+}
+
+static void a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    expect_quiet(world, "m.eml");
+    fake_clock_advance(&world->clock, 1);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(sends(world), 1);
+}
+
+static void append_to(struct world *world, const char *name, const char *text)
+{
+    struct outbox_handle *handle = open_as(world, name, O_WRONLY | O_APPEND, getpid());
+    struct outbox_stat stat;
+    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat));
+    write_as(handle, text, stat.size, getpid());
+    close_as(handle, getpid());
+}
+
+static void whatever_touches_it_begins_the_quiet_time_anew(void **state)
+{
+    const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
+    struct world *world = *state;
+    copy_in(world, OUT, "a", "To: bob@x.example\n");
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    append_to(world, "a", "Subject: s\n");
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    expect_quiet(world, "a");
+    assert_int_equal(move(world, OUT, "a", OUT, "b"), 0);
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    expect_quiet(world, "b");
+    assert_int_equal(outbox_set_times(world->outbox, number_of(world, OUT, "b"), times), 0);
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    expect_quiet(world, "b");
+    append_to(world, "b", "\nHello.\n");
+    fake_clock_advance(&world->clock, QUIET_MS);
+    await_news(world, EVENT_SENT, "sent/b");
+    assert_true(sent_contains(world, 0, "Hello."));
+    assert_int_equal(sends(world), 1);
+}
+
+static void what_is_open_is_not_handed_in_however_long(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    struct outbox_handle *handle = open_as(world, "m.eml", O_RDWR, getpid());
+    fake_clock_advance(&world->clock, HOUR_MS);
+    assert_int_equal(settle(world), 0); /* nor does a barrier wait for it */
+    expect_quiet(world, "m.eml");
+    close_as(handle, getpid()); /* nothing was written */
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+}
+
+static void what_waits_goes_out_after_a_restart(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    world_reopen(world);
+    fake_clock_advance(&world->clock, QUIET_MS - 1);
+    expect_quiet(world, "m.eml");
+    fake_clock_advance(&world->clock, 1);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(sends(world), 1);
+}
+
+static void what_waits_can_be_replaced_and_removed(void **state)
+{
+    struct world *world = *state;
+    copy_in(world, OUT, "removed", MESSAGE);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "removed"), 0);
+    copy_in(world, OUT, "m.eml", "To: bob@x.example\nSubject: old\n\nb\n");
+    copy_in(world, OUT, "new", "To: bob@x.example\nSubject: new\n\nb\n");
+    assert_int_equal(move(world, OUT, "new", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 1);
+    assert_true(sent_contains(world, 0, "\"new\""));
+    assert_true(is_listed(world, SENT, "m.eml"));
+}
+
+/* The service is away, and has got nothing of it. */
+static void what_was_accepted_can_be_edited_until_it_may_have_been_sent(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
     fake_service_set_reachable(world->fake, false);
     copy_in(world, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(world), -EAGAIN);
+    handle = open_as(world, "m.eml", O_WRONLY | O_TRUNC, getpid());
+    write_as(handle, "To: bob@x.example\nSubject: edited\n\nb\n", 0, getpid());
+    close_as(handle, getpid());
+    fake_service_set_reachable(world->fake, true);
+    outbox_wake(world->outbox);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(fake_service_count_sent(world->fake, true), 1);
+    assert_true(sent_contains(world, sends(world) - 1, "edited"));
+}
+
+static void what_may_have_been_sent_cannot_be_changed(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    world->config.trusts_idempotency = true;
+    world_reopen(world);
+    fake_service_push(world->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(world), -EAGAIN);
     uint64_t number = number_of(world, OUT, "m.eml");
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_APPEND, 0, &handle),
                      -EBUSY);
+    assert_true(was_told(world, EVENT_REFUSED, "outbox/m.eml"));
     assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY | O_TRUNC, 0, &handle),
-                     -EBUSY);
+    assert_int_equal(move(world, OUT, "m.eml", OUT, "n.eml"), -EBUSY);
+    copy_in(world, OUT, "new", MESSAGE "More.\n");
+    assert_int_equal(move(world, OUT, "new", OUT, "m.eml"), -EBUSY);
+    assert_int_equal(mail(world, "m.eml", MESSAGE), -EBUSY);
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_true(was_told(world, EVENT_FAILED, "outbox/m.eml"));
+    assert_int_equal(settle(world), 0);
+}
 
-    fake_service_set_reachable(world->fake, true);
-    outbox_wake(world->outbox);
-    await_news(world, EVENT_SENT, "sent/m.eml");
-    /* The name that just left is looked up once more, and is free then. */
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -ESTALE);
-    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
+static void settled_files_cannot_be_written(void **state)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(world), 0);
+    uint64_t number = number_of(world, SENT, "m.eml");
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
     assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
                      -ESTALE);
-}
-
-/* As programs do that set a file's times through a descriptor. */
-static void who_made_a_message_may_open_it_once_more_but_not_write(void **state)
-{
-    const pid_t maker = getpid();
-    struct world *world = *state;
-    struct outbox_handle *handle = NULL;
-    struct outbox_stat stat;
-    fake_service_set_reachable(world->fake, false);
-    assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", maker, &handle, &stat), 0);
-    assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, maker), strlen(MESSAGE));
-    finish(handle);
-    uint64_t number = number_of(world, OUT, "m.eml");
-
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 1, &handle), -EBUSY);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 1, &handle), -EBUSY);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, maker, &handle), 0);
-    outbox_release(handle);
-    assert_int_equal(
-        outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR | O_APPEND, maker, &handle), -EBUSY);
-    for (int is_out = 0; is_out < 2; is_out++) {
-        assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, maker, &handle), 0);
-        assert_int_equal(outbox_write(handle, "more", 4, 0, maker), -EBUSY);
-        assert_int_equal(outbox_set_size(world->outbox, number, handle, 0, maker), -EBUSY);
-        outbox_release(handle);
-        if (is_out)
-            break;
-        fake_service_set_reachable(world->fake, true);
-        outbox_wake(world->outbox);
-        await_news(world, EVENT_SENT, "sent/m.eml");
-    }
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, maker, &handle),
-                     -ESTALE);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, maker, &handle),
-                     -EACCES);
-}
-
-static void a_name_that_left_is_found_for_a_while(void **state)
-{
-    struct world *world = *state;
-    struct outbox_stat stat;
-    struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(settle(world), 0);
-    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
-    assert_true(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &stat));
-    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", getpid(), &stat));
-    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_SENT, "m.eml", 0, &stat));
-    assert_int_equal(stat.number, number);
-    assert_int_equal(outbox_set_times(world->outbox, number, times), 0);
-    assert_false(is_listed(world, OUT, "m.eml"));
-    assert_true(outbox_get(world->outbox, number, OUTBOX_CONTENT, &stat));
-    assert_int_not_equal(stat.mtime.tv_sec, 1);
-
-    copy_in(world, OUT, "m.eml", ""); /* the former name gives way */
-    assert_true(is_listed(world, OUT, "m.eml"));
-    assert_int_not_equal(number_of(world, OUT, "m.eml"), number);
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
-    assert_false(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", &stat));
-
-    copy_in(world, OUT, "n.eml", MESSAGE);
-    assert_int_equal(settle(world), 0);
-    fake_clock_advance(&world->clock, 10 * 1000 - 1);
-    assert_true(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", 0, &stat));
-    fake_clock_advance(&world->clock, 1);
-    assert_false(outbox_find_left(world->outbox, OUTBOX_FOLDER_OUTBOX, "n.eml", 0, &stat));
 }
 
 static void times_and_sizes_are_kept(void **state)
@@ -674,9 +725,14 @@ int main(void)
         WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message),
         WORLD_TEST(what_the_daemon_left_open_is_interrupted),
         WORLD_TEST(what_cannot_be_created),
-        WORLD_TEST(queued_and_settled_files_cannot_be_written),
-        WORLD_TEST(who_made_a_message_may_open_it_once_more_but_not_write),
-        WORLD_TEST(a_name_that_left_is_found_for_a_while),
+        WORLD_TEST(a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds),
+        WORLD_TEST(whatever_touches_it_begins_the_quiet_time_anew),
+        WORLD_TEST(what_is_open_is_not_handed_in_however_long),
+        WORLD_TEST(what_waits_goes_out_after_a_restart),
+        WORLD_TEST(what_waits_can_be_replaced_and_removed),
+        WORLD_TEST(what_was_accepted_can_be_edited_until_it_may_have_been_sent),
+        WORLD_TEST(what_may_have_been_sent_cannot_be_changed),
+        WORLD_TEST(settled_files_cannot_be_written),
         WORLD_TEST(times_and_sizes_are_kept),
         WORLD_TEST(a_removed_file_is_not_handed_in),
     };

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receipts in JSON. Written by json_writer, which cannot fail on what strangers wrote.
+ */
+#include "mail/receipt.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/json_value.h"
+#include "mail/json_writer.h"
+
+static void write_not_carried(struct json_writer *writer, const struct receipt *receipt)
+{
+    if (receipt->not_carried_len == 0)
+        return;
+    json_key(writer, "not_carried");
+    json_begin_array(writer);
+    for (size_t i = 0; i < receipt->not_carried_len; i++)
+        json_write_string(writer, receipt->not_carried[i]);
+    json_end_array(writer);
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+/* It was harmless JSON when it was written. Of a request that was damaged since, what is still JSON is made
+ * harmless again, and what is not is shown as what it is: a text. */
+static void write_request(struct json_writer *writer, const char *request)
+{
+    _cleanup_json_ json_t *value = NULL;
+    unsigned int indent = writer->indent;
+    if (request == NULL)
+        json_write_null(writer);
+    else if (json_value_read(request, strlen(request), JSON_DECODE_ANY, &value) != 0)
+        json_write_string(writer, request);
+    if (value == NULL)
+        return;
+    writer->indent = 0; /* on one line */
+    json_value_write(value, writer);
+    writer->indent = indent;
+}
+
+int receipt_format(const struct receipt *receipt, struct strbuf *out)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, out, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "state", receipt->state);
+    json_member_string(&writer, "kind", receipt->kind);
+    json_member_string(&writer, "id", receipt->id);
+    json_member_string(&writer, "idempotency_key", text_or_null(receipt->key));
+    json_member_date(&writer, "accepted_at", receipt->accepted_ms);
+    json_member_date(&writer, "finished_at", receipt->finished_ms);
+    json_member_integer(&writer, "attempts", receipt->attempts);
+    json_key(&writer, "http_status");
+    if (receipt->http_status == 0)
+        json_write_null(&writer);
+    else
+        json_write_integer(&writer, receipt->http_status);
+    json_member_string(&writer, "error", receipt->error);
+    write_not_carried(&writer, receipt);
+    json_key(&writer, "request");
+    write_request(&writer, receipt->request);
+    json_end_object(&writer);
+    return strbuf_append_char(out, '\n');
+}
+
+static const char receipt_tail[] = "\n}\n";
+
+int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
+{
+    static const char *const names[] = {"status", "latest_event"};
+    _cleanup_json_ json_t *value = json_loadb(record, len, JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(value))
+        return -EBADMSG;
+    struct json_writer writer;
+    json_writer_init(&writer, out, 2);
+    writer.depth = 1; /* within a receipt that has members already */
+    writer.is_empty = false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const json_t *member = json_object_get(value, names[i]);
+        if (member == NULL)
+            continue;
+        json_key(&writer, names[i]);
+        json_value_write(member, &writer);
+    }
+    return out->error;
+}
+
+size_t receipt_end(const char *receipt, size_t len)
+{
+    size_t tail_len = strlen(receipt_tail);
+    bool has_tail = len >= tail_len && memcmp(receipt + len - tail_len, receipt_tail, tail_len) == 0;
+    return has_tail ? len - tail_len : len;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binds files of attachments/ to messages, and uploads contents of the spool under the type that their name
+ * and their first bytes say.
+ */
+#include "outbox/attachment.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "mail/reason.h"
+
+/* ================================================================ binding */
+
+/* Waits while the file is just changing. A file that waits (empty, or of a never-sent name) is none. */
+static struct item *find_file_locked(struct outbox *outbox, const char *name)
+{
+    struct item *item;
+    while ((item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name)) != NULL &&
+           item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    bool is_file = item != NULL && (item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED ||
+                                    item->row.state == ITEM_WRITING);
+    return is_file ? item : NULL;
+}
+
+static int add_file_locked(struct outbox *outbox, struct change *change, const struct item *file)
+{
+    struct piece *piece = row_add_piece(&change->next, file->row.name);
+    if (piece == NULL)
+        return -ENOMEM;
+    piece->size = file->row.size;
+    memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
+    piece->content = spool_take_number(outbox->spool);
+    return 0;
+}
+
+/* While its content is linked nobody can claim the file to change it. */
+static int bind_file(struct outbox *outbox, struct change *change, const char *name, int64_t *bytes)
+{
+    LOCK_GUARD(&outbox->lock);
+    struct item *file = find_file_locked(outbox, name);
+    if (file == NULL)
+        return -ENODATA;
+    if (file->row.state == ITEM_WRITING) {
+        change->awaits = file->number;
+        return 0;
+    }
+    int error = add_file_locked(outbox, change, file);
+    if (error != 0)
+        return error;
+    uint64_t content = change->next.pieces[change->next.pieces_len - 1].content;
+    *bytes += file->row.size;
+    item_ref(file)->linking++;
+    pthread_mutex_unlock(&outbox->lock);
+    error = spool_link_content(outbox->spool, file->number, content);
+    pthread_mutex_lock(&outbox->lock);
+    file->linking--;
+    outbox_broadcast_locked(outbox);
+    item_unref(file);
+    return error;
+}
+
+int attachment_bind(struct outbox *outbox, struct change *change, const struct draft *draft,
+                    int64_t *ret_bytes, char **ret_reason)
+{
+    int error = 0;
+    for (size_t i = 0; i < draft->attachment_names_len && error == 0; i++) {
+        error = bind_file(outbox, change, draft->attachment_names[i], ret_bytes);
+        if (error == -ENODATA)
+            return reason_give(ret_reason, error, "there is no file attachments/%.255s",
+                               draft->attachment_names[i]);
+    }
+    crash_point("linked");
+    return error == 0 && change->next.pieces_len > 0 ? spool_sync_names(outbox->spool) : error;
+}
+
+/* ================================================================ content types */
+
+#define OPEN_XML "application/vnd.openxmlformats-officedocument."
+#define OPEN_DOCUMENT "application/vnd.oasis.opendocument."
+
+enum {
+    CONTENT_TYPE_SIZE = 128
+};
+
+static const struct {
+    const char *extension;
+    const char *type;
+} by_extension[] = {
+    {"csv", "text/csv"},
+    {"css", "text/css"},
+    {"docx", OPEN_XML "wordprocessingml.document"},
+    {"eml", "message/rfc822"},
+    {"htm", "text/html"},
+    {"html", "text/html"},
+    {"ics", "text/calendar"},
+    {"js", "text/javascript"},
+    {"json", "application/json"},
+    {"md", "text/markdown"},
+    {"odp", OPEN_DOCUMENT "presentation"},
+    {"ods", OPEN_DOCUMENT "spreadsheet"},
+    {"odt", OPEN_DOCUMENT "text"},
+    {"pptx", OPEN_XML "presentationml.presentation"},
+    {"svg", "image/svg+xml"},
+    {"tsv", "text/tab-separated-values"},
+    {"txt", "text/plain"},
+    {"vcf", "text/vcard"},
+    {"xlsx", OPEN_XML "spreadsheetml.sheet"},
+    {"xml", "application/xml"},
+    {"yaml", "application/yaml"},
+    {"yml", "application/yaml"},
+};
+
+void content_type_release(struct content_type *type)
+{
+    if (type->magic != NULL)
+        magic_close(type->magic);
+    *type = (struct content_type){0};
+}
+
+static magic_t open_magic(struct content_type *type)
+{
+    if (type->is_opened)
+        return type->magic;
+    type->is_opened = true;
+    magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    if (magic != NULL && magic_load(magic, NULL) != 0) {
+        log_warning("libmagic has no database; content types come from names alone");
+        magic_close(magic);
+        magic = NULL;
+    }
+    type->magic = magic;
+    return magic;
+}
+
+/* Whether the content is of a kind that other formats hide in: only then may the name say more. */
+static bool is_vague(const char *type)
+{
+    return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/octet-stream") == 0 ||
+           strcmp(type, "application/zip") == 0 || strcmp(type, "application/json") == 0;
+}
+
+static const char *find_by_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < ARRAY_LEN(by_extension); i++)
+        if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
+            return by_extension[i].type;
+    return NULL;
+}
+
+/* What libmagic says becomes a header field: only "token/token" is let through. */
+static bool is_type(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    if (slash == NULL || slash == text || slash[1] == '\0' || strlen(text) >= CONTENT_TYPE_SIZE)
+        return false;
+    for (const char *c = text; *c != '\0'; c++)
+        if (c != slash && !isalnum((unsigned char)*c) && strchr("!#$&^_.+-", *c) == NULL)
+            return false;
+    return true;
+}
+
+/* "type/subtype", always; "application/octet-stream" when nothing is known. `bytes`: the beginning of the
+ * content, some kB are enough. */
+static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
+                              char ret_type[CONTENT_TYPE_SIZE])
+{
+    const char *found = NULL;
+    magic_t magic = open_magic(type);
+    if (magic != NULL)
+        found = magic_buffer(magic, bytes, len);
+    if (found == NULL || !is_type(found))
+        found = "application/octet-stream";
+    const char *named = is_vague(found) ? find_by_name(name) : NULL;
+    snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", named != NULL ? named : found);
+}
+
+/* ================================================================ uploading */
+
+enum {
+    MAGIC_BYTES = 64 * 1024 /* the beginning of the file, for libmagic */
+};
+
+static unsigned int count_touches(struct outbox *outbox, const struct item *item)
+{
+    LOCK_GUARD(&outbox->lock);
+    return item == NULL ? 0 : item->file.touches;
+}
+
+static int open_content(struct outbox *outbox, const struct content_upload *upload, struct content_type *type,
+                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
+                        struct stat *ret_status)
+{
+    _cleanup_close_ int fd = -1;
+    int error = spool_open_content(outbox->spool, upload->content, O_RDONLY, &fd);
+    if (error == 0 && fstat(fd, ret_status) != 0)
+        error = -errno;
+    if (error == 0 && upload->size != 0 && ret_status->st_size != upload->size)
+        error = -EBADMSG;
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
+    ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
+    if (magic_len < 0)
+        return (int)magic_len;
+    content_type_find(type, upload->name, beginning, (size_t)magic_len, ret_type);
+    *ret_request = (struct upload_request){
+        .name = upload->name,
+        .content_type = ret_type,
+        .fd = TAKE_FD(fd),
+        .len = (size_t)ret_status->st_size,
+    };
+    return 0;
+}
+
+/* The claim keeps other threads from changing the content, but another program may write into the spool;
+ * then the upload may be half of one content and half of another. The time says nothing where a user set
+ * it meanwhile, as programs do that copy files. */
+static bool has_changed(int fd, const struct stat *before, bool was_touched)
+{
+    struct stat now;
+    if (fstat(fd, &now) != 0 || now.st_size != before->st_size)
+        return true;
+    return !was_touched &&
+           (now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
+}
+
+int content_upload(struct outbox *outbox, struct content_type *type, const struct content_upload *upload,
+                   struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct mail_service *service = outbox->config.service;
+    char content_type[CONTENT_TYPE_SIZE];
+    struct upload_request request;
+    struct stat status;
+    *ret = (struct service_result){.retry_after_ms = -1};
+    unsigned int touches = count_touches(outbox, upload->toucher);
+    int error = open_content(outbox, upload, type, &request, content_type, &status);
+    if (error != 0)
+        return error;
+    service->ops->upload(service, &request, cancel, ret_id, ret);
+    bool was_touched = upload->toucher == NULL || count_touches(outbox, upload->toucher) != touches;
+    if (ret->outcome == SERVICE_OK && has_changed(request.fd, &status, was_touched)) {
+        ret->outcome = SERVICE_UNKNOWN;
+        ret->error = EIO;
+        ret->detail = strdup("the file changed while it was uploaded");
+    }
+    close(request.fd);
+    return 0;
+}

@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Claims, changes, and the named ends of an item (sent, failed, uploaded, interrupted, waiting again). This
+ * is the only file that changes an item's row after it was loaded.
+ */
+#include "outbox/change.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crash_point.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "mail/receipt.h"
+
+enum {
+    SAVE_AGAIN_MS = 10 * 1000, /* until a row that could not be saved is tried again */
+};
+
+/* ================================================================ the outbox in memory */
+
+int64_t outbox_monotonic_ms(const struct outbox *outbox)
+{
+    return clock_monotonic_ms(outbox->config.clock);
+}
+
+int64_t outbox_realtime_ms(const struct outbox *outbox)
+{
+    return clock_realtime_ms(outbox->config.clock);
+}
+
+bool outbox_trusts_keys(const struct outbox *outbox)
+{
+    struct mail_service *service = outbox->config.service;
+    struct service_capabilities capabilities;
+    if (!outbox->config.trusts_idempotency)
+        return false;
+    service->ops->get_capabilities(service, &capabilities);
+    return capabilities.idempotency_key != CAPABILITY_ABSENT;
+}
+
+void outbox_broadcast_locked(struct outbox *outbox)
+{
+    pthread_cond_broadcast(&outbox->changed);
+}
+
+void outbox_wake_worker_locked(struct outbox *outbox)
+{
+    sleepers_wake_one(&outbox->idle_workers);
+}
+
+void outbox_wake_workers_locked(struct outbox *outbox)
+{
+    sleepers_wake_all(&outbox->idle_workers);
+}
+
+void outbox_touch_locked(struct outbox *outbox, struct item *item)
+{
+    if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0 && !item->file.is_hurried)
+        item->schedule.due_ms = outbox_monotonic_ms(outbox) + QUIET_MS;
+    outbox_wake_worker_locked(outbox);
+}
+
+char *outbox_choose_name(struct outbox *outbox, const char *name)
+{
+    LOCK_GUARD(&outbox->lock);
+    return item_table_choose_name(&outbox->table, OUTBOX_FOLDER_OUTBOX, name);
+}
+
+void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
+                        const char *error)
+{
+    const struct event_listener *listener = &outbox->config.events;
+    const struct event event = {
+        .time_ms = outbox_realtime_ms(outbox), .kind = kind, .path = path, .id = id, .error = error};
+    if (listener->notify != NULL)
+        listener->notify(listener->context, &event);
+}
+
+void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
+                   const char *id, const char *error)
+{
+    static const char *const folders[OUTBOX_FOLDERS] = {
+        [OUTBOX_FOLDER_OUTBOX] = "outbox",
+        [OUTBOX_FOLDER_SENT] = "sent",
+        [OUTBOX_FOLDER_FAILED] = "failed",
+        [OUTBOX_FOLDER_ATTACHMENTS] = "attachments",
+    };
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folders[folder], name);
+    outbox_notify_path(outbox, kind, path, id, error);
+}
+
+/* ================================================================ claims */
+
+bool claim_would_wait_locked(struct item *item)
+{
+    if (item->claim == CLAIM_SERVICE && item->row.kind == ITEM_ATTACHMENT && !item->is_called_off) {
+        item->is_called_off = true;
+        cancel_set(item->upload);
+    }
+    return item->linking > 0 || item->claim == CLAIM_DISK ||
+           (item->claim == CLAIM_SERVICE && item->is_called_off);
+}
+
+/* Its upload was called off for a change that is done now: it is due at once. */
+static void resume_locked(struct item *item)
+{
+    if (!item->is_called_off)
+        return;
+    item->is_called_off = false;
+    item->schedule.due_ms = 0;
+    backoff_reset(&item->schedule.backoff);
+}
+
+int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
+{
+    item_ref(item);
+    while (claim == CLAIM_DISK && claim_would_wait_locked(item))
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    int error = item->claim == CLAIM_SERVICE ? -EBUSY : item->row.state == ITEM_GONE ? -ENOENT : 0;
+    if (error != 0) {
+        item_unref(item);
+        return error;
+    }
+    item->claim = claim;
+    resume_locked(item);
+    return 0;
+}
+
+void claim_release_locked(struct outbox *outbox, struct item *item)
+{
+    item->claim = CLAIM_NONE;
+    item->upload = NULL;
+    if (item->schedule.list != NULL)
+        outbox_wake_worker_locked(outbox);
+    outbox_broadcast_locked(outbox);
+    item_unref(item);
+}
+
+void claim_release(struct outbox *outbox, struct item *item)
+{
+    LOCK_GUARD(&outbox->lock);
+    claim_release_locked(outbox, item);
+}
+
+int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name, struct item **ret_item)
+{
+    LOCK_GUARD(&outbox->lock);
+    struct item *item;
+    while ((item = item_table_find(&outbox->table, folder, name)) != NULL) {
+        int error = claim_take_locked(outbox, item, CLAIM_DISK);
+        if (error == 0 && item_table_find(&outbox->table, folder, name) == item) {
+            *ret_item = item;
+            return 0;
+        }
+        if (error == 0)
+            claim_release_locked(outbox, item); /* it was renamed while we waited */
+        else if (error != -ENOENT)
+            return error;
+    }
+    return -ENOENT;
+}
+
+/* ================================================================ changes */
+
+int change_begin(struct change *change, struct item *item, enum item_state state)
+{
+    *change = (struct change){.item = item, .reserved = OUTBOX_FOLDER_NONE};
+    int error = row_copy(&item->row, &change->next);
+    change->next.state = state;
+    return error;
+}
+
+static void unreserve_locked(struct outbox *outbox, struct change *change)
+{
+    if (change->reserved != OUTBOX_FOLDER_NONE)
+        item_table_unreserve(&outbox->table, change->reserved, change->next.name);
+    change->reserved = OUTBOX_FOLDER_NONE;
+    send_queue_close_sequence(&outbox->queue, TAKE_PTR(change->sequence));
+}
+
+void change_release(struct outbox *outbox, struct change *change)
+{
+    if (change->item == NULL)
+        return;
+    pthread_mutex_lock(&outbox->lock);
+    unreserve_locked(outbox, change);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!change->is_unsaved) /* else the row on the disk has them still */
+        spool_remove_pieces(outbox->spool, &change->next, &change->item->row);
+    row_release(&change->next);
+    change->item = NULL;
+}
+
+/* ---------------------------------------------------------------- reserving */
+
+static enum outbox_folder folder_after(const struct change *change)
+{
+    return item_state_folder(change->next.state, change->next.kind);
+}
+
+static bool is_removed_along(const struct change *changes, size_t len, const struct item *item)
+{
+    for (size_t i = 0; i < len; i++)
+        if (changes[i].item == item && changes[i].next.state == ITEM_GONE)
+            return true;
+    return false;
+}
+
+static int reserve_name_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
+{
+    struct change *change = &changes[at];
+    enum outbox_folder folder = folder_after(change);
+    const char *old_name = change->item->row.name;
+    if (folder == OUTBOX_FOLDER_NONE ||
+        (!change->is_new && folder == item_folder(change->item) && strcmp(change->next.name, old_name) == 0))
+        return 0;
+    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED) {
+        char *name = item_table_choose_name(&outbox->table, folder, change->next.name);
+        if (name == NULL)
+            return -ENOMEM;
+        free(change->next.name);
+        change->next.name = name;
+    }
+    if (item_table_is_taken(&outbox->table, folder, change->next.name)) {
+        const struct item *shown = item_table_find(&outbox->table, folder, change->next.name);
+        return shown != NULL && is_removed_along(changes, len, shown) ? 0 : -EEXIST;
+    }
+    int error = item_table_reserve(&outbox->table, folder, change->next.name);
+    if (error == 0)
+        change->reserved = folder;
+    return error;
+}
+
+static int reserve_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
+{
+    struct change *change = &changes[at];
+    const struct item *item = change->item;
+    if (!item_state_may_follow(item->row.state, change->next.state)) {
+        log_error("an item of the spool cannot go from one state to the other (%d to %d)", item->row.state,
+                  change->next.state);
+        return -EPERM;
+    }
+    int error = reserve_name_locked(outbox, changes, len, at);
+    bool is_to_be_queued = change->next.kind == ITEM_MESSAGE && item_state_is_unsettled(change->next.state) &&
+                           item->schedule.sequence == NULL;
+    if (error == 0 && is_to_be_queued)
+        error = send_queue_open_sequence(&outbox->queue, change->next.sequence, &change->sequence);
+    return error;
+}
+
+int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
+{
+    LOCK_GUARD(&outbox->lock);
+    int error = 0;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = reserve_locked(outbox, changes, len, i);
+    for (size_t i = 0; i < len && error != 0; i++)
+        unreserve_locked(outbox, &changes[i]);
+    return error;
+}
+
+/* ---------------------------------------------------------------- saving */
+
+int row_format_receipt(const struct row *row, const char *request, struct strbuf *out)
+{
+    const struct receipt receipt = {
+        .state = item_state_name(row->state),
+        .kind = item_kind_name(row->kind),
+        .id = row->id,
+        .key = row->key,
+        .accepted_ms = row->accepted_ms,
+        .finished_ms = row->finished_ms,
+        .attempts = row->attempts,
+        .http_status = row->http_status,
+        .error = row->error,
+        .not_carried = row->not_carried,
+        .not_carried_len = row->not_carried_len,
+        .request = request,
+    };
+    return receipt_format(&receipt, out);
+}
+
+/* The receipt shows the request, which stays as it was recorded when the message was tried. */
+static int measure_receipt(struct outbox *outbox, struct change *change)
+{
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    _cleanup_free_ char *request = NULL;
+    int error = 0;
+    change->next.receipt_bytes = 0;
+    if (!item_state_has_receipt(change->next.state))
+        return 0;
+    if (change->next.kind == ITEM_MESSAGE && change->next.attempts > 0)
+        error = spool_read_request(outbox->spool, change->item->number, &request);
+    if (error == 0)
+        error = row_format_receipt(&change->next, request, &receipt);
+    change->next.receipt_bytes = receipt.len;
+    return error;
+}
+
+static int save_one(struct connection *turn, const struct change *change)
+{
+    const struct row *row = &change->next;
+    bool drops_request = row->kind == ITEM_MESSAGE && row->attempts == 0 && change->item->row.attempts > 0;
+    if (row->state == ITEM_GONE)
+        return spool_remove_row(turn, change->item->number);
+    int error = spool_save_row(turn, row);
+    if (error == 0 && (change->request != NULL || drops_request))
+        error = spool_save_request(turn, row->number, change->request);
+    if (error == 0 && change->is_counted)
+        error = spool_count_sent(turn, row->quota_day);
+    if (error == 0 && change->pooled != NULL)
+        error = spool_save_pool_id(turn, change->pooled);
+    return error;
+}
+
+static int save_all(struct outbox *outbox, struct change *changes, size_t len)
+{
+    struct connection *turn;
+    int error = spool_begin(outbox->spool, &turn);
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = save_one(turn, &changes[i]);
+    return spool_end(outbox->spool, turn, error);
+}
+
+int change_save(struct outbox *outbox, struct change *changes, size_t len)
+{
+    bool is_forced = len > 0;
+    int error = 0;
+    for (size_t i = 0; i < len; i++) {
+        is_forced = is_forced && changes[i].is_forced;
+        error = error != 0 ? error : measure_receipt(outbox, &changes[i]);
+    }
+    error = error != 0 ? error : save_all(outbox, changes, len);
+    if (error == 0 || !is_forced)
+        return error;
+    log_error("the spool cannot record what became of a message (%s); trying again", strerror(-error));
+    for (size_t i = 0; i < len; i++)
+        changes[i].is_unsaved = true;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- applying */
+
+static void touch_folder_locked(struct outbox *outbox, enum outbox_folder folder)
+{
+    if (folder != OUTBOX_FOLDER_NONE)
+        outbox->table.folders[folder].changed_ms = outbox_realtime_ms(outbox);
+}
+
+static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool is_unsaved)
+{
+    if (item->is_unsaved == is_unsaved)
+        return;
+    item->is_unsaved = is_unsaved;
+    outbox->unsaved += is_unsaved ? 1U : -1U;
+    if (is_unsaved)
+        outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+    outbox_wake_worker_locked(outbox);
+}
+
+static void leave_locked(struct outbox *outbox, struct item *item)
+{
+    enum outbox_folder folder = item_folder(item);
+    if (folder != OUTBOX_FOLDER_NONE && item->row.name != NULL)
+        item_table_hide(&outbox->table, folder, item);
+    touch_folder_locked(outbox, folder);
+}
+
+/* The attachment is not being written any more: what waits for that is looked at again. */
+static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
+{
+    for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
+        if (item->schedule.awaits == attachment->number)
+            item->schedule.awaits = 0;
+    outbox_wake_workers_locked(outbox);
+}
+
+static void remove_locked(struct outbox *outbox, struct change *change)
+{
+    struct item *item = change->item;
+    leave_locked(outbox, item);
+    if (item->row.kind == ITEM_ATTACHMENT)
+        end_awaiting_locked(outbox, item);
+    send_queue_remove(&outbox->queue, item);
+    mark_unsaved_locked(outbox, item, false);
+    item->row.state = ITEM_GONE;
+    item_table_remove(&outbox->table, item);
+    item_unref(item);
+}
+
+/* A message that was closed waits for QUIET_MS, unless a barrier waits for it. */
+static void schedule_locked(struct outbox *outbox, struct item *item, const struct change *change,
+                            enum item_state from)
+{
+    struct schedule *schedule = &item->schedule;
+    bool was_queued = item_state_is_unsettled(from);
+    schedule->awaits = change->awaits;
+    if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
+        schedule->due_ms =
+            item->file.is_hurried || change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;
+    else if (item_state_is_unsettled(item->row.state) && !was_queued)
+        schedule->due_ms = 0;
+    if (!item_state_is_unsettled(item->row.state))
+        backoff_reset(&schedule->backoff);
+}
+
+static void record_end_locked(struct outbox *outbox, struct item *item, const struct change *change,
+                              enum item_state from)
+{
+    bool is_settled = item_state_has_receipt(item->row.state) && !item_state_is_unsettled(item->row.state);
+    if (item->row.state != from) {
+        item->failure = item_state_is_failure(item->row.state) ? ++outbox->failures : 0;
+        item->is_failure_reported = false;
+    }
+    if (change->is_own_doing && is_settled && !item->is_event_due) {
+        item->is_event_due = true;
+        outbox->events_due++;
+    }
+    if (change->is_counted)
+        quota_count(&outbox->quota, item->row.quota_day);
+}
+
+/* Into the list of its state: of what waits to be handed in, of its sequence, or of uploads. */
+static void enqueue_locked(struct outbox *outbox, struct item *item, struct change *change)
+{
+    send_queue_place(&outbox->queue, item, TAKE_PTR(change->sequence));
+    outbox_broadcast_locked(outbox);
+    outbox_wake_worker_locked(outbox);
+    if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
+        end_awaiting_locked(outbox, item);
+}
+
+static void apply_locked(struct outbox *outbox, struct change *change)
+{
+    struct item *item = change->item;
+    enum item_state from = item->row.state;
+    if (change->is_new && item_table_add(&outbox->table, item) != 0) {
+        log_error("no memory for a file that was handed in; it waits for the next start");
+        unreserve_locked(outbox, change);
+        return;
+    }
+    if (change->is_new)
+        item_ref(item);
+    else
+        leave_locked(outbox, item);
+    struct row old = item->row;
+    item->row = change->next;
+    change->next = old; /* released with the change */
+    mark_unsaved_locked(outbox, item, change->is_unsaved);
+    if (item->row.position > outbox->last_position)
+        outbox->last_position = item->row.position;
+    enum outbox_folder to = item_folder(item);
+    if (to != OUTBOX_FOLDER_NONE)
+        item_table_show(&outbox->table, to, item);
+    touch_folder_locked(outbox, to);
+    change->reserved = OUTBOX_FOLDER_NONE;
+    schedule_locked(outbox, item, change, from);
+    record_end_locked(outbox, item, change, from);
+    enqueue_locked(outbox, item, change);
+}
+
+/* The listener knows one name: where the new one is another, it hears of the old one first. */
+static void notify_move(struct outbox *outbox, const struct change *change)
+{
+    const struct outbox_listener *listener = &outbox->config.listener;
+    const struct row *old = &change->next; /* since apply_locked() */
+    enum outbox_folder from = item_state_folder(old->state, old->kind);
+    if (!change->is_own_doing || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
+        return;
+    pthread_mutex_lock(&outbox->lock);
+    enum outbox_folder to = item_folder(change->item);
+    _cleanup_free_ char *name = strdup(change->item->row.name);
+    pthread_mutex_unlock(&outbox->lock);
+    if (name == NULL || to == OUTBOX_FOLDER_NONE)
+        return;
+    if (strcmp(old->name, name) != 0)
+        listener->item_moved(listener->context, old->name, from, from);
+    listener->item_moved(listener->context, name, from, to);
+}
+
+/* What is removed goes first, for others take its names. */
+static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
+{
+    LOCK_GUARD(&outbox->lock);
+    for (size_t i = 0; i < len; i++)
+        if (changes[i].next.state == ITEM_GONE)
+            remove_locked(outbox, &changes[i]);
+    for (size_t i = 0; i < len; i++)
+        if (changes[i].next.state != ITEM_GONE)
+            apply_locked(outbox, &changes[i]);
+    outbox_broadcast_locked(outbox);
+}
+
+void change_apply(struct outbox *outbox, struct change *changes, size_t len)
+{
+    apply_all(outbox, changes, len);
+    for (size_t i = 0; i < len; i++) {
+        const struct item *item = changes[i].item;
+        if (item->row.state != ITEM_GONE) {
+            notify_move(outbox, &changes[i]);
+            continue;
+        }
+        crash_point("removed");
+        spool_remove_content(outbox->spool, item->number);
+        spool_remove_pieces(outbox->spool, &item->row, NULL);
+    }
+}
+
+void change_undo(struct outbox *outbox, const struct change *change)
+{
+    struct connection *turn;
+    int error = spool_begin(outbox->spool, &turn);
+    if (error == 0)
+        error = spool_end(outbox->spool, turn, spool_remove_row(turn, change->item->number));
+    if (error != 0) /* the next start finds the row without content */
+        log_error("the spool could not take back a hand-in that failed: %s", strerror(-error));
+}
+
+int change_commit(struct outbox *outbox, struct change *changes, size_t len)
+{
+    int error = change_reserve(outbox, changes, len);
+    error = error != 0 ? error : change_save(outbox, changes, len);
+    if (error == 0)
+        change_apply(outbox, changes, len);
+    return error;
+}
+
+/* A full disk may have no room to record that; but a row without content says the same. */
+int change_remove(struct outbox *outbox, struct item *item)
+{
+    struct change change;
+    int error = change_begin(&change, item, ITEM_GONE);
+    error = error != 0 ? error : change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+    if (error == 0 || error == -ENOMEM || spool_unlink_content(outbox->spool, item->number) != 0)
+        return error;
+    change_forget(outbox, item);
+    return 0;
+}
+
+void change_forget(struct outbox *outbox, struct item *item)
+{
+    struct change change;
+    int error = change_begin(&change, item, ITEM_GONE);
+    change.is_forced = true;
+    if (error == 0)
+        change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+}
+
+/* ---------------------------------------------------------------- rows that the disk did not take */
+
+static struct item *claim_unsaved_locked(struct outbox *outbox)
+{
+    size_t position = 0;
+    struct item *item;
+    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
+        if (item->is_unsaved && item->claim == CLAIM_NONE && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
+            return item;
+    return NULL;
+}
+
+bool change_save_again(struct outbox *outbox)
+{
+    struct connection *turn;
+    pthread_mutex_lock(&outbox->lock);
+    outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
+    struct item *item = claim_unsaved_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    if (item == NULL)
+        return false;
+    int error = spool_begin(outbox->spool, &turn);
+    if (error == 0)
+        error = spool_end(outbox->spool, turn, spool_save_row(turn, &item->row));
+    LOCK_GUARD(&outbox->lock);
+    if (error == 0) {
+        mark_unsaved_locked(outbox, item, false);
+        outbox->save_again_ms = 0; /* the disk works: go on with the next at once */
+    }
+    claim_release_locked(outbox, item);
+    return error == 0;
+}
+
+/* ================================================================ named ends */
+
+int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
+                     const char *words)
+{
+    int error = change_begin(change, item, state);
+    change->is_forced = true;
+    change->next.http_status = http_status;
+    error = error != 0 ? error : row_set_text(&change->next.error, words);
+    if (error != 0)
+        log_error("no memory to record what became of an item of the spool");
+    return error;
+}
+
+void change_count(struct outbox *outbox, struct change *change)
+{
+    change->is_counted = change->next.quota_day == 0;
+    if (change->is_counted)
+        change->next.quota_day = quota_day_of(outbox_realtime_ms(outbox));
+}
+
+/* The contents of the attachments that it bound are not needed any more. */
+static void drop_contents(struct row *row)
+{
+    for (size_t i = 0; i < row->pieces_len; i++)
+        row->pieces[i].content = 0;
+}
+
+/* Commits an end, where it could be begun, and publishes its event. */
+static void end(struct outbox *outbox, struct change *change, int error, enum event_kind event)
+{
+    struct item *item = change->item;
+    change->is_own_doing = true;
+    change->next.finished_ms = outbox_realtime_ms(outbox);
+    drop_contents(&change->next);
+    if (error == 0 && change_commit(outbox, change, 1) == 0) {
+        const struct row *row = &item->row; /* the claim keeps it as it is */
+        outbox_notify(outbox, event, item_folder(item), row->name, row->id, row->error);
+    }
+    change_release(outbox, change);
+    LOCK_GUARD(&outbox->lock);
+    if (item->is_event_due)
+        outbox->events_due--;
+    item->is_event_due = false;
+    outbox_broadcast_locked(outbox);
+}
+
+void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
+                   const char *words)
+{
+    struct change change;
+    end(outbox, &change, change_begin_end(&change, item, state, http_status, words), EVENT_FAILED);
+}
+
+void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *words)
+{
+    struct change change;
+    int error = change_begin_end(&change, item, ITEM_UNKNOWN, http_status, words);
+    change_count(outbox, &change);
+    end(outbox, &change, error, EVENT_FAILED);
+}
+
+/* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. What
+ * became of it is kept, so that no other name makes a message of it. */
+void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
+{
+    struct change change;
+    if (!item_is_never_sent(item->row.kind, item->row.name)) {
+        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
+        return;
+    }
+    if (change_begin_end(&change, item, ITEM_WAITING, 0, words) == 0)
+        change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+}
+
+void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id)
+{
+    struct change change;
+    int error = change_begin_end(&change, item, ITEM_SENT, http_status, NULL);
+    error = error != 0 ? error : row_set_text(&change.next.id, id);
+    change_count(outbox, &change);
+    end(outbox, &change, error, EVENT_SENT);
+}
+
+void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id)
+{
+    struct change change;
+    int error = change_begin_end(&change, item, ITEM_UPLOADED, http_status, NULL);
+    error = error != 0 ? error : row_set_text(&change.next.id, id);
+    change.next.attempts++;
+    struct piece piece = {.name = item->row.name, .pool_id = change.next.id};
+    memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
+    change.pooled = &piece;
+    end(outbox, &change, error, EVENT_UPLOADED);
+}
+
+void settle_not(struct outbox *outbox, struct item *item, int http_status, const char *words)
+{
+    struct change change;
+    bool is_message = item->row.kind == ITEM_MESSAGE;
+    int error =
+        change_begin_end(&change, item, is_message ? ITEM_QUEUED : ITEM_UPLOADING, http_status, words);
+    change.next.attempts += is_message ? 0 : 1;
+    if (error == 0)
+        change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+}

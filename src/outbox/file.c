@@ -1,0 +1,813 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Creating, opening, reading, writing and closing files. A close makes what was written durable, and asks how
+ * the closing process ends; with the last release a message begins to wait for its hand-in, and an attachment
+ * is handed in.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "mail/receipt.h"
+#include "outbox/accept.h"
+#include "outbox/change.h"
+#include "outbox/writer_fate.h"
+
+struct outbox_handle {
+    struct outbox *outbox;
+    struct item *item; /* referenced */
+    bool may_write;
+    int fd; /* -1: a receipt */
+    char *receipt;
+    size_t receipt_len;
+    pid_t opener;
+    pid_t session;            /* of the opener */
+    unsigned int open_number; /* of the item's opens for writing, from 1 */
+    unsigned int renewals;    /* of the content when `fd` was opened */
+    pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
+    bool has_written;
+    bool is_closed; /* since the last write */
+};
+
+/* ================================================================ writing */
+
+#define WORDS_KILLED "interrupted: a program that had the file open was killed"
+#define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
+#define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
+#define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
+#define WORDS_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
+
+/* Returns 0 where an item may be opened for writing, -EBUSY (at the service), -EACCES (settled) or -ENOENT.
+ */
+static int check_writable_locked(const struct item *item)
+{
+    switch (item->row.state) {
+    case ITEM_WRITING:
+    case ITEM_WAITING:
+    case ITEM_UPLOADING:
+    case ITEM_UPLOADED:
+        return 0;
+    case ITEM_QUEUED:
+    case ITEM_SENDING:
+        return item_is_busy(item) ? -EBUSY : 0;
+    case ITEM_GONE:
+        return -ENOENT;
+    default:
+        return -EACCES;
+    }
+}
+
+/* ---------------------------------------------------------------- beginning */
+
+/* A text that was interrupted does not become whole by appending to it. */
+static void reset_writing_locked(struct item *item, const char *interruption)
+{
+    struct open_file *file = &item->file;
+    file->interruption[0] = '\0';
+    if (interruption != NULL)
+        item_interrupt(item, interruption);
+    file->last_end = NULL;
+    file->is_unseen = false;
+    file->is_hurried = false;
+    file->closed_ms = 0;
+    file->wrote_len = 0;
+    file->first_open = 0;
+}
+
+/* Gives an attachment that messages have bound a content of its own. Before it shows as being written, so
+ * that no other handle writes into the old one. */
+static int renew_content(struct outbox *outbox, struct item *item)
+{
+    bool is_renewed = false;
+    int error =
+        item->row.kind == ITEM_ATTACHMENT ? spool_renew_content(outbox->spool, item->number, &is_renewed) : 0;
+    crash_point("renewed");
+    LOCK_GUARD(&outbox->lock);
+    item->file.renewals += is_renewed;
+    item->file.is_durable = item->file.is_durable && !is_renewed;
+    return error;
+}
+
+/* A message is not handed in any more. The item is claimed. */
+static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    struct change change;
+    bool is_cut_off = keep_bytes == 0;
+    _cleanup_free_ char *interruption =
+        item->row.state == ITEM_WAITING && !is_cut_off && item->row.error != NULL ? strdup(item->row.error)
+                                                                                  : NULL;
+    int error = change_begin(&change, item, ITEM_WRITING);
+    row_clear_outcome(&change.next);
+    error = error != 0 ? error : renew_content(outbox, item);
+    error = error != 0 ? error : change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+    crash_point("begun_again");
+    LOCK_GUARD(&outbox->lock);
+    if (error == 0)
+        reset_writing_locked(item, interruption);
+    return error;
+}
+
+/* Before each change of the content: from the first one on it is being written, durably. `keep_bytes` of it
+ * stay. Waits for the disk. Returns 0, -EBUSY, or of the disk. */
+static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool can_be_bound = item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED;
+    pthread_mutex_unlock(&outbox->lock);
+    if (can_be_bound)
+        outbox_hand_in_waiting(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    int error = item->row.state == ITEM_WRITING || item->row.state == ITEM_GONE ? -EALREADY
+                                                                                : check_writable_locked(item);
+    if (error == 0)
+        error = claim_take_locked(outbox, item, CLAIM_DISK);
+    bool is_claimed = error == 0;
+    if (is_claimed && item->row.state == ITEM_WRITING)
+        error = -EALREADY;
+    else if (is_claimed)
+        error = check_writable_locked(item);
+    pthread_mutex_unlock(&outbox->lock);
+    if (error == 0)
+        error = begin_claimed(outbox, item, keep_bytes);
+    if (is_claimed)
+        claim_release(outbox, item);
+    if (error == -EALREADY || error == -ENOENT)
+        return 0; /* of what was removed while it was open, nothing is sent */
+    return error == -EACCES ? -EBUSY : error;
+}
+
+/* ---------------------------------------------------------------- closing */
+
+/* Makes what was written durable. Waits for the disk. */
+static int writer_sync(struct outbox *outbox, struct item *item, int fd)
+{
+    struct open_file *file = &item->file;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_gone = item->row.state == ITEM_GONE;
+    bool is_durable = file->is_durable;
+    uint64_t changes = file->changes;
+    bool is_synced = is_durable && file->synced >= changes;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_gone || is_synced)
+        return 0;
+    int error = file_sync(fd);
+    if (error == 0 && !is_durable)
+        error = spool_sync_names(outbox->spool);
+    LOCK_GUARD(&outbox->lock);
+    if (error == 0) {
+        file->is_durable = true;
+        file->synced = file->synced < changes ? changes : file->synced;
+    } else {
+        item_interrupt(item, "interrupted: the file could not be made durable");
+    }
+    return error;
+}
+
+static const char *words_for_end(enum writer_fate fate, bool has_written)
+{
+    if (fate == WRITER_KILLED)
+        return WORDS_KILLED;
+    if (fate == WRITER_HIDDEN)
+        return WORDS_HIDDEN;
+    return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
+}
+
+/* Finds out how the task that closes the file ends. One that is killed interrupts the item. One that fails
+ * does so where its process wrote to it, or where nobody closes the file after it: the last call says how the
+ * last holder ended. */
+static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
+{
+    enum writer_fate fate = writer_fate_read(pid);
+    bool is_well = fate == WRITER_LIVES || fate == WRITER_UNSEEN || fate == WRITER_SUCCEEDED;
+    pid_t process = is_well ? 0 : writer_process(pid);
+    pthread_mutex_lock(&outbox->lock);
+    if (item->row.state == ITEM_WRITING) {
+        item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
+        bool has_written = item_was_written_by(item, process);
+        item->file.last_end = is_well ? NULL : words_for_end(fate, has_written);
+        /* An exit status counts for the process that wrote: where Ctrl-C ends a program that inherited the
+         * file, the shell that writes goes on. Where nothing can be seen of a process, the worst is
+         * assumed. */
+        if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
+            item_interrupt(item, item->file.last_end);
+    }
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ---------------------------------------------------------------- the last close */
+
+/* It is handed in all the same: else nothing could be written from another container than the daemon's. */
+static void publish_unseen_end(struct outbox *outbox, const struct item *item)
+{
+    pthread_mutex_lock(&outbox->lock);
+    enum outbox_folder folder = item_folder(item);
+    bool is_unseen = item->file.is_unseen && folder != OUTBOX_FOLDER_NONE;
+    _cleanup_free_ char *name = is_unseen ? strdup(item->row.name) : NULL;
+    pthread_mutex_unlock(&outbox->lock);
+    if (name != NULL)
+        outbox_notify(outbox, EVENT_UNSEEN, folder, name, NULL,
+                      "handed in, but how the program that wrote it ended is not seen (it is in another pid "
+                      "namespace, or hidden in /proc): if it may have failed, rm this while it waits; to be "
+                      "sure, write to drafts/ and mv");
+}
+
+/* From now on it waits, and is durable. An attachment is handed in at once, for an upload can be made again.
+ */
+static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
+{
+    struct change change;
+    int error;
+    if (item->row.kind == ITEM_ATTACHMENT) {
+        error = accept_prepare(outbox, item, item->row.name, &change, ret_reason);
+    } else {
+        error = change_begin(&change, item, ITEM_WAITING);
+        change.next.position = spool_take_number(outbox->spool);
+    }
+    crash_point("closing");
+    error = error != 0 ? error : change_commit(outbox, &change, 1);
+    change_release(outbox, &change);
+    crash_point("closed");
+    return error;
+}
+
+/* The last release. The item is claimed and in ITEM_WRITING. Waits for the disk. */
+static void writer_finish(struct outbox *outbox, struct item *item)
+{
+    _cleanup_free_ char *reason = NULL;
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    if (item->file.last_end != NULL)
+        item_interrupt(item, item->file.last_end);
+    pthread_mutex_unlock(&outbox->lock);
+    int error = item->file.interruption[0] != '\0'
+                    ? 0
+                    : spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
+    if (error == 0 && fd >= 0)
+        error = writer_sync(outbox, item, fd);
+    if (item->file.interruption[0] != '\0') {
+        settle_interrupted(outbox, item, item->file.interruption);
+        return;
+    }
+    error = error != 0 ? error : end_writing(outbox, item, &reason);
+    if (error == 0)
+        publish_unseen_end(outbox, item);
+    else
+        settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+}
+
+/* ================================================================ creating and opening */
+
+static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
+{
+    struct outbox_handle *handle = calloc(1, sizeof(*handle));
+    if (handle == NULL)
+        return NULL;
+    handle->outbox = outbox;
+    handle->fd = -1;
+    handle->opener = pid;
+    handle->session = writer_session(pid);
+    return handle;
+}
+
+/* NULL-safe. */
+static void free_handle(struct outbox_handle *handle)
+{
+    if (handle == NULL)
+        return;
+    if (handle->fd >= 0)
+        close(handle->fd);
+    pthread_mutex_lock(&handle->outbox->lock);
+    item_unref(handle->item);
+    pthread_mutex_unlock(&handle->outbox->lock);
+    free(handle->receipt);
+    free(handle);
+}
+
+/* ---------------------------------------------------------------- create */
+
+/* What is created: `answers` may be NULL. */
+struct new_file {
+    enum item_kind kind;
+    const char *name;
+    const char *answers;
+};
+
+/* Its row comes first: without content it says nothing. */
+static int make(struct outbox_handle *handle, const struct new_file *file, struct change *change)
+{
+    struct outbox *outbox = handle->outbox;
+    int error = change_begin(change, handle->item, ITEM_WRITING);
+    change->is_new = true;
+    error = error != 0 ? error : row_set_text(&change->next.name, file->name);
+    error = error != 0 ? error : row_set_text(&change->next.answers, file->answers);
+    error = error != 0 ? error : change_reserve(outbox, change, 1);
+    error = error != 0 ? error : change_save(outbox, change, 1);
+    crash_point("created");
+    if (error != 0)
+        return error;
+    error = spool_create_content(outbox->spool, handle->item->number, &handle->fd);
+    if (error == 0)
+        change_apply(outbox, change, 1);
+    else
+        change_undo(outbox, change);
+    return error;
+}
+
+static int create(struct outbox_handle *handle, const struct new_file *file, struct outbox_stat *ret)
+{
+    struct outbox *outbox = handle->outbox;
+    struct change change;
+    struct item *item = item_new(spool_take_number(outbox->spool), file->kind);
+    handle->item = item;
+    if (item == NULL)
+        return -ENOMEM;
+    item->file.writers = 1;
+    handle->open_number = ++item->file.opens;
+    item->session = handle->session;
+    int error = make(handle, file, &change);
+    change_release(outbox, &change);
+    if (error != 0)
+        return error;
+    LOCK_GUARD(&outbox->lock);
+    item_update_stat(item, handle->fd);
+    item_stat(item, OUTBOX_CONTENT, ret);
+    return 0;
+}
+
+static int create_file(struct outbox *outbox, const struct new_file *file, pid_t pid,
+                       struct outbox_handle **ret_handle, struct outbox_stat *ret)
+{
+    struct outbox_handle *handle = new_handle(outbox, pid);
+    if (handle == NULL)
+        return -ENOMEM;
+    handle->may_write = true;
+    int error = create(handle, file, ret);
+    if (error != 0)
+        free_handle(handle);
+    else
+        *ret_handle = handle;
+    return error;
+}
+
+int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
+                  struct outbox_handle **ret_handle, struct outbox_stat *ret)
+{
+    if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
+        return -EPERM;
+    int error = item_check_name(folder, name);
+    if (error != 0)
+        return error;
+    const struct new_file file = {
+        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
+        .name = name,
+    };
+    return create_file(outbox, &file, pid, ret_handle, ret);
+}
+
+int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
+                         struct outbox_handle **ret_handle, struct outbox_stat *ret)
+{
+    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
+    if (error != 0)
+        return error;
+    do { /* until no other thread takes the name first */
+        _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
+        const struct new_file file = {.kind = ITEM_MESSAGE, .name = free_name, .answers = answers};
+        error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
+    } while (error == -EEXIST);
+    return error;
+}
+
+/* ---------------------------------------------------------------- open */
+
+static int copy_row(struct outbox_handle *handle, struct row *ret_row)
+{
+    LOCK_GUARD(&handle->outbox->lock);
+    const struct row *row = &handle->item->row;
+    return item_state_has_receipt(row->state) ? row_copy(row, ret_row) : -ENOENT;
+}
+
+static int open_receipt(struct outbox_handle *handle)
+{
+    _cleanup_free_ char *request = NULL;
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    struct row row = {0};
+    int error = copy_row(handle, &row);
+    if (error == 0 && row.attempts > 0)
+        error = spool_read_request(handle->outbox->spool, row.number, &request);
+    error = error != 0 ? error : row_format_receipt(&row, request, &receipt);
+    row_release(&row);
+    if (error != 0)
+        return error;
+    handle->receipt = strbuf_take(&receipt, &handle->receipt_len);
+    return handle->receipt == NULL ? -ENOMEM : 0;
+}
+
+/* Programs show the errno alone. */
+static void publish_busy(const struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_busy = item_is_busy(handle->item) && item_folder(handle->item) == OUTBOX_FOLDER_OUTBOX;
+    _cleanup_free_ char *name = is_busy ? strdup(handle->item->row.name) : NULL;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (name != NULL)
+        outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, WORDS_BUSY);
+}
+
+/* Waits while another thread changes the item. From here on the handle counts as a writer, so that nobody
+ * hands the item in meanwhile. */
+static int enter_writer(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    struct item *item = handle->item;
+    LOCK_GUARD(&outbox->lock);
+    while (item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    int error = check_writable_locked(item);
+    if (error != 0)
+        return error;
+    item->file.writers++;
+    handle->open_number = ++item->file.opens;
+    item->session = handle->session;
+    handle->may_write = true;
+    return 0;
+}
+
+static int find_item(struct outbox_handle *handle, uint64_t number)
+{
+    struct outbox *outbox = handle->outbox;
+    LOCK_GUARD(&outbox->lock);
+    struct item *item = item_table_get(&outbox->table, number);
+    handle->item = item == NULL ? NULL : item_ref(item);
+    return item == NULL ? -ENOENT : 0;
+}
+
+static int open_content(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    handle->renewals = handle->item->file.renewals;
+    pthread_mutex_unlock(&outbox->lock);
+    return spool_open_content(outbox->spool, handle->item->number, handle->may_write ? O_RDWR : O_RDONLY,
+                              &handle->fd);
+}
+
+int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
+                     struct outbox_handle **ret_handle)
+{
+    bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    if (aspect == OUTBOX_RECEIPT && wants_write)
+        return -EACCES;
+    struct outbox_handle *handle = new_handle(outbox, pid);
+    if (handle == NULL)
+        return -ENOMEM;
+    int error = find_item(handle, number);
+    if (error == 0 && wants_write)
+        error = enter_writer(handle);
+    if (error == -EBUSY)
+        publish_busy(handle);
+    if (error == 0)
+        error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : open_content(handle);
+    if (error == 0 && (flags & O_TRUNC) != 0)
+        error = outbox_set_size(outbox, number, handle, 0, pid);
+    if (error == 0)
+        *ret_handle = handle;
+    else
+        outbox_release(handle);
+    /* It was removed or replaced since its name was looked up, and another item may have the name. */
+    return error == -ENOENT ? -ESTALE : error;
+}
+
+/* ================================================================ reading, writing and closing */
+
+#define KEEP_ALL INT64_MAX
+
+enum {
+    WRITE_BEHIND_BYTES = 256 * 1024
+};
+
+/* ---------------------------------------------------------------- read and write */
+
+ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
+{
+    if (offset < 0)
+        return -EINVAL;
+    if (handle->fd >= 0)
+        return file_pread_all(handle->fd, ret_bytes, len, offset);
+    if ((size_t)offset >= handle->receipt_len)
+        return 0;
+    size_t left = handle->receipt_len - (size_t)offset;
+    size_t wanted = len < left ? len : left;
+    memcpy(ret_bytes, handle->receipt + offset, wanted);
+    return (ssize_t)wanted;
+}
+
+static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
+{
+    size_t max = accept_max_bytes(handle->item->row.kind);
+    if (offset < 0)
+        return -EINVAL;
+    return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
+}
+
+/* A content that was renewed since the handle was opened belongs to messages that have bound it. */
+static int follow_renewal(struct outbox_handle *handle)
+{
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_renewed = handle->renewals != handle->item->file.renewals;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (!is_renewed)
+        return 0;
+    int old_fd = TAKE_FD(handle->fd);
+    int error = open_content(handle);
+    if (error != 0)
+        handle->fd = TAKE_FD(old_fd);
+    else
+        close(old_fd);
+    return error;
+}
+
+/* Returns true for a file that was removed while it was open, and whose content messages have. */
+static bool is_lost_to_messages(const struct outbox_handle *handle)
+{
+    struct stat status;
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_gone = handle->item->row.state == ITEM_GONE;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    return is_gone && fstat(handle->fd, &status) == 0 && status.st_nlink > 0;
+}
+
+/* Before each change of the content. An item that was unlinked while it was open can still be written to,
+ * and is never sent. */
+static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
+{
+    if (handle->fd < 0 || !handle->may_write)
+        return -EBADF;
+    int error = begin_item(handle->outbox, handle->item, keep_bytes);
+    if (error == -EBUSY)
+        publish_busy(handle);
+    if (error == 0 && is_lost_to_messages(handle))
+        return -ESTALE;
+    return error != 0 ? error : follow_renewal(handle);
+}
+
+/* Each program that opens the file writes a text of its own: those of two are mixed. What is opened once may
+ * be written by many, as by the programs in a shell's redirection, and one program may open it twice. */
+static void find_second_writer_locked(const struct outbox_handle *handle, pid_t opener, pid_t process)
+{
+    struct item *item = handle->item;
+    if (item->file.first_open == 0) {
+        item->file.first_open = handle->open_number;
+        item->file.first_opener = opener;
+    } else if (item->file.first_open != handle->open_number && item->file.first_opener != opener &&
+               item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
+        item_interrupt(item, WORDS_TWO_WRITERS);
+    }
+}
+
+/* For pages of a mapping the kernel names no task (0). */
+static void remember_writer(struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_known = pid > 0 && pid == handle->last_task;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_known)
+        return;
+    pid_t process = writer_process(pid);
+    pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
+    pthread_mutex_lock(&outbox->lock);
+    find_second_writer_locked(handle, opener, process);
+    item_add_writer(handle->item, process);
+    handle->last_task = pid;
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* Who cuts off what another program wrote, as by O_TRUNC, is a second writer. */
+static void find_second_cutter(const struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool was_written = handle->item->file.first_open != 0 && handle->item->size > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    if (!was_written)
+        return;
+    pid_t process = writer_process(pid);
+    pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
+    pthread_mutex_lock(&outbox->lock);
+    find_second_writer_locked(handle, opener, process);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+static void record_write(struct outbox_handle *handle)
+{
+    LOCK_GUARD(&handle->outbox->lock);
+    handle->has_written = true;
+    handle->is_closed = false;
+    handle->item->file.closed_ms = 0;
+    handle->item->file.changes++;
+    item_update_stat(handle->item, handle->fd);
+}
+
+static void record_failed_write(struct outbox_handle *handle, int error)
+{
+    char words[160];
+    if (error == -EFBIG)
+        snprintf(words, sizeof(words), "interrupted: the file became larger than %zu bytes",
+                 accept_max_bytes(handle->item->row.kind));
+    else
+        snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
+    pthread_mutex_lock(&handle->outbox->lock);
+    item_interrupt(handle->item, words);
+    pthread_mutex_unlock(&handle->outbox->lock);
+}
+
+/* Starts writing out each block that the write has completed. So most of a big file is on the disk when it
+ * is closed, and FLUSH has little to wait for. */
+static void write_behind(const struct outbox_handle *handle, off_t offset, size_t len)
+{
+    off_t end = offset + (off_t)len;
+    off_t from = offset - offset % WRITE_BEHIND_BYTES;
+    off_t to = end - end % WRITE_BEHIND_BYTES;
+    if (to > from)
+        file_begin_sync(handle->fd, from, to - from);
+}
+
+ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
+{
+    int error = begin_writing(handle, KEEP_ALL);
+    if (error != 0)
+        return error;
+    error = check_end(handle, offset, len);
+    if (error == 0)
+        error = file_pwrite_all(handle->fd, bytes, len, offset);
+    if (error == 0)
+        write_behind(handle, offset, len);
+    remember_writer(handle, pid);
+    record_write(handle);
+    if (error == 0)
+        return (ssize_t)len;
+    record_failed_write(handle, error);
+    return error;
+}
+
+int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len)
+{
+    if ((mode & ~FALLOC_FL_KEEP_SIZE) != 0)
+        return -EOPNOTSUPP;
+    if (len <= 0)
+        return -EINVAL;
+    int error = check_end(handle, offset, (uint64_t)len);
+    if (error == 0)
+        error = begin_writing(handle, KEEP_ALL);
+    if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
+        error = -errno;
+    if (error == 0)
+        record_write(handle);
+    return error;
+}
+
+static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
+{
+    struct outbox_handle *handle;
+    int error = outbox_open_item(outbox, number, OUTBOX_CONTENT, O_WRONLY, pid, &handle);
+    if (error != 0)
+        return error;
+    error = outbox_set_size(outbox, number, handle, size, pid);
+    if (error == 0)
+        error = outbox_sync_file(handle);
+    outbox_release(handle);
+    return error;
+}
+
+int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
+                    pid_t pid)
+{
+    if (handle == NULL)
+        return truncate_without_handle(outbox, number, size, pid);
+    int error = check_end(handle, size, 0);
+    if (error == 0)
+        error = begin_writing(handle, size);
+    if (error != 0)
+        return error;
+    find_second_cutter(handle, pid);
+    if (ftruncate(handle->fd, size) != 0) {
+        error = -errno;
+        record_failed_write(handle, error);
+        return error;
+    }
+    /* O_TRUNC does not make the caller a writer: a shell truncates for the program that it starts, and
+     * nothing can be half written yet. */
+    record_write(handle);
+    return 0;
+}
+
+int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2])
+{
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_get(&outbox->table, number);
+    enum outbox_folder folder = item == NULL ? OUTBOX_FOLDER_NONE : item_folder(item);
+    bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
+    if (is_here)
+        item_ref(item)->file.touches++;
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_here)
+        return 0;
+
+    int error = spool_open_content(outbox->spool, number, O_RDONLY, &fd);
+    if (error == 0 && futimens(fd, times) != 0)
+        error = -errno;
+    LOCK_GUARD(&outbox->lock);
+    if (error == 0)
+        item_update_stat(item, fd);
+    item->file.touches++;
+    outbox_touch_locked(outbox, item);
+    item_unref(item);
+    return error == -ENOENT ? 0 : error;
+}
+
+/* ---------------------------------------------------------------- flush and release */
+
+int outbox_sync_file(struct outbox_handle *handle)
+{
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    return writer_sync(handle->outbox, handle->item, handle->fd);
+}
+
+int outbox_flush(struct outbox_handle *handle, pid_t pid)
+{
+    struct outbox *outbox = handle->outbox;
+    if (!handle->may_write || handle->fd < 0)
+        return 0;
+    writer_judge(outbox, handle->item, pid);
+    crash_point("flushing");
+    int error = outbox_sync_file(handle);
+    crash_point("flushed");
+    LOCK_GUARD(&outbox->lock);
+    handle->is_closed = true;
+    if (handle->item->row.state == ITEM_WRITING)
+        handle->item->file.closed_ms = outbox_monotonic_ms(outbox);
+    return error;
+}
+
+bool outbox_is_flushed(const struct outbox_handle *handle)
+{
+    LOCK_GUARD(&handle->outbox->lock);
+    const struct open_file *file = &handle->item->file;
+    return !handle->may_write || !handle->has_written || (handle->is_closed && file->synced == file->changes);
+}
+
+/* Returns true if this was the last writer of an item in ITEM_WRITING. Then the item is claimed. */
+static bool leave_writer_locked(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    struct item *item = handle->item;
+    while (item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    item->file.writers--;
+    if (item->file.writers > 0)
+        return false;
+    outbox_touch_locked(outbox, item);
+    return item->row.state == ITEM_WRITING && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
+}
+
+static void release_writer(struct outbox_handle *handle)
+{
+    struct outbox *outbox = handle->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_unflushed = handle->has_written && !handle->is_closed;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_unflushed) /* its last write came after its last close(2), as through a mapping, or in another task
+                       */
+        writer_judge(outbox, handle->item, handle->opener);
+    pthread_mutex_lock(&outbox->lock);
+    bool is_last = leave_writer_locked(handle);
+    pthread_mutex_unlock(&outbox->lock);
+    if (!is_last)
+        return;
+    writer_finish(outbox, handle->item);
+    claim_release(outbox, handle->item);
+}
+
+void outbox_release(struct outbox_handle *handle)
+{
+    if (handle->may_write)
+        release_writer(handle);
+    free_handle(handle);
+}
+
+void outbox_abandon(struct outbox_handle *handle)
+{
+    free_handle(handle);
+}

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rename(2), unlink(2) and `retry` in the four folders, and rename(2) between drafts/ and the outbox: into
+ * it, checked and durable before it returns; and out of it. docs/OUTBOX.md has the order of steps.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "mail/reason.h"
+#include "outbox/accept.h"
+#include "outbox/change.h"
+#include "outbox/writer_fate.h"
+
+/* mv(1) would copy upon -EXDEV and go on, and speaks of subdirectories upon -EINVAL. */
+static int errno_for_mv(int error)
+{
+    return error == -EINVAL || error == -EXDEV ? -EIO : error;
+}
+
+/* ================================================================ what stands in the way */
+
+#define WORDS_EXISTS "there is a file of this name already"
+#define WORDS_TARGET_BUSY                                                                             \
+    "the message in its place is being sent, or may have been sent: it cannot be replaced until its " \
+    "outcome is known"
+
+/* Claims what has the name now, if a rename may replace it: *ret_target, or NULL where the name is free.
+ * Returns 0; -EEXIST; -EBUSY: it is at the service; -EAGAIN: its claim would have to be waited for. */
+static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                               bool is_exclusive, struct item **ret_target)
+{
+    struct item *item = item_table_find(&outbox->table, folder, name);
+    *ret_target = NULL;
+    if (item == NULL)
+        return item_table_is_taken(&outbox->table, folder, name) ? -EAGAIN : 0;
+    if (is_exclusive)
+        return -EEXIST;
+    if (item_is_busy(item))
+        return -EBUSY;
+    if (claim_would_wait_locked(item))
+        return -EAGAIN;
+    int error = claim_take_locked(outbox, item, CLAIM_DISK);
+    if (error == 0)
+        *ret_target = item;
+    return error;
+}
+
+static int explain_target(int error, char **ret_reason)
+{
+    if (error == -EEXIST)
+        return reason_give(ret_reason, error, WORDS_EXISTS);
+    return error == -EBUSY ? reason_give(ret_reason, error, WORDS_TARGET_BUSY) : error;
+}
+
+static void release_target(struct outbox *outbox, struct item *target)
+{
+    if (target != NULL)
+        claim_release(outbox, target);
+}
+
+/* Commits a change that gives an item its place, and removes what was there, in one turn. */
+static int commit_over(struct outbox *outbox, struct change *change, struct item *target)
+{
+    struct change changes[2] = {*change, {.item = NULL}};
+    int error = target == NULL ? 0 : change_begin(&changes[1], target, ITEM_GONE);
+    error = error != 0 ? error : change_commit(outbox, changes, target == NULL ? 1 : 2);
+    *change = changes[0];
+    change_release(outbox, &changes[1]);
+    return error;
+}
+
+/* ================================================================ rename */
+
+struct renaming {
+    struct outbox *outbox;
+    struct item *item;   /* claimed */
+    struct item *target; /* claimed, or NULL */
+    enum outbox_folder from;
+    enum outbox_folder to;
+    const char *new_name;
+    char *reason; /* owned */
+};
+
+/* Takes both items or none: two renames in opposite directions must not wait for each other. */
+static int try_pair_locked(struct renaming *renaming, const char *name, bool is_exclusive)
+{
+    struct outbox *outbox = renaming->outbox;
+    struct item *item = item_table_find(&outbox->table, renaming->from, name);
+    if (item == NULL)
+        return -ENOENT;
+    if (item_is_busy(item) && item_folder(item) == OUTBOX_FOLDER_OUTBOX)
+        return reason_give(&renaming->reason, -EBUSY, WORDS_BUSY);
+    if (claim_would_wait_locked(item))
+        return -EAGAIN;
+    int error =
+        claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->target);
+    if (error != 0)
+        return error == -EAGAIN ? error : explain_target(error, &renaming->reason);
+    error = claim_take_locked(outbox, item, CLAIM_DISK);
+    if (error == 0)
+        renaming->item = item;
+    else if (renaming->target != NULL)
+        claim_release_locked(outbox, TAKE_PTR(renaming->target));
+    return error;
+}
+
+static int take_pair(struct renaming *renaming, const char *name, bool is_exclusive)
+{
+    struct outbox *outbox = renaming->outbox;
+    int error;
+    LOCK_GUARD(&outbox->lock);
+    while ((error = try_pair_locked(renaming, name, is_exclusive)) == -EAGAIN)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    return error;
+}
+
+/* Returns words why the item may not go to the other folder, or onto what is there; NULL: it may. */
+static const char *find_objection(const struct renaming *renaming, int *ret_error)
+{
+    const struct item *item = renaming->item;
+    const struct item *target = renaming->target;
+    bool is_message = item->row.kind == ITEM_MESSAGE;
+    *ret_error = -EPERM;
+    if (is_message && renaming->to != OUTBOX_FOLDER_OUTBOX)
+        return "it is a message: it can go to outbox/ or drafts/ alone";
+    if (!is_message && renaming->to != OUTBOX_FOLDER_ATTACHMENTS)
+        return "it is an attachment: it can go to attachments/ or drafts/ alone";
+    bool is_closed_text = target != NULL && is_message && target->size > 0 && target->file.writers == 0 &&
+                          !item_is_never_sent(ITEM_MESSAGE, target->row.name);
+    *ret_error = -EBUSY;
+    if (is_closed_text && item->file.writers > 0)
+        return "it is still open, and may come to a bad end: it cannot take the place of a whole message";
+    *ret_error = -EBADMSG;
+    if (is_closed_text && item->size == 0)
+        return "the file is empty, and a message waits under that name";
+    if (item->row.state == ITEM_WAITING && item->row.error != NULL &&
+        !item_is_never_sent(item->row.kind, renaming->new_name))
+        return item->row.error;
+    return NULL;
+}
+
+/* Changes the name alone. What is handed in already goes on being so, but under a never-sent name. */
+static int change_name(struct renaming *renaming, struct change *change)
+{
+    struct item *item = renaming->item;
+    bool is_withdrawn =
+        item->row.state == ITEM_QUEUED && item_is_never_sent(ITEM_MESSAGE, renaming->new_name);
+    int error = change_begin(change, item, is_withdrawn ? ITEM_WAITING : item->row.state);
+    if (error == 0 && is_withdrawn)
+        row_clear_outcome(&change->next);
+    return error != 0 ? error : row_set_text(&change->next.name, renaming->new_name);
+}
+
+/* A message that waits, or an open file, gets another name; all else is handed in under it, at once. The name
+ * of an attachment is what the email shows, so it is uploaded again. */
+static int apply(struct renaming *renaming)
+{
+    struct outbox *outbox = renaming->outbox;
+    struct item *item = renaming->item;
+    struct change change = {.item = NULL};
+    int error;
+    const char *objection = find_objection(renaming, &error);
+    if (objection != NULL)
+        return reason_give(&renaming->reason, error, "%s", objection);
+    bool is_message_here = item->row.kind == ITEM_MESSAGE && item_folder(item) == OUTBOX_FOLDER_OUTBOX;
+    if (is_message_here || item->row.state == ITEM_WRITING)
+        error = change_name(renaming, &change);
+    else
+        error = accept_prepare(outbox, item, renaming->new_name, &change, &renaming->reason);
+    error = error != 0 ? error : commit_over(outbox, &change, renaming->target);
+    change_release(outbox, &change);
+    crash_point("renamed");
+    return error;
+}
+
+static int rename_taken(struct renaming *renaming, pid_t pid)
+{
+    struct outbox *outbox = renaming->outbox;
+    int error = apply(renaming);
+    pid_t session = pid > 0 ? writer_session(pid) : renaming->item->session; /* else it is `retry` */
+    pthread_mutex_lock(&outbox->lock);
+    if (error == 0) {
+        renaming->item->session = session;
+        outbox_touch_locked(outbox, renaming->item);
+    }
+    claim_release_locked(outbox, renaming->item);
+    pthread_mutex_unlock(&outbox->lock);
+    release_target(outbox, renaming->target);
+    return error;
+}
+
+int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
+                  const char *new_name, unsigned int flags, pid_t pid)
+{
+    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return -EINVAL;
+    if ((to != OUTBOX_FOLDER_OUTBOX && to != OUTBOX_FOLDER_ATTACHMENTS) || item_is_receipt_name(name))
+        return -EPERM;
+    int error = item_check_name(to, new_name);
+    if (error != 0)
+        return error;
+    struct outbox_stat stat;
+    if (from == to && strcmp(name, new_name) == 0)
+        return outbox_find(outbox, from, name, &stat) ? 0 : -ENOENT;
+    struct renaming renaming = {.outbox = outbox, .from = from, .to = to, .new_name = new_name};
+    if (to == OUTBOX_FOLDER_ATTACHMENTS)
+        outbox_hand_in_waiting(outbox);
+    error = take_pair(&renaming, name, (flags & RENAME_NOREPLACE) != 0);
+    if (error == 0)
+        error = rename_taken(&renaming, pid);
+    error = errno_for_mv(error);
+    if (error != 0 && error != -ENOENT && error != -EEXIST)
+        outbox_notify(outbox, EVENT_REFUSED, from, name, NULL,
+                      renaming.reason != NULL ? renaming.reason : strerror(-error));
+    free(renaming.reason);
+    return error;
+}
+
+/* ---------------------------------------------------------------- retry */
+
+/* Returns true if something waits under this name. Then it is handed in, or tried, now. */
+static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    LOCK_GUARD(&outbox->lock);
+    struct item *item = item_table_find(&outbox->table, folder, name);
+    if (item == NULL || item->schedule.list == NULL)
+        return false;
+    send_queue_wake(item);
+    suspension_wake(&outbox->suspensions[item->row.kind]);
+    outbox_wake_workers_locked(outbox);
+    return true;
+}
+
+static int retry_failed(struct outbox *outbox, const char *name)
+{
+    enum outbox_folder to = OUTBOX_FOLDER_OUTBOX;
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_FAILED, name);
+    if (item != NULL && item->row.kind == ITEM_ATTACHMENT)
+        to = OUTBOX_FOLDER_ATTACHMENTS;
+    _cleanup_free_ char *free_name = item == NULL ? NULL : item_table_choose_name(&outbox->table, to, name);
+    pthread_mutex_unlock(&outbox->lock);
+    if (item == NULL)
+        return -ENOENT;
+    return free_name == NULL ? -ENOMEM
+                             : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, 0);
+}
+
+int outbox_retry(struct outbox *outbox, const char *name)
+{
+    if (name == NULL) {
+        outbox_wake(outbox);
+        return 0;
+    }
+    if (retry_waiting(outbox, OUTBOX_FOLDER_OUTBOX, name) ||
+        retry_waiting(outbox, OUTBOX_FOLDER_ATTACHMENTS, name))
+        return 0;
+    return retry_failed(outbox, name);
+}
+
+/* ================================================================ removing */
+
+/* A message that waited, with an unknown outcome, is no more: nothing else will say so. */
+static void notify_withdrawn(struct outbox *outbox, const char *name, const char *words)
+{
+    outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
+}
+
+static bool is_withdrawn(const struct item *item)
+{
+    return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
+}
+
+int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    struct item *item;
+    struct outbox_stat stat;
+    if (item_is_receipt_name(name))
+        return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS)
+        outbox_hand_in_waiting(outbox);
+    int error = claim_by_name(outbox, folder, name, &item);
+    if (error != 0)
+        return error;
+    bool may_have_been_sent = is_withdrawn(item);
+    error = change_remove(outbox, item);
+    if (error == 0 && may_have_been_sent)
+        notify_withdrawn(outbox, name, "removed; it may have been sent");
+    claim_release(outbox, item);
+    return error;
+}
+
+/* ================================================================ in from drafts/ */
+
+struct moving_in {
+    struct outbox *outbox;
+    int dir_fd;
+    const char *draft_name;
+    const char *name;
+    const char *answers; /* or NULL */
+    pid_t session;       /* of who moves it */
+    enum item_kind kind;
+    int fd; /* of the draft */
+    struct stat status;
+    char *bytes;
+    size_t len;
+    struct item *target;     /* claimed; or NULL */
+    struct outbox_stat stat; /* as it was when it was moved */
+    char *reason;
+};
+
+static int refuse_special(struct moving_in *moving)
+{
+    return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
+}
+
+static int check_file(struct moving_in *moving)
+{
+    const struct stat *status = &moving->status;
+    if (S_ISDIR(status->st_mode))
+        return reason_give(&moving->reason, -EISDIR, "a directory cannot be handed in");
+    if (!S_ISREG(status->st_mode))
+        return refuse_special(moving);
+    /* Under its other name the content could still be changed after it was checked. */
+    if (status->st_nlink > 1)
+        return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
+    size_t max = accept_max_bytes(moving->kind);
+    if ((uint64_t)status->st_size > max)
+        return reason_give(&moving->reason, moving->kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
+                           "the file is larger than %zu bytes", max);
+    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->name))
+        return reason_give(&moving->reason, -EBADMSG, "the file is empty");
+    return 0;
+}
+
+static int open_draft(struct moving_in *moving)
+{
+    moving->fd =
+        openat(moving->dir_fd, moving->draft_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (moving->fd < 0 || fstat(moving->fd, &moving->status) != 0) {
+        int error = -errno;
+        if (error == -ELOOP)
+            return reason_give(&moving->reason, error, "a symbolic link cannot be handed in");
+        return error == -ENXIO ? refuse_special(moving) : error; /* a socket */
+    }
+    int error = check_file(moving);
+    return error != 0
+               ? error
+               : file_read_fd(moving->fd, accept_max_bytes(moving->kind), &moving->bytes, &moving->len);
+}
+
+static int claim_place(struct moving_in *moving, enum outbox_folder folder, bool is_exclusive)
+{
+    struct outbox *outbox = moving->outbox;
+    int error;
+    LOCK_GUARD(&outbox->lock);
+    while ((error = claim_target_locked(outbox, folder, moving->name, is_exclusive, &moving->target)) ==
+           -EAGAIN)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    return explain_target(error, &moving->reason);
+}
+
+/* The row comes first, then the file, and then memory: a row without content says that the draft is where it
+ * was. What it replaces goes last: until then only the new row's word removes that, if there is a content. */
+static int move_file(struct moving_in *moving, struct change *changes, size_t len)
+{
+    struct outbox *outbox = moving->outbox;
+    uint64_t number = changes[0].item->number;
+    int error = file_sync(moving->fd);
+    crash_point("synced_draft");
+    error = error != 0 ? error : change_reserve(outbox, changes, len);
+    error = error != 0 ? error : change_save(outbox, changes, 1);
+    crash_point("saved_row");
+    if (error != 0)
+        return error;
+    error = spool_take_in(outbox->spool, number, moving->dir_fd, moving->draft_name);
+    crash_point("handed_in");
+    if (error != 0) {
+        change_undo(outbox, changes);
+        return error;
+    }
+    if (fchmod(moving->fd, 0600) != 0)
+        log_warning("a file in the spool keeps the mode of its draft: %s", strerror(errno));
+    if (len > 1 && change_save(outbox, changes + 1, len - 1) != 0)
+        log_warning("the spool could not remove what was replaced, which the next start will do");
+    change_apply(outbox, changes, len);
+    return 0;
+}
+
+static int accept_item(struct moving_in *moving, struct item *item)
+{
+    struct outbox *outbox = moving->outbox;
+    struct change changes[2] = {{.item = NULL}, {.item = NULL}};
+    int error = row_set_text(&item->row.answers, moving->answers);
+    error = error != 0 ? error : accept_begin(item, moving->name, &changes[0]);
+    changes[0].is_new = true;
+    error =
+        error != 0 ? error : accept_check(outbox, &changes[0], moving->bytes, moving->len, &moving->reason);
+    changes[0].next.replaces = moving->target == NULL ? 0 : moving->target->number;
+    if (error == 0 && moving->target != NULL)
+        error = change_begin(&changes[1], moving->target, ITEM_GONE);
+    if (error == 0)
+        error = move_file(moving, changes, moving->target == NULL ? 1 : 2);
+    change_release(outbox, &changes[0]);
+    change_release(outbox, &changes[1]);
+    return error;
+}
+
+static int accept_draft(struct moving_in *moving)
+{
+    struct outbox *outbox = moving->outbox;
+    struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
+    if (item == NULL)
+        return -ENOMEM;
+    item->size = moving->status.st_size;
+    item->mtime = moving->status.st_mtim;
+    item->file.is_durable = true;
+    item->session = moving->session;
+    item_stat(item, OUTBOX_CONTENT, &moving->stat);
+    int error = accept_item(moving, item);
+    LOCK_GUARD(&outbox->lock);
+    item_unref(item);
+    return error;
+}
+
+/* For answers `name` is a proposal. Between choosing a free name and reserving it another thread may take
+ * it: then the next is chosen. */
+static int hand_in_answer(struct moving_in *moving)
+{
+    const char *proposed = moving->name;
+    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, proposed);
+    error = error != 0 ? error : open_draft(moving);
+    if (error != 0)
+        return error;
+    do {
+        _cleanup_free_ char *free_name = outbox_choose_name(moving->outbox, proposed);
+        moving->name = free_name;
+        error = free_name == NULL ? -ENOMEM : accept_draft(moving);
+        moving->name = proposed;
+    } while (error == -EEXIST);
+    return error;
+}
+
+static int hand_in_draft(struct moving_in *moving, unsigned int flags)
+{
+    enum outbox_folder to = moving->kind == ITEM_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
+    int error = item_check_name(to, moving->name);
+    if (error != 0)
+        return reason_give(&moving->reason, error, "the name cannot be used here");
+    error = open_draft(moving);
+    if (error == 0 && moving->kind == ITEM_ATTACHMENT)
+        outbox_hand_in_waiting(moving->outbox);
+    do { /* until no other thread takes the name meanwhile */
+        error = error != 0 ? error : claim_place(moving, to, (flags & RENAME_NOREPLACE) != 0);
+        error = error != 0 ? error : accept_draft(moving);
+        release_target(moving->outbox, TAKE_PTR(moving->target));
+        if (error != -EEXIST || (flags & RENAME_NOREPLACE) != 0)
+            return error;
+        error = 0;
+    } while (true);
+}
+
+static int end_moving(struct moving_in *moving, const char *shown_path, int error)
+{
+    error = errno_for_mv(error);
+    if (error != 0)
+        outbox_notify_path(moving->outbox, EVENT_REFUSED, shown_path, NULL,
+                           moving->reason != NULL ? moving->reason : strerror(-error));
+    if (moving->fd >= 0)
+        close(moving->fd);
+    free(moving->bytes);
+    free(moving->reason);
+    return error;
+}
+
+int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
+                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
+                   struct outbox_stat *ret)
+{
+    struct moving_in moving = {
+        .outbox = outbox,
+        .session = writer_session(pid),
+        .dir_fd = draft_dir_fd,
+        .draft_name = draft_name,
+        .name = name,
+        .kind = to == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
+        .fd = -1,
+    };
+    bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
+    int error = end_moving(&moving, shown_path, is_allowed ? hand_in_draft(&moving, flags) : -EPERM);
+    if (ret != NULL)
+        *ret = moving.stat;
+    return error;
+}
+
+int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
+                          const char *shown_path, const char *answers, const char *name, pid_t pid)
+{
+    struct moving_in moving = {
+        .outbox = outbox,
+        .session = writer_session(pid),
+        .dir_fd = draft_dir_fd,
+        .draft_name = draft_name,
+        .name = name,
+        .answers = answers,
+        .kind = ITEM_MESSAGE,
+        .fd = -1,
+    };
+    return end_moving(&moving, shown_path, hand_in_answer(&moving));
+}
+
+/* ================================================================ out to drafts/ */
+
+static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd, const char *draft_name,
+                            unsigned int flags)
+{
+    pthread_mutex_lock(&outbox->lock);
+    bool is_in_use = item->row.state == ITEM_WRITING || item->file.writers > 0;
+    pthread_mutex_unlock(&outbox->lock);
+    if (is_in_use)
+        return -EBUSY;
+    bool is_renewed; /* messages may have bound it, and a draft can be changed */
+    int error = spool_renew_content(outbox->spool, item->number, &is_renewed);
+    if (error == 0)
+        error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
+    if (error == 0)
+        change_forget(outbox, item);
+    return errno_for_mv(error);
+}
+
+int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
+                    const char *draft_name, unsigned int flags)
+{
+    struct item *item;
+    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return -EINVAL;
+    if (item_is_receipt_name(name))
+        return -EPERM;
+    if (from == OUTBOX_FOLDER_ATTACHMENTS)
+        outbox_hand_in_waiting(outbox);
+    int error = claim_by_name(outbox, from, name, &item);
+    if (error != 0)
+        return error;
+    bool may_have_been_sent = is_withdrawn(item);
+    error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);
+    if (error == 0 && may_have_been_sent)
+        notify_withdrawn(outbox, name, "moved to drafts/; it may have been sent, and would be a new message");
+    claim_release(outbox, item);
+    return error;
+}

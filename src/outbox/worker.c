@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The threads that hand in what was quiet long enough, send messages, upload attachments, and save rows again
+ * that the disk did not take. Each takes one thing at a time whose turn it is.
+ */
+#include "outbox/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/crash_point.h"
+#include "base/lock.h"
+#include "base/thread.h"
+#include "base/wait.h"
+#include "outbox/accept.h"
+#include "outbox/attachment.h"
+#include "outbox/change.h"
+#include "outbox/send.h"
+#include "outbox/send_queue.h"
+
+enum {
+    AT_START = 4,
+    HAND_INS_MAX = 32, /* in one transaction */
+    AT_MOST_OF_A_KIND =
+        16, /* messages, or uploads, at a time, so that slow uploads leave threads to messages */
+    STOP_GRACE_MS = 3000,
+    MIDNIGHT_CHECK_MS =
+        60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
+};
+
+struct worker {
+    struct worker_threads *threads;
+    pthread_t thread;
+    struct cancel cancel;
+    struct sleeper sleeper;
+    struct suspension_try attempt;
+    struct content_type content_type;
+};
+
+struct worker_threads {
+    struct outbox *outbox;
+    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND];
+    unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
+    unsigned int running;
+    unsigned int busy[ITEM_KINDS]; /* with an item of this kind */
+};
+
+/* ---------------------------------------------------------------- starting */
+
+static void *work(void *argument);
+
+static int start_locked(struct worker_threads *threads)
+{
+    struct worker *worker = &threads->workers[threads->started];
+    *worker = (struct worker){.threads = threads};
+    cancel_init(&worker->cancel);
+    sleeper_init(&worker->sleeper);
+    int error = thread_start(&worker->thread, "sender", work, worker);
+    if (error != 0) {
+        cancel_release(&worker->cancel);
+        sleeper_release(&worker->sleeper);
+        return error;
+    }
+    threads->started++;
+    threads->running++;
+    return 0;
+}
+
+/* Starts one more thread when all are busy. Where that fails, those that there are go on. */
+static void start_another_locked(struct worker_threads *threads)
+{
+    unsigned int busy = threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT];
+    if (busy == threads->started && threads->started < ARRAY_LEN(threads->workers))
+        start_locked(threads);
+}
+
+/* ---------------------------------------------------------------- working */
+
+static void bring_forward(int64_t *until_ms, int64_t time_ms)
+{
+    if (time_ms < *until_ms)
+        *until_ms = time_ms;
+}
+
+static bool may_try_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
+{
+    struct suspension *suspension = &worker->threads->outbox->suspensions[kind];
+    if (suspension_enter(suspension, now, &worker->attempt))
+        return true;
+    bring_forward(until_ms, suspension_until_ms(suspension));
+    return false;
+}
+
+static bool enter_quota(struct outbox *outbox, int64_t now, int64_t *until_ms)
+{
+    int64_t realtime = outbox_realtime_ms(outbox);
+    if (quota_enter(&outbox->quota, realtime))
+        return true;
+    int64_t wait = quota_wait_ms(realtime);
+    bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
+    return false;
+}
+
+static struct item *find_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
+{
+    const struct send_queue *queue = &worker->threads->outbox->queue;
+    if (worker->threads->busy[kind] == AT_MOST_OF_A_KIND)
+        return NULL;
+    return kind == ITEM_MESSAGE
+               ? send_queue_find_message(queue, &worker->threads->outbox->table, now, until_ms)
+               : send_queue_find_upload(queue, now, until_ms);
+}
+
+/* A thread that suspension_enter() lets through has to ask the service, or to leave the suspension, as here
+ * when the quota is used up. */
+static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
+{
+    struct outbox *outbox = worker->threads->outbox;
+    struct item *item = find_locked(worker, kind, now, until_ms);
+    if (item == NULL || !may_try_locked(worker, kind, now, until_ms))
+        return NULL;
+    if (kind == ITEM_MESSAGE && !enter_quota(outbox, now, until_ms)) {
+        suspension_leave(&outbox->suspensions[kind], worker->attempt.probe);
+        return NULL;
+    }
+    claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only what nobody has claimed */
+    item->schedule.is_woken = false;
+    cancel_release(&worker->cancel); /* the last upload may have been called off */
+    cancel_init(&worker->cancel);
+    item->upload = kind == ITEM_ATTACHMENT ? &worker->cancel : NULL;
+    return item;
+}
+
+static void run(struct worker *worker, struct item *item)
+{
+    struct outbox *outbox = worker->threads->outbox;
+    if (item->row.kind == ITEM_ATTACHMENT)
+        send_attachment(outbox, item, &worker->content_type, &worker->cancel);
+    else
+        send_message(outbox, item, worker->attempt.must_ask_list, &worker->content_type, &worker->cancel);
+    pthread_mutex_lock(&outbox->lock);
+    if (item->row.kind == ITEM_MESSAGE)
+        quota_leave(&outbox->quota);
+    suspension_leave(&outbox->suspensions[item->row.kind], worker->attempt.probe);
+    claim_release_locked(outbox, item);
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ---------------------------------------------------------------- handing in what was quiet */
+
+/* Checks what waits; *ret_change is to be committed where this returns true. Else it failed, or waits for an
+ * attachment. */
+static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
+{
+    _cleanup_free_ char *reason = NULL;
+    int error = accept_prepare(outbox, item, item->row.name, ret_change, &reason);
+    if (error == 0 && ret_change->awaits == 0)
+        return true;
+    uint64_t awaits = ret_change->awaits;
+    change_release(outbox, ret_change);
+    if (error != 0) {
+        settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+        return false;
+    }
+    LOCK_GUARD(&outbox->lock);
+    const struct item *attachment = item_table_get(&outbox->table, awaits);
+    bool is_being_written = attachment != NULL && attachment->row.state == ITEM_WRITING;
+    item->schedule.awaits = is_being_written ? awaits : 0;
+    return false;
+}
+
+/* All of them are accepted by one transaction. */
+static void hand_in(struct outbox *outbox, struct item *const *items, size_t len)
+{
+    struct change changes[HAND_INS_MAX];
+    size_t accepted = 0;
+    for (size_t i = 0; i < len; i++)
+        accepted += check_quiet(outbox, items[i], &changes[accepted]);
+    crash_point("checked");
+    int error = accepted == 0 ? 0 : change_commit(outbox, changes, accepted);
+    crash_point("accepted");
+    for (size_t i = 0; i < accepted; i++) {
+        struct item *item = changes[i].item;
+        change_release(outbox, &changes[i]);
+        if (error != 0)
+            settle_failed(outbox, item, ITEM_FAILED, 0, strerror(-error));
+    }
+}
+
+/* Hands in what was quiet long enough, in order of closing. One thread at a time does that, so that the order
+ * stays. */
+static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
+{
+    struct item *items[HAND_INS_MAX];
+    size_t len = 0;
+    struct item *item = NULL;
+    if (outbox->is_handing_in)
+        return false;
+    while (len < HAND_INS_MAX &&
+           (item = send_queue_find_quiet(&outbox->queue, item, now, until_ms)) != NULL) {
+        claim_take_locked(outbox, item, CLAIM_DISK); /* nobody has it: it does not wait */
+        items[len++] = item;
+    }
+    if (len == 0)
+        return false;
+    outbox->is_handing_in = true;
+    pthread_mutex_unlock(&outbox->lock);
+    hand_in(outbox, items, len);
+    pthread_mutex_lock(&outbox->lock);
+    outbox->is_handing_in = false;
+    for (size_t i = 0; i < len; i++)
+        claim_release_locked(outbox, items[i]);
+    return true;
+}
+
+static bool save_again_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
+{
+    if (outbox->unsaved == 0)
+        return false;
+    bring_forward(until_ms, outbox->save_again_ms);
+    if (outbox->save_again_ms > now)
+        return false;
+    pthread_mutex_unlock(&outbox->lock);
+    change_save_again(outbox);
+    pthread_mutex_lock(&outbox->lock);
+    return true;
+}
+
+static void turn_locked(struct worker *worker)
+{
+    struct worker_threads *threads = worker->threads;
+    struct outbox *outbox = threads->outbox;
+    int64_t now = outbox_monotonic_ms(outbox);
+    int64_t until_ms = CLOCK_FOREVER;
+    if (save_again_locked(outbox, now, &until_ms) || hand_in_quiet_locked(outbox, now, &until_ms))
+        return;
+    struct item *item = take_locked(worker, ITEM_MESSAGE, now, &until_ms);
+    if (item == NULL)
+        item = take_locked(worker, ITEM_ATTACHMENT, now, &until_ms);
+    if (item == NULL) {
+        sleepers_wait(&outbox->idle_workers, &worker->sleeper, outbox->config.clock, &outbox->lock, until_ms);
+        return;
+    }
+    enum item_kind kind = item->row.kind;
+    threads->busy[kind]++;
+    start_another_locked(threads);
+    outbox_wake_worker_locked(
+        outbox); /* this one may have been the only one that waited until the next is due */
+    pthread_mutex_unlock(&outbox->lock);
+    run(worker, item);
+    pthread_mutex_lock(&outbox->lock);
+    threads->busy[kind]--;
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct outbox *outbox = worker->threads->outbox;
+    pthread_mutex_lock(&outbox->lock);
+    while (!outbox->is_stopping)
+        turn_locked(worker);
+    worker->threads->running--;
+    outbox_broadcast_locked(outbox);
+    pthread_mutex_unlock(&outbox->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+int worker_threads_start(struct outbox *outbox, struct worker_threads **ret_threads)
+{
+    struct worker_threads *threads = calloc(1, sizeof(*threads));
+    if (threads == NULL)
+        return -ENOMEM;
+    threads->outbox = outbox;
+    *ret_threads = threads; /* whatever was started must be stopped */
+    int error = 0;
+    pthread_mutex_lock(&outbox->lock);
+    for (unsigned int i = 0; i < AT_START && error == 0; i++)
+        error = start_locked(threads);
+    pthread_mutex_unlock(&outbox->lock);
+    return error;
+}
+
+/* By the machine's clock: a test's clock may stand still. */
+static void wait_for_end(struct worker_threads *threads)
+{
+    struct clock *clock = clock_system();
+    int64_t until_ms = clock_monotonic_ms(clock) + STOP_GRACE_MS;
+    int error = 0;
+    pthread_mutex_lock(&threads->outbox->lock);
+    while (threads->running > 0 && error == 0)
+        error = wait_until(clock, &threads->outbox->changed, &threads->outbox->lock, until_ms, NULL);
+    pthread_mutex_unlock(&threads->outbox->lock);
+}
+
+void worker_threads_stop(struct worker_threads *threads)
+{
+    if (threads == NULL)
+        return;
+    wait_for_end(threads);
+    for (unsigned int i = 0; i < threads->started; i++)
+        cancel_set(&threads->workers[i].cancel);
+    for (unsigned int i = 0; i < threads->started; i++) {
+        pthread_join(threads->workers[i].thread, NULL);
+        cancel_release(&threads->workers[i].cancel);
+        sleeper_release(&threads->workers[i].sleeper);
+        content_type_release(&threads->workers[i].content_type);
+    }
+    free(threads);
+}

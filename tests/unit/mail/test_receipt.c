@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receipts are JSON, whatever is in them, with what the service reports of sent mail.
+ */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mail/json_writer.h"
+#include "mail/receipt.h"
+
+static void a_receipt_is_json_with_all_members(void **state)
+{
+    static const char *const members[] = {"state",       "kind",        "id",       "idempotency_key",
+                                          "accepted_at", "finished_at", "attempts", "http_status",
+                                          "error",       "request"};
+    (void)state;
+    char *not_carried[] = {(char *)"one", (char *)"a \"second\" one"};
+    const struct receipt receipt = {
+        .state = "sent",
+        .kind = "message",
+        .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
+        .not_carried = not_carried,
+        .not_carried_len = ARRAY_LEN(not_carried),
+        .request = "{\"subject\":\"a \\\"quote\\\" \\u0000\"}",
+        .attempts = 3,
+        .accepted_ms = 1795176000000,
+        .finished_ms = 1795176001234,
+        .http_status = 200,
+        .id = "id",
+        .error = "words\x1b[31m \xff",
+    };
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    assert_int_equal(receipt_format(&receipt, &text), 0);
+    json_t *root = json_loadb(text.data, text.len, JSON_ALLOW_NUL, NULL);
+    assert_true(json_is_object(root));
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        assert_non_null(json_object_get(root, members[i]));
+    assert_true(json_is_object(json_object_get(root, "request")));
+    assert_string_equal(json_string_value(json_object_get(root, "finished_at")), "2026-11-20T12:00:01.234Z");
+    assert_null(strchr(text.data, '\x1b'));
+    assert_int_equal(json_array_size(json_object_get(root, "not_carried")), 2);
+    json_decref(root);
+
+    strbuf_clear(&text);
+    const struct receipt bare = {.state = "uploading", .kind = "attachment", .key = ""};
+    assert_int_equal(receipt_format(&bare, &text), 0);
+    assert_non_null(strstr(text.data, "\"request\": null"));
+    assert_non_null(strstr(text.data, "\"http_status\": null"));
+    assert_non_null(strstr(text.data, "\"kind\": \"attachment\""));
+}
+
+static char *format_delivery(const char *record)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
+    assert_int_equal(receipt_delivery_format(record, strlen(record), &text), 0);
+    return text.len == 0 ? strdup("") : strbuf_take(&text, NULL);
+}
+
+static void status_and_latest_event_are_members(void **state)
+{
+    static const struct {
+        const char *record;
+        const char *members;
+    } rows[] = {
+        {"{\"id\": \"1\"}", ""},
+        {"{\"status\": \"sent\"}", ",\n  \"status\": \"sent\""},
+        {"{\"status\": \"pending\", \"latest_event\": null}",
+         ",\n  \"status\": \"pending\",\n  \"latest_event\": null"},
+        {"{\"latest_event\": {\"event_type\": \"open\", \"date\": \"2026-11-20\"}, \"status\": \"sent\"}",
+         ",\n  \"status\": \"sent\",\n  \"latest_event\": {\n    \"event_type\": \"open\",\n    \"date\": "
+         "\"2026-11-20\"\n  }"},
+        {"{\"status\": [\"odd\"]}", ",\n  \"status\": [\n    \"odd\"\n  ]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        _cleanup_free_ char *members = format_delivery(rows[i].record);
+        assert_string_equal(members, rows[i].members);
+    }
+}
+
+static void what_is_no_record_is_refused(void **state)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
+    (void)state;
+    assert_int_equal(receipt_delivery_format("[]", 2, &text), -EBADMSG);
+    assert_int_equal(receipt_delivery_format("{", 1, &text), -EBADMSG);
+    assert_int_equal(text.len, 0);
+}
+
+static void a_receipt_stays_json_with_them(void **state)
+{
+    const struct receipt sent = {.state = "sent", .kind = "message", .key = "", .request = "{\"a\":1}"};
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
+    _cleanup_strbuf_ struct strbuf joined = STRBUF_INIT(1 << 16);
+    (void)state;
+    assert_int_equal(receipt_format(&sent, &receipt), 0);
+    _cleanup_free_ char *members =
+        format_delivery("{\"status\": \"sent\", \"latest_event\": {\"event_type\": \"click\"}}");
+    size_t end = receipt_end(receipt.data, receipt.len);
+    strbuf_appendf(&joined, "%.*s%s%s", (int)end, receipt.data, members, receipt.data + end);
+    _cleanup_json_ json_t *value = json_loadb(joined.data, joined.len, JSON_REJECT_DUPLICATES, NULL);
+    assert_string_equal(json_string_value(json_object_get(value, "status")), "sent");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(value, "latest_event"), "event_type")), "click");
+    assert_true(json_is_object(json_object_get(value, "request")));
+    assert_int_equal(receipt_end("{}", 2), 2);
+}
+
+/* The receipt is what a user looks at when something is wrong. */
+static void a_damaged_request_makes_a_receipt_that_is_json(void **state)
+{
+    static const char *const requests[] = {
+        "",
+        "{",
+        "{}}",
+        "not json",
+        "{\"a\":1}\n}\n{",
+        "1, \"state\": \"sent\"",
+        "\x01",
+        "{\"a\":\"\xff\"}",
+        "[[[[",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+        const struct receipt failed = {.state = "failed",
+                                       .kind = "message",
+                                       .key = "",
+                                       .accepted_ms = INT64_MAX,
+                                       .finished_ms = INT64_MIN,
+                                       .attempts = UINT_MAX,
+                                       .http_status = INT_MIN,
+                                       .error = "\x1b[2J",
+                                       .request = requests[i]};
+        _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
+        assert_int_equal(receipt_format(&failed, &receipt), 0);
+        _cleanup_json_ json_t *value = json_loadb(receipt.data, receipt.len, JSON_REJECT_DUPLICATES, NULL);
+        if (value == NULL)
+            fail_msg("with the request %s: %s", requests[i], strbuf_str(&receipt));
+        assert_string_equal(json_string_value(json_object_get(value, "state")), "failed");
+        assert_true(json_is_string(json_object_get(value, "request")));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_receipt_is_json_with_all_members),
+        cmocka_unit_test(status_and_latest_event_are_members),
+        cmocka_unit_test(what_is_no_record_is_refused),
+        cmocka_unit_test(a_receipt_stays_json_with_them),
+        cmocka_unit_test(a_damaged_request_makes_a_receipt_that_is_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

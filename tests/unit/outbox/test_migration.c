@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A spool of version 0.2 is taken over once: each of its messages is where it was, goes out once or not at
+ * all, and under its key; and so after a crash at each point of that.
+ */
+#include "crash_world.h"
+
+#include "base/hash.h"
+
+#define KEY(digit) "0000000" #digit "-0000-4000-8000-000000000000"
+#define WITH_A "To: bob@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
+
+static void put_file(struct world *world, const char *name, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "spool/%s", name);
+    assert_int_equal(file_replace_at(world->dir.fd, path, text, strlen(text), 0600), 0);
+}
+
+/* An item as version 0.2 wrote it. `members` come behind those that each has. */
+static void put_item(struct world *world, unsigned int number, const char *state, const char *name,
+                     const char *content, const char *members)
+{
+    char file[32];
+    char digest[65];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64 * 1024);
+    hash_sha256(content == NULL ? "" : content, content == NULL ? 0 : strlen(content), digest);
+    strbuf_appendf(
+        &text,
+        "{\"version\":1,\"number\":%u,\"order\":%u,\"state\":\"%s\",\"name\":\"%s\",\"digest\":\"%s\","
+        "\"from\":\"" ME "\",\"lane\":\"lane%u\",\"content\":%u,\"accepted_ms\":1795176000000%s}   \n",
+        number, number, state, name, digest, number, number, members);
+    snprintf(file, sizeof(file), "%u.json", number);
+    put_file(world, file, strbuf_str(&text));
+    snprintf(file, sizeof(file), "%u.data", number);
+    if (content != NULL)
+        put_file(world, file, content);
+}
+
+#define MESSAGE_KIND ",\"kind\":\"message\""
+#define FILE_KIND ",\"kind\":\"attachment\""
+
+static void put_spool(struct world *world)
+{
+    assert_int_equal(mkdirat(world->dir.fd, "spool", 0700), 0);
+    put_file(world, "version", "2\n");
+    put_file(world, "numbers", "1025\n");
+    put_file(world, "sent-today", "20777                3                         \n");
+    put_file(world, "spare-0.new", "{}");
+    put_item(world, 1, "queued", "queued", MESSAGE, MESSAGE_KIND ",\"idempotency_key\":\"" KEY(1) "\"");
+    put_item(world, 2, "unknown outcome", "unknown", MESSAGE "2\n",
+             MESSAGE_KIND
+             ",\"idempotency_key\":\"" KEY(2) "\",\"attempts\":1,\"error\":\"perhaps\","
+                                              "\"request\":\"{\\\"subject\\\":\\\"as sent\\\"}\"");
+    put_item(world, 3, "failed", "failed", "bad", MESSAGE_KIND ",\"error\":\"not a message\"");
+    put_item(world, 4, "sent", "sent", MESSAGE "4\n",
+             MESSAGE_KIND
+             ",\"idempotency_key\":\"" KEY(4) "\",\"attempts\":1,\"id\":\"id-4\",\"quota_day\":20777");
+    put_item(world, 5, "drafted", "draft", NULL, MESSAGE_KIND ",\"idempotency_key\":\"" KEY(5) "\"");
+    put_item(world, 6, "held", ".held", MESSAGE "6\n", MESSAGE_KIND);
+    put_item(world, 7, "held", "late", MESSAGE "7\n", MESSAGE_KIND);
+    put_item(world, 8, "writing", "half", "To: b", MESSAGE_KIND);
+    put_item(world, 9, "sending", "sending", MESSAGE "9\n",
+             MESSAGE_KIND ",\"idempotency_key\":\"" KEY(9) "\",\"attempts\":1");
+    put_item(world, 10, "uploaded", "a.txt", "old",
+             FILE_KIND ",\"size\":3,\"id\":\"pool-old\",\"is_hidden\":true");
+    put_item(world, 11, "uploaded", "a.txt", "new", FILE_KIND ",\"size\":3,\"id\":\"pool-new\"");
+    put_item(world, 12, "queued", "bound", WITH_A,
+             MESSAGE_KIND
+             ",\"idempotency_key\":\"" KEY(6) "\",\"attachments\":[{\"content\":10,\"name\":\"a.txt\"}]");
+    put_item(world, 13, "queued", "superseded", MESSAGE "13\n", MESSAGE_KIND ",\"is_hidden\":true");
+    put_item(world, 14, "queued", "edited", MESSAGE "14\n",
+             MESSAGE_KIND ",\"idempotency_key\":\"" KEY(7) "\",\"supersedes\":13");
+    put_file(world, "15.json", "{\"version\": 1, torn");
+    put_file(world, "15.data", "of a torn envelope");
+}
+
+static void expect_all(struct world *world)
+{
+    static const char *const sent[] = {"queued", "bound", "edited", "sent"};
+    for (size_t i = 0; i < ARRAY_LEN(sent); i++)
+        assert_true(is_listed(world, SENT, sent[i]));
+    assert_true(shown_contains(world, SENT, "bound.receipt.json", "pool-old"));
+    assert_true(shown_contains(world, SENT, "sent.receipt.json", "\"id\": \"id-4\""));
+    assert_true(shown_contains(world, FAILED, "unknown.receipt.json", "as sent"));
+    assert_true(shown_contains(world, FAILED, "failed.receipt.json", "not a message"));
+    assert_true(shown_contains(world, FAILED, "half.receipt.json", "\"interrupted\""));
+    assert_true(shown_contains(world, FAILED, "late.receipt.json", "\"interrupted\""));
+    assert_true(shown_contains(world, FAILED, "sending.receipt.json", "\"unknown outcome\""));
+    assert_true(shown_contains(world, OUT, ".held", "How are you?"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt", "new"));
+    assert_true(shown_contains(world, ATTACHED, "a.txt.receipt.json", "pool-new"));
+    struct outbox_status status;
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent, 4);
+    assert_int_equal(status.failed, 5);
+    assert_int_equal(status.queued + status.uploading, 0);
+    assert_int_equal(count_calls(world, "send "), 3);
+    assert_int_equal(count_calls(world, "send " KEY(1)), 1);
+    assert_int_equal(count_calls(world, "send " KEY(6)), 1);
+    assert_int_equal(count_calls(world, "send " KEY(7)), 1);
+    assert_int_equal(count_calls(world, "upload "), 0);
+}
+
+static void expect_nothing_old(struct world *world)
+{
+    char command[300];
+    snprintf(command, sizeof(command),
+             "cd %s/spool && ! ls | grep -vxE '[0-9]+\\.data|outbox\\.sqlite3.*|version|quarantine' && "
+             "grep -qx 3 version && test -f quarantine/15.data",
+             world->dir.path);
+    assert_int_equal(system(command), 0);
+}
+
+/* In a child that has looked at no crash point yet. */
+static void take_over(const char *point)
+{
+    struct world *world = malloc(sizeof(*world));
+    void *state = world;
+    struct noting_service noting;
+    world_prepare(world);
+    put_spool(world);
+    pid_t child = point == NULL ? 0 : fork();
+    if (point != NULL && child == 0) {
+        begin_last_life(world, &noting, point);
+        end_last_life(world);
+    }
+    if (point != NULL)
+        expect_killed(child);
+    note_calls(&noting, world);
+    for (int i = 0; i < 2; i++) {
+        world_open(world);
+        assert_int_equal(settle(world), 0);
+        expect_all(world);
+        expect_nothing_old(world);
+        if (i == 0)
+            world_close(world);
+    }
+    /* Sent again by its user, it is the same message. */
+    assert_int_equal(move(world, FAILED, "unknown", OUT, "unknown"), 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(count_calls(world, "send " KEY(2)), 1);
+    world_teardown(&state);
+    close(noting.log);
+}
+
+static void each_message_is_where_it_was_and_goes_out_once(void **state)
+{
+    static const char *const points[] = {NULL, "migrating", "migrated"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(points); i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            take_over(points[i]);
+            _exit(0);
+        }
+        expect_success(child, points[i] == NULL ? "no crash" : points[i]);
+    }
+}
+
+static void the_count_of_the_day_is_taken_over(void **state)
+{
+    struct world *world = malloc(sizeof(*world));
+    struct outbox_status status;
+    (void)state;
+    world_prepare(world);
+    assert_int_equal(mkdirat(world->dir.fd, "spool", 0700), 0);
+    char line[64];
+    snprintf(line, sizeof(line), "%d 3\n", (int)(NOON / (24 * HOUR_MS)));
+    put_file(world, "version", "2\n");
+    put_file(world, "sent-today", line);
+    world_open(world);
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.sent_today, 3);
+    void *teardown = world;
+    world_teardown(&teardown);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_message_is_where_it_was_and_goes_out_once),
+        cmocka_unit_test(the_count_of_the_day_is_taken_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
