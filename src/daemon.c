@@ -217,7 +217,7 @@ static int mountpoint_prepare(const char *path)
         return error;
     }
     /* One that another mount hides counts, too: its end would take away what is mounted on top. */
-    if (mountinfo_has(MOUNTINFO_INBOXFS, path)) {
+    if (mountinfo_find(MOUNTINFO_INBOXFS, path, 0, NULL)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
     }

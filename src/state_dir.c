@@ -126,12 +126,7 @@ static void read_holder(int lock_fd, struct holder *ret)
 
 static bool is_mounted_here(dev_t device)
 {
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
-    bool is_found = false;
-    (void)mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
-    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL && !is_found; mount++)
-        is_found = mount->device == device;
-    return is_found;
+    return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
 }
 
 long state_dir_find_mount(int dir_fd)

@@ -305,7 +305,7 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_has(MOUNTINFO_INBOXFS, mount->path)) { /* else it ended meanwhile */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* else it ended meanwhile */
             complain_of(mount->path, error);
             has_failed = true;
         }

@@ -160,32 +160,17 @@ static int resolve(const char *path, char ret_path[PATH_MAX])
     return len < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The device of the last of our mounts there. 0 or -errno. */
-static int find_mount(const char *path, dev_t *ret_device)
-{
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
-    int error = mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
-    if (error != 0)
-        return error;
-    error = -ENOENT;
-    for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        if (strcmp(mount->path, path) == 0) {
-            *ret_device = mount->device;
-            error = 0;
-        }
-    }
-    return error;
-}
-
-/* The path may also be a symbolic link to the mount point. */
-static int find_mount_of(const char *path, char ret_path[PATH_MAX], dev_t *ret_device)
+/* Finds the mount, of several the last. The path may also be a symbolic link to the mount point. 0 or -errno.
+ */
+static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_device)
 {
     int error = resolve(path, ret_path);
-    if (error == 0)
-        error = find_mount(ret_path, ret_device);
-    if (error == -ENOENT && realpath(path, ret_path) != NULL)
-        error = find_mount(ret_path, ret_device);
-    return error;
+    if (error != 0)
+        return error;
+    bool is_found =
+        mountinfo_find(MOUNTINFO_INBOXFS, ret_path, 0, ret_device) ||
+        (realpath(path, ret_path) != NULL && mountinfo_find(MOUNTINFO_INBOXFS, ret_path, 0, ret_device));
+    return is_found ? 0 : -ENOENT;
 }
 
 /* 0 or -EBUSY, said on the log. */
@@ -230,7 +215,7 @@ static int run(const char *path)
 {
     char mountpoint[PATH_MAX];
     dev_t device = 0;
-    int error = find_mount_of(path, mountpoint, &device);
+    int error = find_mount(path, mountpoint, &device);
     if (error != 0) {
         log_error("%s: %s", path, error == -ENOENT ? "no inboxfs is mounted there" : strerror(-error));
         return EXIT_FAILURE;

@@ -118,13 +118,18 @@ int mountinfo_list(const char *type, struct mount **ret_mounts)
     return error;
 }
 
-bool mountinfo_has(const char *type, const char *path)
+bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool is_found = false;
     (void)mountinfo_list(type, &mounts);
-    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL && !is_found; mount++)
-        is_found = strcmp(mount->path, path) == 0;
+    for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++) {
+        if ((path != NULL && strcmp(mount->path, path) != 0) || (device != 0 && mount->device != device))
+            continue;
+        is_found = true;
+        if (ret_device != NULL)
+            *ret_device = mount->device;
+    }
     return is_found;
 }
 

@@ -21,9 +21,10 @@ struct mount {
  * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
-/* Returns true if a file system of this type is mounted there, be it hidden under another one; false also if
- * /proc cannot be read. */
-bool mountinfo_has(const char *type, const char *path);
+/* Returns true if a file system of this type is mounted at the path (NULL: anywhere), be it hidden under
+ * another one, with this device number (0: with any). *ret_device (may be NULL) is the number of the last of
+ * them. False also if /proc cannot be read. */
+bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device);
 
 /* Reads "MAJOR:MINOR", as files of /proc have it to `base` 10 or 16. *ret_end is behind it. */
 dev_t mountinfo_read_device(const char *text, int base, char **ret_end);

@@ -28,9 +28,15 @@ static void the_mounts_of_a_type_are_found(void **state)
 static void a_mount_is_told_by_its_type_and_place(void **state)
 {
     (void)state;
-    assert_true(mountinfo_has("proc", "/proc"));
-    assert_false(mountinfo_has("proc", "/pro"));
-    assert_false(mountinfo_has("fuse.inboxfs", "/proc"));
+    assert_true(mountinfo_find("proc", "/proc", 0, NULL));
+    assert_false(mountinfo_find("proc", "/pro", 0, NULL));
+    assert_false(mountinfo_find("fuse.inboxfs", "/proc", 0, NULL));
+    struct stat status;
+    dev_t device = 0;
+    assert_int_equal(stat("/proc", &status), 0);
+    assert_true(mountinfo_find("proc", NULL, status.st_dev, &device));
+    assert_int_equal(device, status.st_dev);
+    assert_false(mountinfo_find("proc", "/proc", status.st_dev + 1, NULL));
 }
 
 static void a_type_is_a_whole_word(void **state)
