@@ -8,8 +8,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -45,12 +43,6 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void
         return -error;
     pthread_setname_np(*ret_thread, name);
     return 0;
-}
-
-void thread_give_way(void)
-{
-    /* To Linux, which keeps it for each thread, a process is a thread. */
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 }
 
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool)

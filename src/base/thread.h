@@ -12,10 +12,6 @@
  */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
-/* The calling thread gives way to all others from now on (it cannot be undone without privileges): nice 19.
- * Not SCHED_IDLE, under which a lock that it holds might not be given back for a second on a busy machine. */
-void thread_give_way(void);
-
 /* A pool that starts threads as jobs come, up to a bound, and ends idle ones. Jobs beyond the bound queue. */
 struct worker_pool;
 

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -149,25 +148,6 @@ static void threads_take_no_signals(void **state)
     assert_int_equal(sigismember(&own_after, SIGTERM), sigismember(&own_before, SIGTERM));
 }
 
-static void *give_way(void *ret_nice)
-{
-    thread_give_way();
-    *(int *)ret_nice = getpriority(PRIO_PROCESS, (id_t)gettid());
-    return NULL;
-}
-
-static void a_thread_that_gives_way_leaves_the_others_as_they_are(void **state)
-{
-    int own_before = getpriority(PRIO_PROCESS, 0);
-    int nice_value = own_before;
-    pthread_t thread;
-    (void)state;
-    assert_int_equal(thread_start(&thread, "test", give_way, &nice_value), 0);
-    pthread_join(thread, NULL);
-    assert_int_equal(nice_value, 19);
-    assert_int_equal(getpriority(PRIO_PROCESS, 0), own_before);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,7 +155,6 @@ int main(void)
         cmocka_unit_test(jobs_taken_back_before_they_begin_do_not_run),
         cmocka_unit_test(a_pool_without_work_can_be_freed),
         cmocka_unit_test(threads_take_no_signals),
-        cmocka_unit_test(a_thread_that_gives_way_leaves_the_others_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
