@@ -82,8 +82,8 @@ struct sync {
     pthread_cond_t changed;
     bool is_started; /* protected by lock, like all below */
     bool is_stopping;
-    bool must_check_contact;      /* whether the service answers */
-    bool may_index;               /* there may be emails that the search index does not have */
+    bool must_check_contact; /* whether the service answers */
+    int64_t index_due_ms;    /* when to bring the search index up to date, monotonic; CLOCK_FOREVER: it is */
     struct sync_request *waiting; /* for the next run */
     struct sync_request *running; /* taken up by the run under way */
     int64_t requests_due_ms;      /* of the next run for a request that is not urgent, monotonic */
@@ -1001,13 +1001,15 @@ static void renew_cache_locked(struct sync *sync)
         sync->complete_due_ms = 0;
 }
 
-/* False: the search index has everything, or cannot be written. */
-static bool index_some_locked(struct sync *sync)
+/* Rests as long as it works, for whoever reads mail meanwhile. */
+static void index_some_locked(struct sync *sync)
 {
     pthread_mutex_unlock(&sync->lock);
+    int64_t started_ms = clock_monotonic_ms(sync->clock);
     bool has_more = search_index_catch_up(&sync->store->cache) > 0;
+    int64_t now_ms = clock_monotonic_ms(sync->clock);
     pthread_mutex_lock(&sync->lock);
-    return has_more;
+    sync->index_due_ms = has_more ? now_ms + (now_ms - started_ms) : CLOCK_FOREVER;
 }
 
 static void run_due_locked(struct sync *sync, int64_t requests_due_ms, int64_t now_ms)
@@ -1017,7 +1019,12 @@ static void run_due_locked(struct sync *sync, int64_t requests_due_ms, int64_t n
         run_requests_locked(sync);
     else
         run_poll_locked(sync);
-    sync->may_index = true;
+    sync->index_due_ms = 0;
+}
+
+static int64_t earlier(int64_t one_ms, int64_t other_ms)
+{
+    return one_ms < other_ms ? one_ms : other_ms;
 }
 
 static void *run_thread(void *argument)
@@ -1031,11 +1038,11 @@ static void *run_thread(void *argument)
             run_due_locked(sync, requests_due_ms, now);
         else if (sync->must_check_contact)
             check_contact_locked(sync);
-        else if (sync->may_index)
-            sync->may_index = index_some_locked(sync);
+        else if (sync->index_due_ms <= now)
+            index_some_locked(sync);
         else
             clock_wait(sync->clock, &sync->changed, &sync->lock,
-                       requests_due_ms < sync->next_ms ? requests_due_ms : sync->next_ms);
+                       earlier(earlier(requests_due_ms, sync->next_ms), sync->index_due_ms));
     }
     pthread_mutex_unlock(&sync->lock);
     return NULL;
@@ -1055,7 +1062,6 @@ struct sync *sync_new(struct store *store)
                     .max_ms =
                         store->poll_interval_ms > BACKOFF_MAX_MS ? store->poll_interval_ms : BACKOFF_MAX_MS},
         .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
-        .may_index = true, /* which the last program did not come to */
     };
     cancel_init(&sync->cancel);
     pthread_mutex_init(&sync->lock, NULL);
