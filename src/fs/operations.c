@@ -6,6 +6,7 @@
 #include "fs/operations.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -281,13 +282,19 @@ static void op_create(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode
 static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
 {
     struct tree_handle *handle = handle_of(file);
+    struct fs_request request;
     struct tree_data data;
+    int error;
     (void)ino;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
-        stream_read(operations_of(fuse)->readers, fuse, handle, size, offset, file->flags);
-        return;
+        const struct stream_part part = {
+            .size = size, .offset = offset, .may_wait = (file->flags & O_NONBLOCK) == 0};
+        const struct tree_caller *caller = begin(&request, fuse);
+        error = stream_read(operations_of(fuse)->readers, handle, &part, caller->cancel, &data);
+        request_end(&request);
+    } else {
+        error = tree_read(handle, size, offset, &data);
     }
-    int error = tree_read(handle, size, offset, &data);
     reply_data(fuse, error, &data);
 }
 

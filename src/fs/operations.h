@@ -4,7 +4,7 @@
  * attributes, locks, ioctl) is answered ENOSYS once and then left to the kernel.
  *
  * Each runs on the thread of the request loop that read the request, and may wait there. Three things are
- * done beside the tree: reads of a stream are handed to the stream's readers, what the watch helper creates
+ * done beside the tree: reads of a stream wait for something to read, what the watch helper creates
  * is answered for it alone, and those who asked for news (`ctl`, fsync of outbox/) are answered when the
  * kernel and the watchers know of it.
  */

@@ -411,8 +411,8 @@ void fs_session_stop(struct fs_session *session)
     if (session->is_started) {
         tree_set_listener(session->operations.tree, NULL);
         request_loop_expect_end(&session->loop);
-        request_list_close(&session->requests);
         stream_readers_close(&session->readers);
+        request_list_close(&session->requests);
         notifier_stop(&session->notifier);
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);

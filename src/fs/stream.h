@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers of a stream: reads that find nothing are parked, without a thread, until there is something, the
- * reader is interrupted, or the session ends.
+ * Readers of a stream: a read that finds nothing waits until there is something, the reader is interrupted,
+ * or the session ends.
  */
 #ifndef INBOXFS_FS_STREAM_H
 #define INBOXFS_FS_STREAM_H
@@ -10,29 +10,38 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/wait.h"
 #include "tree/tree.h"
 
-struct parked_read;
 struct parked_poll;
 
 struct stream_readers {
     pthread_mutex_t lock;
-    struct parked_read *reads; /* protected by lock, like all below */
-    struct parked_poll *polls;
+    pthread_cond_t grew;
+    struct parked_poll *polls; /* protected by lock, like all below */
     bool is_closed;
 };
 
 void stream_readers_init(struct stream_readers *readers);
 void stream_readers_release(struct stream_readers *readers);
 
-/* Answer READ and POLL of a stream, at once or later. `flags`: of the open file; with O_NONBLOCK a read does
- * not wait. */
-void stream_read(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle, size_t size,
-                 off_t offset, int flags);
+/* The arguments of a read. */
+struct stream_part {
+    size_t size;
+    off_t offset;
+    bool may_wait; /* the file was not opened with O_NONBLOCK */
+};
+
+/* tree_read() of a stream, which waits for something. 0 with no bytes: the end, for the session ends; -EINTR:
+ * cancelled; -EAGAIN: there is nothing, and it may not wait; -errno. */
+int stream_read(struct stream_readers *readers, struct tree_handle *handle, const struct stream_part *part,
+                struct cancel *cancel, struct tree_data *ret);
+
+/* Answers the POLL of a stream, and notifies the kernel later where there is nothing. Does not wait. */
 void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
                  struct fuse_pollhandle *poll);
 
-/* Answers all who now find something. Not from within a request. */
+/* Wakes all readers, and notifies the kernel of all polls. Not from within a request. */
 void stream_readers_answer(struct stream_readers *readers);
 
 /* From now on everybody reads the end of the file at once. */
