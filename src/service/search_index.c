@@ -16,8 +16,8 @@ enum {
     BATCH_MESSAGES = 64,           /* in one turn to write */
     BATCH_CHARACTERS = 128 * 1024, /* the turn ends with the message that passes this many */
     TEXT_MAX_CHARACTERS = 256 * 1024,
-    PAUSE_MS = 20,
-    QUIET_MS = 200,
+    PAUSE_MS = 100,
+    QUIET_MS = 1000,
     PATIENCE_MS = 5000,  /* a batch is made after this time though messages are stored all along */
     IDLE_MS = 60 * 1000, /* between two looks for what other processes have stored */
 };
