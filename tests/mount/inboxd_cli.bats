@@ -176,11 +176,11 @@ END
   mkdir -m 700 "$SERVICE"
   mkdir "$SERVICE/inbox.sqlite3"
   run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
-  contains "$output" "cannot open the database in $SERVICE: Is a directory"
+  contains "$output" "cannot open the database in $SERVICE: it is damaged, or none of this service's"
   rmdir "$SERVICE/inbox.sqlite3"
   ln -s "$DIR/elsewhere" "$SERVICE/inbox.sqlite3"
   run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
-  contains "$output" "cannot open the database in $SERVICE: Too many levels of symbolic links"
+  contains "$output" "cannot open the database in $SERVICE: it is damaged, or none of this service's"
   missing "$DIR/elsewhere"
 }
 
