@@ -571,8 +571,12 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
         return 0;
     if (error == 0 && has_receipt)
         removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
-    if (error == -ENOENT && removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms))
+    if (error == -ENOENT &&
+        removed_names_find(&tree->removed, folder_ino, name, caller->pid, now_ms, &entry) &&
+        node_kind(entry.ino) == NODE_RECEIPT) { /* of a message that is out by now, nothing was cancelled */
+        removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms);
         return 0;
+    }
     return error;
 }
 

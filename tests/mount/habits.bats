@@ -345,6 +345,29 @@ make_folder() {
   received_in_all 40
 }
 
+@test "what is out cannot be removed or moved back by who moved it in: it is told so" {
+  message "$BOB" "moved" >"$MOUNT/drafts/m"
+  python3 - "$MOUNT" <<'PYTHON'
+import os, sys, time
+mount = sys.argv[1]
+until = time.monotonic() + 20
+os.rename(f"{mount}/drafts/m", f"{mount}/outbox/m")
+while not os.path.exists(f"{mount}/sent/m"):
+    assert time.monotonic() < until, "not sent"
+    time.sleep(0.01)
+for undo in (os.unlink, lambda name: os.rename(name, f"{mount}/drafts/m"), lambda name: os.rename(name, name + "2")):
+    try:
+        undo(f"{mount}/outbox/m")
+        sys.exit(3)
+    except FileNotFoundError:
+        pass
+with open(f"{mount}/outbox/m", "w") as file: # the name is free
+    file.write(open(f"{mount}/sent/m").read().replace("moved", "written"))
+PYTHON
+  went_out m-2 written
+  received_in_all 2
+}
+
 # ---------------------------------------------------------------- editing in place
 
 edit() { # NAME: with each editor that edits in place; prints how each ended
