@@ -179,7 +179,6 @@ static void unreserve_locked(struct outbox *outbox, struct change *change)
     if (change->reserved != OUTBOX_FOLDER_NONE)
         item_table_unreserve(&outbox->table, change->reserved, change->next.name);
     change->reserved = OUTBOX_FOLDER_NONE;
-    send_queue_close_sequence(&outbox->queue, TAKE_PTR(change->sequence));
 }
 
 void change_release(struct outbox *outbox, struct change *change)
@@ -244,12 +243,7 @@ static int reserve_locked(struct outbox *outbox, struct change *changes, size_t 
                   change->next.state);
         return -EPERM;
     }
-    int error = reserve_name_locked(outbox, changes, len, at);
-    bool is_to_be_queued = change->next.kind == ITEM_MESSAGE && item_state_is_unsettled(change->next.state) &&
-                           item->schedule.sequence == NULL;
-    if (error == 0 && is_to_be_queued)
-        error = send_queue_open_sequence(&outbox->queue, change->next.sequence, &change->sequence);
-    return error;
+    return reserve_name_locked(outbox, changes, len, at);
 }
 
 int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
@@ -387,7 +381,7 @@ static void remove_locked(struct outbox *outbox, struct change *change)
     leave_locked(outbox, item);
     if (item->row.kind == ITEM_ATTACHMENT)
         end_awaiting_locked(outbox, item);
-    send_queue_remove(&outbox->queue, item);
+    send_queue_remove(item);
     mark_unsaved_locked(outbox, item, false);
     item->row.state = ITEM_GONE;
     item_table_remove(&outbox->table, item);
@@ -426,10 +420,10 @@ static void record_end_locked(struct outbox *outbox, struct item *item, const st
         quota_count(&outbox->quota, item->row.quota_day);
 }
 
-/* Into the list of its state: of what waits to be handed in, of its sequence, or of uploads. */
-static void enqueue_locked(struct outbox *outbox, struct item *item, struct change *change)
+/* Into the list of its state: of what waits to be handed in, of messages, or of uploads. */
+static void enqueue_locked(struct outbox *outbox, struct item *item)
 {
-    send_queue_place(&outbox->queue, item, TAKE_PTR(change->sequence));
+    send_queue_place(&outbox->queue, item);
     outbox_broadcast_locked(outbox);
     outbox_wake_worker_locked(outbox);
     if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
@@ -462,7 +456,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
     change->reserved = OUTBOX_FOLDER_NONE;
     schedule_locked(outbox, item, change, from);
     record_end_locked(outbox, item, change, from);
-    enqueue_locked(outbox, item, change);
+    enqueue_locked(outbox, item);
 }
 
 /* The listener knows one name: where the new one is another, it hears of the old one first. */

@@ -122,7 +122,6 @@ struct change {
 
     /* set while it is committed */
     enum outbox_folder reserved; /* where next.name is reserved, or OUTBOX_FOLDER_NONE */
-    struct sequence *sequence;
     bool is_unsaved;
 };
 

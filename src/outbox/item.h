@@ -137,8 +137,6 @@ bool item_state_has_receipt(enum item_state state);
 
 /* ================================================================ items */
 
-struct sequence;
-
 enum {
     ITEM_WRITERS_MAX = 16, /* processes remembered as writers; beyond, every process counts as one */
 };
@@ -151,13 +149,12 @@ enum item_claim {
 
 /* When it is handed in, or tried next. */
 struct schedule {
-    struct item *next; /* in its list: of what waits, of its sequence, or of uploads */
+    struct item *next; /* in its list: of what waits, of messages, or of uploads */
     struct item *previous;
-    struct item_list *list;    /* which one; NULL: none */
-    struct sequence *sequence; /* of a queued message */
-    int64_t due_ms;            /* monotonic: of what waits, when the quiet time ends; else the next attempt */
-    uint64_t awaits;           /* what waits: the attachment that is still being written; 0: none */
-    bool is_woken;             /* during its attempt somebody asked to try now: no delay after it */
+    struct item_list *list; /* which one; NULL: none */
+    int64_t due_ms;         /* monotonic: of what waits, when the quiet time ends; else the next attempt */
+    uint64_t awaits;        /* what waits: the attachment that is still being written; 0: none */
+    bool is_woken;          /* during its attempt somebody asked to try now: no delay after it */
     struct backoff backoff;
 };
 

@@ -40,7 +40,6 @@ void outbox_free(struct outbox *outbox)
 {
     if (outbox == NULL)
         return;
-    send_queue_release(&outbox->queue);
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
     pthread_cond_destroy(&outbox->changed);
@@ -207,19 +206,19 @@ static int64_t next_attempt_locked(struct outbox *outbox)
          item = send_queue_next(&outbox->queue, item))
         if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
             next = item->schedule.due_ms;
-    if (outbox->queue.messages > 0)
+    if (outbox->queue.messages.len > 0)
         take_suspension_time(&outbox->suspensions[ITEM_MESSAGE], now, &next);
     if (outbox->queue.uploads.len > 0)
         take_suspension_time(&outbox->suspensions[ITEM_ATTACHMENT], now, &next);
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (outbox->queue.messages > 0 && next == 0 && quota_is_used_up(&outbox->quota, realtime))
+    if (outbox->queue.messages.len > 0 && next == 0 && quota_is_used_up(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
 }
 
 static size_t count_messages_locked(const struct outbox *outbox)
 {
-    return outbox->queue.messages + outbox->queue.waiting.len;
+    return outbox->queue.messages.len + outbox->queue.waiting.len;
 }
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)

@@ -198,26 +198,16 @@ static int show(struct outbox *outbox, struct item *item)
     return error;
 }
 
-static int enqueue(struct outbox *outbox, struct item *item)
-{
-    struct sequence *sequence = NULL;
-    bool is_queued = item->row.kind == ITEM_MESSAGE && item_state_is_unsettled(item->row.state);
-    int error = is_queued ? send_queue_open_sequence(&outbox->queue, item->row.sequence, &sequence) : 0;
-    if (error != 0)
-        return error;
-    outbox_touch_locked(outbox, item);
-    send_queue_place(&outbox->queue, item, sequence);
-    return 0;
-}
-
 static int show_all(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
     int error = 0;
     for (size_t i = 0; i < recovery->len && error == 0; i++)
         error = show(outbox, recovery->items[i]);
-    for (size_t i = 0; i < recovery->len && error == 0; i++)
-        error = enqueue(outbox, recovery->items[i]);
+    for (size_t i = 0; i < recovery->len && error == 0; i++) {
+        outbox_touch_locked(outbox, recovery->items[i]);
+        send_queue_place(&outbox->queue, recovery->items[i]);
+    }
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
     return error;

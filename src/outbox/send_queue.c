@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The three parts of the question "whose turn is it now": sequences and turns, suspensions with their backoff
- * and their single probe, and the count of emails sent today, which survives a restart.
+ * The three parts of the question "whose turn is it now": the order of what waits, suspensions with their
+ * backoff and their single probe, and the count of emails sent today.
  */
 #include "outbox/send_queue.h"
 
@@ -41,113 +41,21 @@ static void remove_from_list(struct item *item)
     list->len--;
 }
 
-/* ---------------------------------------------------------------- sequences */
-
-static void append_sequence(struct send_queue *queue, struct sequence *sequence)
-{
-    sequence->next = NULL;
-    sequence->previous = queue->last_sequence;
-    *(queue->last_sequence == NULL ? &queue->first_sequence : &queue->last_sequence->next) = sequence;
-    queue->last_sequence = sequence;
-}
-
-static void unlink_sequence(struct send_queue *queue, struct sequence *sequence)
-{
-    *(sequence->previous == NULL ? &queue->first_sequence : &sequence->previous->next) = sequence->next;
-    *(sequence->next == NULL ? &queue->last_sequence : &sequence->next->previous) = sequence->previous;
-}
-
-static void free_sequence(struct sequence *sequence)
-{
-    free(sequence->key);
-    free(sequence);
-}
-
-void send_queue_release(struct send_queue *queue)
-{
-    size_t position = 0;
-    struct sequence *sequence;
-    while ((sequence = map_next(&queue->sequences, &position)) != NULL)
-        free_sequence(sequence);
-    map_release(&queue->sequences);
-    *queue = (struct send_queue){0};
-}
-
-int send_queue_open_sequence(struct send_queue *queue, const char *key, struct sequence **ret_sequence)
-{
-    struct sequence *sequence = map_find(&queue->sequences, key);
-    if (sequence == NULL) {
-        sequence = calloc(1, sizeof(*sequence));
-        if (sequence == NULL)
-            return -ENOMEM;
-        sequence->key = strdup(key);
-        if (sequence->key == NULL || map_set(&queue->sequences, sequence->key, sequence) != 0) {
-            free_sequence(sequence);
-            return -ENOMEM;
-        }
-    }
-    sequence->refs++;
-    *ret_sequence = sequence;
-    return 0;
-}
-
-void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence)
-{
-    if (sequence == NULL || --sequence->refs > 0)
-        return;
-    map_remove(&queue->sequences, sequence->key);
-    free_sequence(sequence);
-}
-
 /* ---------------------------------------------------------------- in and out */
 
-/* Returns true if the item belongs into a list. */
-static bool is_to_be_listed(const struct item *item)
+void send_queue_place(struct send_queue *queue, struct item *item)
 {
-    return item_is_to_be_handed_in(item) || item_state_is_unsettled(item->row.state);
-}
-
-static struct item_list *list_for(struct send_queue *queue, const struct item *item,
-                                  struct sequence *sequence)
-{
+    send_queue_remove(item);
     if (item_is_to_be_handed_in(item))
-        return &queue->waiting;
-    return item->row.kind == ITEM_ATTACHMENT ? &queue->uploads : &sequence->list;
+        insert_in_list(&queue->waiting, item);
+    else if (item_state_is_unsettled(item->row.state))
+        insert_in_list(item->row.kind == ITEM_MESSAGE ? &queue->messages : &queue->uploads, item);
 }
 
-void send_queue_place(struct send_queue *queue, struct item *item, struct sequence *sequence)
+void send_queue_remove(struct item *item)
 {
-    if (!is_to_be_listed(item)) {
-        send_queue_remove(queue, item);
-        return;
-    }
-    struct item_list *list = list_for(queue, item, sequence != NULL ? sequence : item->schedule.sequence);
-    if (list == item->schedule.list)
-        remove_from_list(item); /* its position may be another now */
-    else
-        send_queue_remove(queue, item);
-    if (sequence != NULL) {
-        item->schedule.sequence = sequence;
-        queue->messages++;
-        if (sequence->list.len == 0)
-            append_sequence(queue, sequence);
-    }
-    insert_in_list(list, item);
-}
-
-void send_queue_remove(struct send_queue *queue, struct item *item)
-{
-    struct sequence *sequence = TAKE_PTR(item->schedule.sequence);
-    if (item->schedule.list == NULL)
-        return;
-    remove_from_list(item);
-    if (sequence == NULL)
-        return;
-    unlink_sequence(queue, sequence);
-    if (sequence->list.len > 0) /* it has had its turn: to the end of the line */
-        append_sequence(queue, sequence);
-    send_queue_close_sequence(queue, sequence);
-    queue->messages--;
+    if (item->schedule.list != NULL)
+        remove_from_list(item);
 }
 
 /* ---------------------------------------------------------------- turns */
@@ -185,22 +93,6 @@ bool send_queue_awaits_upload(const struct item_table *table, const struct item 
     return false;
 }
 
-/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One that
- * somebody has open for writing is passed over, for that may take for ever. */
-static struct item *find_in_sequence(const struct sequence *sequence, const struct item_table *table,
-                                     int64_t now_ms, int64_t *ret_until_ms)
-{
-    for (struct item *item = sequence->list.first; item != NULL; item = item->schedule.next) {
-        if (item->file.writers > 0 && item->claim == CLAIM_NONE)
-            continue;
-        if (item->claim != CLAIM_NONE || item->row.state != ITEM_QUEUED ||
-            send_queue_awaits_upload(table, item))
-            return NULL;
-        return is_due(item, now_ms, ret_until_ms) ? item : NULL;
-    }
-    return NULL;
-}
-
 static bool has_not_tried(const struct item *item)
 {
     return item != NULL && item->schedule.due_ms == 0;
@@ -215,13 +107,31 @@ static struct item *earlier(struct item *first, struct item *second)
     return second->schedule.due_ms < first->schedule.due_ms ? second : first;
 }
 
+/* Returns true if the message may go now, but for its time. */
+static bool is_ready(const struct item_table *table, const struct item *item)
+{
+    return item->claim == CLAIM_NONE && item->row.state == ITEM_QUEUED &&
+           !send_queue_awaits_upload(table, item);
+}
+
+/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One that
+ * somebody has open for writing is passed over, for that may take for ever. */
 struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
                                      int64_t now_ms, int64_t *ret_until_ms)
 {
+    struct map seen = {0}; /* sequences */
     struct item *first = NULL;
-    for (const struct sequence *sequence = queue->first_sequence; sequence != NULL && !has_not_tried(first);
-         sequence = sequence->next)
-        first = earlier(first, find_in_sequence(sequence, table, now_ms, ret_until_ms));
+    for (struct item *item = queue->messages.first; item != NULL && !has_not_tried(first);
+         item = item->schedule.next) {
+        bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
+        if (is_open || map_find(&seen, item->row.sequence) != NULL)
+            continue;
+        if (map_set(&seen, item->row.sequence, item) != 0)
+            break; /* without memory none goes that might be too early */
+        if (is_ready(table, item) && is_due(item, now_ms, ret_until_ms))
+            first = earlier(first, item);
+    }
+    map_release(&seen);
     return first;
 }
 
@@ -243,14 +153,11 @@ void send_queue_wake(struct item *item)
 
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
 {
-    const struct sequence *sequence = item == NULL ? queue->first_sequence : item->schedule.sequence;
+    if (item == NULL && queue->messages.first != NULL)
+        return queue->messages.first;
     if (item != NULL && item->schedule.next != NULL)
         return item->schedule.next;
-    if (item != NULL && sequence == NULL)
-        return NULL; /* the last upload */
-    if (item != NULL)
-        sequence = sequence->next;
-    return sequence != NULL ? sequence->list.first : queue->uploads.first;
+    return item == NULL || item->schedule.list == &queue->messages ? queue->uploads.first : NULL;
 }
 
 /* ================================================================ suspensions */

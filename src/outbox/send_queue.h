@@ -2,11 +2,11 @@
 /*
  * What waits to be handed in and to go out, in which order, and whether now is the time.
  *
- * Model. Closed messages wait in one list for the end of their quiet time. Messages from one sender to the
- * same set of recipients form a *sequence* and go out in order of hand-in; sequences take turns. Uploads wait
- * in one list. Three things decide when: the item's own time (schedule.due_ms); a *suspension*, one for
- * messages and one for uploads, while the service does not answer, is busy or refuses the key, or something
- * else answers in its place; and the *quota*, a number of emails a UTC day.
+ * Model. Closed messages wait in one list for the end of their quiet time, messages that were handed in in
+ * another, uploads in a third. Messages from one sender to the same set of recipients form a *sequence*: one
+ * of them goes at a time, in order. Three things decide when: the item's own time (schedule.due_ms); a
+ * *suspension*, one for messages and one for uploads, while the service does not answer, is busy or refuses
+ * the key, or something else answers in its place; and the *quota*, a number of emails a UTC day.
  *
  * All of it is protected by outbox->lock, which the caller holds, and nothing waits.
  * Times are monotonic, but for the quota's.
@@ -18,7 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/map.h"
 #include "base/wait.h"
 #include "outbox/item.h"
 
@@ -30,36 +29,17 @@ struct item_list {
     size_t len;
 };
 
-struct sequence {
-    char *key;
-    unsigned int refs; /* items that are in it, or are about to be added */
-    struct item_list list;
-    struct sequence *next; /* sequences with items, in the order of their turns */
-    struct sequence *previous;
-};
-
+/* Each in order of position. All zeros is an empty queue. */
 struct send_queue {
-    struct map sequences;
-    struct sequence *first_sequence;
-    struct sequence *last_sequence;
-    struct item_list waiting; /* closed messages that are to be handed in */
+    struct item_list waiting;  /* closed messages that are to be handed in */
+    struct item_list messages; /* handed in */
     struct item_list uploads;
-    size_t messages; /* in sequences */
 };
 
-/* All zeros is an empty queue. Items are not unreferenced. */
-void send_queue_release(struct send_queue *queue);
-
-/* Makes sure that send_queue_add() of a message of this sequence cannot fail. 0 or -ENOMEM. */
-int send_queue_open_sequence(struct send_queue *queue, const char *key, struct sequence **ret_sequence);
-/* Takes back send_queue_open_sequence(), where no item was added by it. */
-void send_queue_close_sequence(struct send_queue *queue, struct sequence *sequence);
-
-/* Puts the item into the list that its state asks for, at its place by position, or takes it out. `sequence`:
- * of a message that is queued now and was not before, from send_queue_open_sequence(); else NULL. */
-void send_queue_place(struct send_queue *queue, struct item *item, struct sequence *sequence);
-/* Takes the item out, if it is in a list. Its sequence has its next turn after all others. */
-void send_queue_remove(struct send_queue *queue, struct item *item);
+/* Puts the item into the list that its state asks for, at its place by position, or takes it out. */
+void send_queue_place(struct send_queue *queue, struct item *item);
+/* Takes the item out, if it is in a list. */
+void send_queue_remove(struct item *item);
 
 /* Returns a message whose quiet time is over, behind `after` (NULL: the first), or NULL. */
 struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
