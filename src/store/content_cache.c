@@ -27,7 +27,7 @@
 enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite takes no longer value */
     CHUNK_BYTES = 64 * 1024,
-    LEVEL = 1,                /* of zlib: 6 makes texts 8 % shorter in three times the time */
+    LEVEL = 1,                /* of zlib: 6 makes texts 8 % shorter in twice the time */
     USE_INTERVAL_S = 60 * 60, /* a use within this time of the last is not written down, */
     AGAIN_INTERVAL_S = 60,    /* nor is one of a passing part within this: by whoever had it fetched */
     ROW_BYTES = 100,          /* that a part takes beside its bytes */

@@ -744,12 +744,6 @@ static void follow_reader(struct contents *contents, const struct content_reques
         fetch_parts_ahead(contents, emails[i], parts);
 }
 
-void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len)
-{
-    for (size_t i = 0; store->contents != NULL && i < len; i++)
-        fetch_parts_ahead(store->contents, emails[i], 1U << CONTENT_PART_RAW);
-}
-
 /* ---------------------------------------------------------------- reading */
 
 /* From the cache, or else from the service. */

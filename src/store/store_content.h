@@ -49,10 +49,6 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
 /* NULL-safe. */
 void store_content_unref(struct store_content *content);
 
-/* Has raw messages fetched in the background, several at a time. Does not wait. Emails are passed over while
- * many are still to be fetched. */
-void store_prefetch_raw(struct store *store, const uint32_t *emails, size_t len);
-
 /* Who wrote what to whom, as far as a reply needs it: no texts, no attachments. Released by the caller. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 

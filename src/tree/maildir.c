@@ -47,9 +47,8 @@ enum {
     EMAILS_AT_ONCE = 64,
     SIGHTINGS_FIRST = 1024,
     UIDS_AT_ONCE = 1000,
-    FETCHED_FIRST = 32, /* of a folder that is listed */
-    LOCAL_MAX = 64,     /* names of programs' own files in one folder */
-    BOX_LINKS = 5,      /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
+    LOCAL_MAX = 64, /* names of programs' own files in one folder */
+    BOX_LINKS = 5,  /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
     UIDVALIDITY_SIZE = 32,  /* of the text */
     LOCAL_FOLDER_SIZE = 64, /* of a path below the folder "maildir" of the state directory */
     LOCAL_PATH_SIZE = LOCAL_FOLDER_SIZE + NAME_MAX + 1,
@@ -819,31 +818,7 @@ static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder fold
     return !maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0;
 }
 
-/* Who lists a folder is going to look at what is in it: the first ones are on their way then, and the store
- * goes on ahead of whoever reads one after the other. */
-static void fetch_first(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
-{
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    uint32_t wanted[FETCHED_FIRST];
-    struct maildir_mail mail;
-    size_t len = 0;
-    uint64_t position = 0;
-    size_t count;
-    if (is_empty(tree, inbox, folder))
-        return;
-    while (len < FETCHED_FIRST &&
-           (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count && len < FETCHED_FIRST; i++)
-            if (maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) &&
-                maildir_mail_is_shown(&mail) && mail.folder == folder && mail.size < 0)
-                wanted[len++] = views[i].number;
-        position = next[count - 1];
-    }
-    store_prefetch_raw(tree->store, wanted, len);
-}
-
-/* Brings the folder up to date, and has its messages fetched behind the scenes (waits for the disk). */
+/* Brings the folder up to date (waits for the disk). */
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->tree;
@@ -852,8 +827,6 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     if (error != 0)
         return error;
     dir->is_lasting = holds_messages(dir->ino);
-    if (holds_messages(dir->ino))
-        fetch_first(tree, inbox_of(dir->ino), folder_of(dir->ino));
     struct maildir_names *names = calloc(1, sizeof(*names));
     if (names == NULL)
         return -ENOMEM;
