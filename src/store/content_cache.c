@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "store/message_ids.h"
+#include "store/search_index.h"
 
 enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite takes no longer value */
@@ -526,6 +527,8 @@ static int put_locked(struct content_cache *content, struct connection *writer,
         error = put_row(content, writer, part->key, bytes, hash, kept);
     if (error == 0 && part->message_id != NULL)
         error = message_ids_note(writer, part->message_id, part->email_id);
+    if (error == 0 && part->texts != NULL)
+        error = search_index_note_content(writer, part->email, part->texts);
     return error != 0 ? error : make_room(content, writer);
 }
 

@@ -84,8 +84,11 @@ struct content_new_part {
     const struct content_bytes *bytes;
     const char
         *file_name; /* of content_cache_create_file(), where the bytes are in a file; it gets another */
-    const char *message_id; /* of the email, which is noted together with the part (message_ids.h); or NULL */
+    uint32_t email;
     const char *email_id;
+    /* Noted together with the part: */
+    const char *message_id;             /* of the email (message_ids.h); or NULL */
+    const struct content_folder *texts; /* for searches (search_index.h); or NULL */
 };
 
 /* Keeps a part, and makes room for it. 0 or -errno: it is not kept. */

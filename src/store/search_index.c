@@ -31,19 +31,6 @@ int search_index_remove(struct connection *connection, uint32_t email)
                       : statements_execute(&connection->statements, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
 }
 
-/* Content never changes under an email's id. */
-static bool is_content_known(struct cache *cache, uint32_t email)
-{
-    struct connection *connection = NULL;
-    int64_t is_known = 0;
-    if (database_take_reader(cache->database, &connection) != 0)
-        return false;
-    int error = statements_integers(&connection->statements, CACHE_KNOWS_CONTENT, &is_known, 1, "is",
-                                    (int64_t)email, attached_unknown);
-    database_return_reader(cache->database, connection);
-    return cache_note(cache, error) == 0 && is_known != 0;
-}
-
 static void append_body(struct strbuf *text, const struct content_folder *folder)
 {
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
@@ -52,23 +39,26 @@ static void append_body(struct strbuf *text, const struct content_folder *folder
                       body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES);
 }
 
-/* `text` ends at a NUL or within a character: the rest of it is not found. */
-static void write_content(struct cache *cache, uint32_t email, bool has_attachment, struct strbuf *text)
+/* The text ends at a NUL or within a character: the rest of it is not found. */
+static int write_content(struct connection *connection, uint32_t email, bool has_attachment,
+                         struct strbuf *text)
 {
-    struct connection *connection = NULL;
     size_t len = character_cut(strbuf_str(text), text->len, SEARCH_BODY_MAX_BYTES);
     _cleanup_free_ char *body = strndup(strbuf_str(text), len);
-    if (body == NULL || cache_begin_write(cache, &connection) != 0)
-        return;
-    int error = statements_execute(&connection->statements, CACHE_NOTE_CONTENT, "iss", (int64_t)email,
-                                   has_attachment ? attached_some : attached_none, body);
-    (void)cache_end_write(cache, error);
+    return body == NULL
+               ? -ENOMEM
+               : statements_execute(&connection->statements, CACHE_NOTE_CONTENT, "iss", (int64_t)email,
+                                    has_attachment ? attached_some : attached_none, body);
 }
 
-void search_index_note_content(struct cache *cache, uint32_t email, const struct content_folder *folder)
+int search_index_note_content(struct connection *connection, uint32_t email,
+                              const struct content_folder *folder)
 {
-    if (is_content_known(cache, email))
-        return;
+    int64_t is_known = 0;
+    int error = statements_integers(&connection->statements, CACHE_KNOWS_CONTENT, &is_known, 1, "is",
+                                    (int64_t)email, attached_unknown);
+    if (error != 0 || is_known != 0)
+        return error;
     /* Names first: a long body is cut. */
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++)
@@ -76,7 +66,7 @@ void search_index_note_content(struct cache *cache, uint32_t email, const struct
             strbuf_appendf(&text, "%s\n", folder->entries[i].name);
     bool has_attachment = text.len > 0;
     append_body(&text, folder);
-    write_content(cache, email, has_attachment, &text);
+    return write_content(connection, email, has_attachment, &text);
 }
 
 /* ---------------------------------------------------------------- the index follows */

@@ -31,9 +31,10 @@ int search_index_note(struct connection *connection, uint32_t email);
 /* Removes an email, in a turn. 0 or -errno. */
 int search_index_remove(struct connection *connection, uint32_t email);
 
-/* Notes the body of an email and the names of its attachments, unless they are known. From any thread, within
- * no turn. A body that the disk does not take now is noted when the content is fetched again. */
-void search_index_note_content(struct cache *cache, uint32_t email, const struct content_folder *folder);
+/* Notes, in a turn, the body of an email and the names of its attachments, unless they are known. 0 or
+ * -errno. */
+int search_index_note_content(struct connection *connection, uint32_t email,
+                              const struct content_folder *folder);
 
 /* Brings some of the emails that were noted into the index, in a turn of its own. From any thread. 1: there
  * may be more; 0: there are none; or -errno. */

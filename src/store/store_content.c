@@ -28,7 +28,6 @@
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
-#include "store/search_index.h"
 #include "store/store_private.h"
 
 enum {
@@ -128,7 +127,7 @@ struct contents {
 
 /* Brings one part of an email from the service, however many want it. It belongs to nobody: a reader whose
  * time is over leaves, and it goes on for those who come after. One that has not begun when the last reader
- * leaves never does. It is found by its key until the part is in the cache. */
+ * leaves never does. */
 struct content_transfer {
     struct worker_job job; /* first: the pool knows it by this */
     struct contents *contents;
@@ -361,12 +360,14 @@ static void keep(struct contents *contents, const struct content_request *reques
     struct content_new_part part = {.key = request->key,
                                     .bytes = &answer->content->bytes,
                                     .file_name = answer->file_name,
-                                    .message_id = answer->message_id,
-                                    .email_id = request->email_id};
+                                    .email = request->email,
+                                    .email_id = request->email_id,
+                                    .message_id = answer->message_id};
     int error = 0;
     if (request->part == CONTENT_PART_TEXTS) {
         error = content_cache_pack(&answer->content->folder, &packed);
         part.bytes = &packed;
+        part.texts = &answer->content->folder;
     }
     if (error == 0)
         error = content_cache_put(&contents->cache, &part);
@@ -391,12 +392,10 @@ static void unref_transfer_locked(struct content_transfer *transfer)
     free(transfer);
 }
 
-/* Gives the job's reference back. Another transfer may have the key by now. */
+/* Of a transfer that will not run: gives the job's reference back. */
 static void forget_transfer_locked(struct content_transfer *transfer)
 {
-    GHashTable *transfers = transfer->contents->transfers;
-    if (g_hash_table_lookup(transfers, &transfer->request.key) == transfer)
-        g_hash_table_remove(transfers, &transfer->request.key);
+    g_hash_table_remove(transfer->contents->transfers, &transfer->request.key);
     unref_transfer_locked(transfer);
 }
 
@@ -428,8 +427,7 @@ static void finish_transfer(struct content_transfer *transfer, int error, struct
     transfer->content = content == NULL ? NULL : content_ref(content);
     if (error == -EFBIG)
         note_too_long_locked(contents, &transfer->request);
-    if (error != 0)
-        g_hash_table_remove(contents->transfers, &transfer->request.key);
+    g_hash_table_remove(contents->transfers, &transfer->request.key);
     if (content != NULL && transfer->request.part == CONTENT_PART_TEXTS)
         remember_locked(contents, content);
     pthread_cond_broadcast(&transfer->done);
@@ -456,14 +454,12 @@ static void fetch_attachments_ahead(struct contents *contents, const struct stor
                         false);
 }
 
-/* Hands on what was fetched. Readers go on already. */
+/* Hands on what was fetched, before any reader has it: a search finds what was read. */
 static void take_answer(struct contents *contents, const struct content_request *request,
                         const struct content_answer *answer)
 {
     const struct store_listener *listener = &contents->store->index.listener;
     keep(contents, request, answer);
-    if (request->part == CONTENT_PART_TEXTS)
-        search_index_note_content(&contents->store->cache, request->email, &answer->content->folder);
     /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
     if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
         listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
@@ -483,16 +479,16 @@ static void run_transfer(struct worker_job *job)
     if (error == 0 && !is_known)
         error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
     const struct store_content *content = is_known ? known : answer.content;
-    finish_transfer(transfer, error, error == 0 ? (struct store_content *)content : NULL);
     if (error == 0 && !is_known)
         take_answer(contents, request, &answer);
+    finish_transfer(transfer, error, error == 0 ? (struct store_content *)content : NULL);
     if (error == 0 && request->has_attachments)
         fetch_attachments_ahead(contents, content);
     free(answer.message_id);
     store_content_unref(answer.content);
     LOCK_GUARD(&contents->lock);
     contents->ahead_queued -= is_ahead;
-    forget_transfer_locked(transfer);
+    unref_transfer_locked(transfer);
 }
 
 /* ---------------------------------------------------------------- who waits for a transfer */
@@ -774,7 +770,6 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     int error = get_part(contents, &request, cancel, ret_content);
     if (error != 0)
         return error;
-    search_index_note_content(&store->cache, email, &(*ret_content)->folder);
     LOCK_GUARD(&contents->lock);
     remember_locked(contents, *ret_content);
     return 0;

@@ -382,15 +382,17 @@ has_asked() { # COUNT
   [ "$(requests)" -ge "$1" ]
 }
 
-@test "listing a folder has its messages fetched, and waits for none" {
+@test "listing a folder fetches nothing, and reading along it has the next ones fetched" {
   start_maildirs
-  local number before
+  local before first
   send_many_from_elsewhere "$ALICE" "$BOB" "number" 8
   refresh
-  before=$(requests)
   freeze_service
   within 5 find "$BOX/new" -name 'U=x'
   kill -CONT "$SERVICE_PID"
+  before=$(requests)
+  mapfile -t first < <(find "$BOX/new" -name '*U=*' | head -n 4)
+  cat "${first[@]}" >/dev/null
   wait_until 20 has_asked "$((before + 8))"
   stop_service
   equal "$(cat "$BOX"/new/* | grep -c '^Subject: number')" 8

@@ -225,7 +225,9 @@ static void note_content(struct fixture *fixture, uint32_t number, const char *b
     entry->len = strlen(body);
     if (attachment != NULL)
         assert_non_null(content_folder_add(&folder, CONTENT_ATTACHMENT, attachment, "id"));
-    search_index_note_content(&fixture->cache, number, &folder);
+    struct connection *writer = NULL;
+    assert_int_equal(cache_begin_write(&fixture->cache, &writer), 0);
+    assert_int_equal(cache_end_write(&fixture->cache, search_index_note_content(writer, number, &folder)), 0);
     content_folder_release(&folder);
 }
 

@@ -63,7 +63,7 @@ struct found {
 
 /* What a folder lists, by U number (from 1 on); *ret_count apart from "." and "..". */
 struct listing {
-    struct found by_uid[8];
+    struct found by_uid[16];
     size_t count;
     size_t at_most;
     size_t taken;
@@ -213,21 +213,29 @@ static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting
 static bool has_sizes(struct tree_fixture *fixture)
 {
     const struct listing listing = list(fixture, BOX "/new", 0);
-    return listing.by_uid[4].ino != 0 && listing.by_uid[5].ino != 0;
+    return listing.by_uid[7].ino != 0 && listing.by_uid[8].ino != 0;
 }
 
-/* Else who lists a folder again and again that has more than the cache keeps downloads it again and again. */
-static void what_a_listing_fetched_has_its_size_even_if_it_was_not_kept(void **state)
+/* Else a program that goes through a folder with more than the cache keeps downloads it again and again. */
+static void what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept(void **state)
 {
     struct tree_fixture *fixture = *state;
     _cleanup_free_ char *raw = calloc(1, fixture_content_bytes + 1);
     memset(raw, 'r', fixture_content_bytes);
     list(fixture, BOX "/new", 0);
-    fake_service_add_simple_email(fixture->fake, "i1", "00000004-0d44", "fourth");
-    fake_service_add_simple_email(fixture->fake, "i1", "00000005-0d44", "fifth");
-    add_message(fixture, "00000004-0d44", raw);
-    add_message(fixture, "00000005-0d44", raw);
-    sync_all(fixture);
+    for (int number = 4; number <= 8; number++) {
+        char id[32];
+        snprintf(id, sizeof(id), "%08d-0d44", number);
+        fake_service_add_simple_email(fixture->fake, "i1", id, "another");
+        add_message(fixture, id, number > 6 ? raw : "short");
+        sync_all(fixture);
+    }
+    const struct listing listing = list(fixture, BOX "/new", 0);
+    for (uint32_t uid = 4; uid <= 6; uid++) {
+        _cleanup_free_ char *path = path_of(BOX "/new", listing.by_uid[uid].name);
+        _cleanup_free_ char *text = fixture_read(fixture, path);
+        assert_string_equal(text, "short");
+    }
     for (int i = 0; i < 2000 && !has_sizes(fixture); i++)
         usleep(5000);
     assert_true(has_sizes(fixture));
@@ -752,7 +760,7 @@ int main(void)
         TEST(messages_are_listed_before_their_size_is_known),
         TEST(all_messages_of_a_large_inbox_are_there),
         TEST(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting),
-        TEST(what_a_listing_fetched_has_its_size_even_if_it_was_not_kept),
+        TEST(what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept),
         TEST(reads_end_where_the_message_ends),
         TEST(a_message_answers_to_one_name_at_a_time),
         TEST(nothing_but_marking_is_accepted),
