@@ -295,7 +295,7 @@ static int plan_make(const struct maildir_box *box, const struct maildir_sightin
     for (size_t i = 0; i < seen_len; i++)
         add_sighting(ret, box, is_seen, &seen[i]);
     add_gone(ret, box, is_seen);
-    /* What left or came back may have done so at any time since. */
+    /* Mail that left or returned may have done so at any time since. */
     ret->touch.ns[MAILDIR_NEW] = ret->changed_len == ret->added ? arrived_ns : now_ns;
     ret->touch.ns[MAILDIR_CUR] = now_ns;
     return 0;

@@ -392,7 +392,7 @@ static void unref_transfer_locked(struct content_transfer *transfer)
     free(transfer);
 }
 
-/* Of a transfer that will not run: gives the job's reference back. */
+/* Gives the job's reference back, where the transfer will not run. */
 static void forget_transfer_locked(struct content_transfer *transfer)
 {
     g_hash_table_remove(transfer->contents->transfers, &transfer->request.key);

@@ -22,9 +22,9 @@
 #include "store/content_cache.h"
 #include "store/store.h"
 
-/* Whether the service is known to have content of emails, and raw messages: by asking it after the first sync
- * of this mount, before that by what an earlier one found. Never where store_config says that there is none.
- * No wait. store_listener.abilities_changed tells when it changes. */
+/* Returns true if the service is known to have content of emails, or raw messages: after the first sync of
+ * this mount by asking it, before that by what an earlier mount found. False where store_config says that
+ * there is none. Does not wait. store_listener.abilities_changed reports changes. */
 bool store_has_content(struct store *store);
 bool store_has_raw(struct store *store);
 
@@ -49,7 +49,8 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
 /* NULL-safe. */
 void store_content_unref(struct store_content *content);
 
-/* Who wrote what to whom, as far as a reply needs it: no texts, no attachments. Released by the caller. */
+/* Reads who wrote what to whom, as far as a reply needs it: no texts, no attachments. The caller releases it.
+ * 0 or -EIO. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 
 /* ---------------------------------------------------------------- for the store alone */
