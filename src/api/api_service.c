@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First a call: the request, its counters, its outcome and its words. Three kinds serve all endpoints: one
+ * First a call: the request, its counters, its outcome and its reason. Three kinds serve all endpoints: one
  * that brings its own sink, a POST whose short answer is collected, and a GET of a list, whose records are
  * handed on while it arrives. Each waits until the answer is there, a deadline passes, or the call is
  * cancelled, and always fills in `ret`. The outcome of a list is decided twice: by the answer's status
@@ -60,7 +60,7 @@ static struct api_service *api_service_of(struct mail_service *service)
 
 /* ---------------------------------------------------------------- a call */
 
-/* Makes the request, counts it and decides; `ret` gets the words. `body`: where the request's sink collects
+/* Makes the request, counts it and decides; `ret` gets the reason. `body`: where the request's sink collects
  * the answer's body when that is no success. */
 static void api_perform(struct api_service *api, const struct http_request *request,
                         const struct strbuf *body, struct http_response *ret_response,
@@ -150,12 +150,12 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
 {
     const struct list_reader *reader = transfer->reader;
     if (reader->stopped_by == -EOVERFLOW && reader->count >= reader->max_records) {
-        char words[LIST_WORDS_MAX_BYTES];
+        char reason[LIST_REASON_MAX_BYTES];
         snprintf(
-            words, sizeof(words),
+            reason, sizeof(reason),
             "the service lists more than it was asked for: %u records were taken, and the rest was not read",
             reader->count);
-        outcome_set(ret, SERVICE_RETRY, EIO, words);
+        outcome_set(ret, SERVICE_RETRY, EIO, reason);
     } else if (reader->stopped_by != 0) {
         answer->is_stopped = true;
         outcome_set(ret, SERVICE_RETRY, -reader->stopped_by, "the list was not read to its end");
@@ -167,8 +167,8 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
         outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
     } else if (transfer->error != 0) {
         outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
-    } else if (ret->outcome == SERVICE_OK && reader->words[0] != '\0') {
-        outcome_set(ret, SERVICE_OK, EIO, reader->words);
+    } else if (ret->outcome == SERVICE_OK && reader->reason[0] != '\0') {
+        outcome_set(ret, SERVICE_OK, EIO, reader->reason);
     }
 }
 
@@ -214,15 +214,15 @@ static void post_json(struct api_service *api, const char *target, const char *j
 }
 
 /* The value in a successful answer, NULL in an empty one (caller releases). False: it is no JSON, so that the
- * outcome is unknown, as `words` say. */
-static bool read_reply(struct api_service *api, const struct strbuf *body, const char *words,
+ * outcome is unknown, as `reason` say. */
+static bool read_reply(struct api_service *api, const struct strbuf *body, const char *reason,
                        json_t **ret_value, struct service_result *ret)
 {
     const char *text = strbuf_str(body);
     bool is_empty = strspn(text, " \t\r\n") == body->len;
     *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (*ret_value == NULL && !is_empty) {
-        outcome_set(ret, SERVICE_UNKNOWN, EIO, words);
+        outcome_set(ret, SERVICE_UNKNOWN, EIO, reason);
         ret->is_foreign = text[strspn(text, " \t\r\n")] == '<';
         return false;
     }
@@ -256,13 +256,13 @@ static char *read_reply_id(const json_t *value, const char *other)
 
 static void set_absent(struct service_result *ret, enum optional_endpoint endpoint, int status)
 {
-    static const char *const words[] = {
+    static const char *const reason[] = {
         [ENDPOINT_INBOX_LIST] = "the service has no list of inboxes",
         [ENDPOINT_CONTENT] = "the service has no content of emails",
         [ENDPOINT_RAW] = "the service has no raw messages",
         [ENDPOINT_OUTBOUND] = "the service has no list of sent mail",
     };
-    outcome_set(ret, SERVICE_ABSENT, ENOSYS, words[endpoint]);
+    outcome_set(ret, SERVICE_ABSENT, ENOSYS, reason[endpoint]);
     ret->http_status = status;
 }
 
@@ -901,10 +901,10 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
 
 static void read_send_reply(struct send_forms *forms, char **ret_id, struct service_result *ret)
 {
-    static const char words[] =
+    static const char reason[] =
         "the service answered with something that is not JSON: whether the message was sent is unknown";
     _cleanup_json_ json_t *value = NULL;
-    if (!read_reply(forms->api, &forms->body, words, &value, ret))
+    if (!read_reply(forms->api, &forms->body, reason, &value, ret))
         return;
     if (forms->is_flipped)
         server_profile_note_from_address(&forms->api->profile, forms->as_text);

@@ -63,7 +63,7 @@ static size_t pass_over(struct list_reader *reader, const char *bytes, size_t le
 
 /* ---------------------------------------------------------------- records */
 
-static const char *words_of(int error)
+static const char *reason_of(int error)
 {
     switch (error) {
     case EILSEQ:
@@ -86,9 +86,9 @@ static int deliver(struct list_reader *reader, const char *text, size_t len)
     reader->count++;
     if (error < 0)
         return reader->stopped_by = error;
-    if (error > 0 && reader->words[0] == '\0')
-        snprintf(reader->words, sizeof(reader->words), "record %u of the list cannot be read: %s",
-                 reader->count, words_of(error));
+    if (error > 0 && reader->reason[0] == '\0')
+        snprintf(reader->reason, sizeof(reader->reason), "record %u of the list cannot be read: %s",
+                 reader->count, reason_of(error));
     return 0;
 }
 

@@ -5,7 +5,7 @@
  * with exactly one array of objects in it (interface section 1).
  *
  * Only where a record begins and ends is found here, by its brackets; whoever gets it reads it. A record that
- * cannot be read hides no other: it is counted, and the words for the first of them are kept. Memory is
+ * cannot be read hides no other: it is counted, and the reason for the first of them is kept. Memory is
  * bounded by one record and 1 MB of what stands around the list, work by the number of records that are
  * taken.
  */
@@ -18,7 +18,7 @@
 #include "base/strbuf.h"
 
 enum {
-    LIST_WORDS_MAX_BYTES = 160
+    LIST_REASON_MAX_BYTES = 160
 };
 
 /* Gets the text of one object, from `{` to the bracket that closes it, not yet known to be valid. 0; a
@@ -31,10 +31,10 @@ struct list_reader {
     void (*pause)(void *context); /* all that has arrived was handed on, and more is waited for; or NULL */
     void *context;                /* of both; borrowed */
     size_t max_record_bytes;
-    size_t max_records;               /* the next one stops the list */
-    unsigned int count;               /* records so far, those that cannot be read too */
-    int stopped_by;                   /* -errno of the sink, or -EOVERFLOW: too many records; 0: nobody did */
-    char words[LIST_WORDS_MAX_BYTES]; /* of the first record that cannot be read; "": there is none */
+    size_t max_records; /* the next one stops the list */
+    unsigned int count; /* records so far, those that cannot be read too */
+    int stopped_by;     /* -errno of the sink, or -EOVERFLOW: too many records; 0: nobody did */
+    char reason[LIST_REASON_MAX_BYTES]; /* of the first record that cannot be read; "": there is none */
     /* The rest is the reader's own. */
     int part;
     int error;        /* sticky */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table from status to outcome comes first, then the reading of the bodies of refusals, which servers
- * write in many ways, then the words that are made of both.
+ * write in many ways, then the reason that is made of both.
  */
 #include "api/outcome.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     LISTED_MAX = 8, /* entries of FastAPI's list that are shown */
-    BODY_WORDS_MAX_BYTES = 2 * 1024 * 1024,
+    BODY_REASON_MAX_BYTES = 2 * 1024 * 1024,
 };
 
 /* ---------------------------------------------------------------- the table */
@@ -197,7 +197,7 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
 
 /* `detail` (a string, or FastAPI's list), `error` or `message`, else the text; an HTML page is called one.
  * Not cleaned. Nothing for an empty body. */
-static void append_raw_words(const struct error_body *body, struct strbuf *out)
+static void append_raw_reason(const struct error_body *body, struct strbuf *out)
 {
     if (body->is_html) {
         strbuf_append_str(out, "an HTML page instead of an answer, perhaps of a proxy on the way");
@@ -260,7 +260,7 @@ bool error_body_names(const struct error_body *body, const char *field)
     return body->json != NULL ? value_names(body->json, field, 0) : has_word(body->text, body->len, field);
 }
 
-/* ---------------------------------------------------------------- words */
+/* ---------------------------------------------------------------- the reason */
 
 static bool is_blank(const struct character *character)
 {
@@ -270,7 +270,7 @@ static bool is_blank(const struct character *character)
 
 /* Appends the text, as much as fits, cut at a character's end. Runs of white space and of characters that a
  * terminal obeys become one space, invalid UTF-8 `?`. */
-static void append_words(struct strbuf *words, const char *text, size_t len)
+static void append_reason(struct strbuf *reason, const char *text, size_t len)
 {
     bool is_pending = false; /* a space, if more follows */
     for (size_t i = 0; i < len;) {
@@ -278,15 +278,15 @@ static void append_words(struct strbuf *words, const char *text, size_t len)
         const char *shown = character.kind == CHARACTER_INVALID ? "?" : text + i;
         i += character.len;
         if (is_blank(&character)) {
-            is_pending = words->len > 0;
+            is_pending = reason->len > 0;
             continue;
         }
-        if (words->len + character.len + (is_pending ? 1 : 0) >= OUTCOME_WORDS_MAX_BYTES)
+        if (reason->len + character.len + (is_pending ? 1 : 0) >= OUTCOME_REASON_MAX_BYTES)
             return;
-        if (is_pending && strbuf_str(words)[words->len - 1] != ' ')
-            strbuf_append_char(words, ' ');
+        if (is_pending && strbuf_str(reason)[reason->len - 1] != ' ')
+            strbuf_append_char(reason, ' ');
         is_pending = false;
-        strbuf_append(words, shown, character.len);
+        strbuf_append(reason, shown, character.len);
     }
 }
 
@@ -299,43 +299,43 @@ static const char *hint_of(int status)
     return status == 401 ? " (the service refuses the API key)" : "";
 }
 
-static void append_body_words(const struct http_client *client, const struct http_response *response,
-                              const struct strbuf *body, struct strbuf *words)
+static void append_body_reason(const struct http_client *client, const struct http_response *response,
+                               const struct strbuf *body, struct strbuf *reason)
 {
     struct error_body parsed;
     error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
-    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_WORDS_MAX_BYTES);
-    append_raw_words(&parsed, &raw);
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_REASON_MAX_BYTES);
+    append_raw_reason(&parsed, &raw);
     error_body_release(&parsed);
     if (raw.len == 0)
         return;
     http_client_redact(client, raw.data, raw.len); /* before anything is cut in two */
-    size_t status_len = words->len;
-    strbuf_append_str(words, ": ");
-    append_words(words, raw.data, raw.len);
-    if (words->len == status_len + 2)
-        strbuf_truncate(words, status_len);
+    size_t status_len = reason->len;
+    strbuf_append_str(reason, ": ");
+    append_reason(reason, raw.data, raw.len);
+    if (reason->len == status_len + 2)
+        strbuf_truncate(reason, status_len);
 }
 
 char *outcome_describe(const struct http_client *client, const struct http_response *response,
                        const struct strbuf *body)
 {
-    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(OUTCOME_WORDS_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(OUTCOME_REASON_MAX_BYTES);
     if (response->status < 300) {
-        append_words(&words, response->words, strlen(response->words));
+        append_reason(&reason, response->reason, strlen(response->reason));
         if (response->status > 0)
-            strbuf_appendf(&words, " (the answer, HTTP %d, was cut off)", response->status);
+            strbuf_appendf(&reason, " (the answer, HTTP %d, was cut off)", response->status);
     } else {
-        strbuf_appendf(&words, "HTTP %d%s", response->status, hint_of(response->status));
-        append_body_words(client, response, body, &words);
+        strbuf_appendf(&reason, "HTTP %d%s", response->status, hint_of(response->status));
+        append_body_reason(client, response, body, &reason);
     }
-    return strbuf_take(&words, NULL);
+    return strbuf_take(&reason, NULL);
 }
 
-void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *words)
+void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *reason)
 {
-    _cleanup_strbuf_ struct strbuf cleaned = STRBUF_INIT(OUTCOME_WORDS_MAX_BYTES);
-    append_words(&cleaned, words, strlen(words));
+    _cleanup_strbuf_ struct strbuf cleaned = STRBUF_INIT(OUTCOME_REASON_MAX_BYTES);
+    append_reason(&cleaned, reason, strlen(reason));
     free(result->detail);
     result->detail = error != 0 ? strbuf_take(&cleaned, NULL) : NULL;
     result->outcome = outcome;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The outcome of a request: the one table from HTTP status to outcome and errno (filesystem contract, "what
- * happened | what follows"), the words that go with it, and what the body of a refusal says (interface
+ * happened | what follows"), the reason that goes with it, and what the body of a refusal says (interface
  * section 1, "Errors").
  *
  * Words come from strangers. They are shown as one line of valid UTF-8 without control characters, of at most
- * OUTCOME_WORDS_MAX_BYTES, and without the API key, which servers echo.
+ * OUTCOME_REASON_MAX_BYTES, and without the API key, which servers echo.
  */
 #ifndef INBOXFS_API_OUTCOME_H
 #define INBOXFS_API_OUTCOME_H
@@ -19,7 +19,7 @@
 #include "mail/mail_service.h"
 
 enum {
-    OUTCOME_WORDS_MAX_BYTES = 1000
+    OUTCOME_REASON_MAX_BYTES = 1000
 };
 
 /* Fills in all but detail, which becomes NULL. `body`: what came of the body of an answer that is no success.
@@ -27,13 +27,13 @@ enum {
 void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
                     struct service_result *ret);
 
-/* The words for an answer that is no success, or for the lack of one. `body`: what came of the answer's body.
- * The caller frees; NULL without memory. */
+/* The reason for an answer that is no success, or for the lack of one. `body`: what came of the answer's
+ * body. The caller frees; NULL without memory. */
 char *outcome_describe(const struct http_client *client, const struct http_response *response,
                        const struct strbuf *body);
 
-/* Replaces outcome, error and detail; the words are cleaned and bounded. is_foreign becomes false. */
-void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *words);
+/* Replaces outcome, error and detail; the reason is cleaned and bounded. is_foreign becomes false. */
+void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *reason);
 
 /* ---------------------------------------------------------------- the body of a refusal */
 

@@ -131,9 +131,9 @@ struct transfer {
     uint64_t body_out;  /* those behind the head */
     size_t head_bytes;  /* of the answer */
     uint64_t body_bytes;
-    bool has_news;                    /* the sink was called since the last pause */
-    char words[HTTP_WORDS_MAX_BYTES]; /* go with `error` */
-    char curl_words[CURL_ERROR_SIZE]; /* libcurl's */
+    bool is_unreported;                 /* the sink was called since the last pause */
+    char reason[HTTP_REASON_MAX_BYTES]; /* go with `error` */
+    char curl_reason[CURL_ERROR_SIZE];  /* libcurl's */
 };
 
 /* ---------------------------------------------------------------- the socket */
@@ -241,7 +241,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     ssize_t len = http_body_read(&transfer->request->body, transfer->body_read, buffer, size * count);
     if (len < 0) {
         transfer->error = (int)len;
-        snprintf(transfer->words, sizeof(transfer->words),
+        snprintf(transfer->reason, sizeof(transfer->reason),
                  "the file to send cannot be read, or became shorter");
         return CURL_READFUNC_ABORT;
     }
@@ -290,13 +290,13 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
     transfer->head_bytes += len;
     if (transfer->head_bytes > HTTP_HEAD_MAX_BYTES) {
         transfer->error = -EFBIG;
-        snprintf(transfer->words, sizeof(transfer->words), "the answer's head is longer than %d bytes",
+        snprintf(transfer->reason, sizeof(transfer->reason), "the answer's head is longer than %d bytes",
                  HTTP_HEAD_MAX_BYTES);
         return CURL_WRITEFUNC_ERROR;
     }
     if (is_packed(bytes, len)) {
         transfer->error = -EPROTO;
-        snprintf(transfer->words, sizeof(transfer->words),
+        snprintf(transfer->reason, sizeof(transfer->reason),
                  "the answer is packed in a way that was not asked for");
         return CURL_WRITEFUNC_ERROR;
     }
@@ -321,12 +321,12 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
     if (transfer->body_bytes > request->max_body_bytes ||
         (announced > 0 && (uint64_t)announced > request->max_body_bytes)) {
         transfer->error = -EFBIG;
-        snprintf(transfer->words, sizeof(transfer->words), "the answer is longer than %llu bytes",
+        snprintf(transfer->reason, sizeof(transfer->reason), "the answer is longer than %llu bytes",
                  (unsigned long long)request->max_body_bytes);
         return CURL_WRITEFUNC_ERROR;
     }
     if (request->sink != NULL) {
-        transfer->has_news = true;
+        transfer->is_unreported = true;
         transfer->error = request->sink(request->context, transfer->response->status, bytes, len);
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
@@ -389,7 +389,7 @@ static CURLcode set_callbacks(struct transfer *transfer)
     CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
     SET(CURLOPT_VERBOSE, 1L); /* for the debug callback; nothing is printed */
-    SET(CURLOPT_ERRORBUFFER, transfer->curl_words);
+    SET(CURLOPT_ERRORBUFFER, transfer->curl_reason);
     SET(CURLOPT_DEBUGFUNCTION, on_debug);
     SET(CURLOPT_DEBUGDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -437,7 +437,7 @@ static bool is_cancelled(struct transfer *transfer)
     if (!cancel_is_set(transfer->request->cancel))
         return false;
     transfer->error = -ECANCELED;
-    snprintf(transfer->words, sizeof(transfer->words), "no answer within the time given");
+    snprintf(transfer->reason, sizeof(transfer->reason), "no answer within the time given");
     return true;
 }
 
@@ -449,15 +449,15 @@ static bool has_arrived_more(CURLM *multi)
 
 static void call_pause(struct transfer *transfer)
 {
-    if (transfer->has_news && transfer->request->pause != NULL)
+    if (transfer->is_unreported && transfer->request->pause != NULL)
         transfer->request->pause(transfer->request->context);
-    transfer->has_news = false;
+    transfer->is_unreported = false;
 }
 
 /* There is a pause when nothing more has arrived, not when libcurl has handed on what its buffer holds. */
 static void wait_for_more(CURLM *multi, struct transfer *transfer, int check_ms)
 {
-    if (transfer->has_news && has_arrived_more(multi))
+    if (transfer->is_unreported && has_arrived_more(multi))
         return;
     call_pause(transfer);
     curl_multi_poll(multi, NULL, 0, check_ms, NULL);
@@ -530,7 +530,7 @@ static void note_long_line(CURLcode code, struct transfer *transfer)
     if (code != CURLE_OUT_OF_MEMORY || !transfer->response->is_written || transfer->error != 0)
         return;
     transfer->error = -EFBIG;
-    snprintf(transfer->words, sizeof(transfer->words), "a header of the answer is longer than can be read");
+    snprintf(transfer->reason, sizeof(transfer->reason), "a header of the answer is longer than can be read");
 }
 
 /* libcurl reports a connection for which there is no file descriptor as one that failed. */
@@ -543,15 +543,15 @@ static void note_descriptors(CURLcode code, struct transfer *transfer)
     if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
         return;
     transfer->error = -errno;
-    snprintf(transfer->words, sizeof(transfer->words), "no file descriptor is left for a connection: %s",
+    snprintf(transfer->reason, sizeof(transfer->reason), "no file descriptor is left for a connection: %s",
              strerror(errno));
 }
 
 /* libcurl writes "after 3 ms", or "milliseconds", another number each time. Without it one outage has one
  * reason, which status and log show once. */
-static void drop_duration(char *words)
+static void drop_duration(char *reason)
 {
-    char *begin = strstr(words, " after ");
+    char *begin = strstr(reason, " after ");
     if (begin == NULL)
         return;
     const char *number = begin + strlen(" after ");
@@ -561,12 +561,12 @@ static void drop_duration(char *words)
         memmove(begin, unit + unit_len, strlen(unit + unit_len) + 1);
 }
 
-static const char *words_of(CURLcode code, const struct transfer *transfer)
+static const char *reason_of(CURLcode code, const struct transfer *transfer)
 {
     if (transfer->error != 0)
-        return transfer->words[0] != '\0' ? transfer->words : strerror(-transfer->error);
-    if (transfer->curl_words[0] != '\0')
-        return transfer->curl_words;
+        return transfer->reason[0] != '\0' ? transfer->reason : strerror(-transfer->error);
+    if (transfer->curl_reason[0] != '\0')
+        return transfer->curl_reason;
     return code != CURLE_OK ? curl_easy_strerror(code) : "the request cannot be made";
 }
 
@@ -627,8 +627,8 @@ static bool run_transfer(struct http_slot *slot, const struct http_target *targe
         rc = transfer.error != 0 ? transfer.error : error_of(code, &transfer);
     ret->error = rc;
     if (rc != 0)
-        snprintf(ret->words, sizeof(ret->words), "%s", words_of(code, &transfer));
-    drop_duration(ret->words);
+        snprintf(ret->reason, sizeof(ret->reason), "%s", reason_of(code, &transfer));
+    drop_duration(ret->reason);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* closing the connection later tells nobody */
@@ -822,7 +822,7 @@ void http_client_perform(struct http_client *client, const struct http_request *
     struct http_slot *slot = take_slot(client, is_post ? POST_IDLE_MAX_MS : GET_IDLE_MAX_MS);
     if (slot == NULL) {
         ret->error = -ENOMEM;
-        snprintf(ret->words, sizeof(ret->words), "out of memory");
+        snprintf(ret->reason, sizeof(ret->reason), "out of memory");
         return;
     }
     /* libcurl repeats a GET, for which there has to be time left. A server that does not read for a while

@@ -18,7 +18,7 @@ enum {
     HTTP_CONNECT_TIMEOUT_MS = 9000,  /* to look the name up, to connect, and for TLS */
     HTTP_HEAD_MAX_BYTES = 64 * 1024, /* all header lines of an answer together */
     HTTP_ETAG_MAX_BYTES = 256,
-    HTTP_WORDS_MAX_BYTES = 256,
+    HTTP_REASON_MAX_BYTES = 256,
 };
 
 struct http_config {
@@ -40,8 +40,8 @@ struct http_response {
     uint64_t sent_bytes;     /* heads and bodies */
     uint64_t received_bytes; /* likewise */
     bool is_html;            /* Content-Type said text/html */
-    char etag[HTTP_ETAG_MAX_BYTES];   /* "" when there is none (or a longer one) */
-    char words[HTTP_WORDS_MAX_BYTES]; /* what went wrong; "" when error is 0 */
+    char etag[HTTP_ETAG_MAX_BYTES];     /* "" when there is none (or a longer one) */
+    char reason[HTTP_REASON_MAX_BYTES]; /* what went wrong; "" when error is 0 */
 };
 
 struct http_client;

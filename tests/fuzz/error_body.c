@@ -21,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     const struct http_response response = {.status = 400, .is_html = bytes[0] % 2 == 0};
     FUZZ_CHECK(client != NULL || http_client_new(&config, &client) == 0);
     strbuf_append(&text, bytes + 1, len - 1);
-    _cleanup_free_ char *words = outcome_describe(client, &response, &text);
-    FUZZ_CHECK(words != NULL && strlen(words) <= OUTCOME_WORDS_MAX_BYTES);
-    fuzz_check_harmless(words, strlen(words), "");
+    _cleanup_free_ char *reason = outcome_describe(client, &response, &text);
+    FUZZ_CHECK(reason != NULL && strlen(reason) <= OUTCOME_REASON_MAX_BYTES);
+    fuzz_check_harmless(reason, strlen(reason), "");
     strbuf_release(&text);
     return 0;
 }

@@ -68,7 +68,7 @@ static void damage_is_told_and_the_rest_delivered(void **state)
         enum service_outcome outcome;
         int error;
         const char *found;
-        const char *words;
+        const char *reason;
     } cases[] = {
         {{.body = "[]"}, SERVICE_OK, 0, "", NULL},
         {{.body = "[{\"id\": \"1\"}, {\"id\": \"\xff\xfe\"}, {\"id\": \"3\"}]"},
@@ -119,7 +119,7 @@ static void damage_is_told_and_the_rest_delivered(void **state)
             strcmp(strbuf_str(&found.text), cases[i].found) != 0)
             fail_msg("case %zu: outcome %d, error %d (%s), records %s", i, result.outcome, result.error,
                      result.detail, strbuf_str(&found.text));
-        if (cases[i].words != NULL && strstr(result.detail, cases[i].words) == NULL)
+        if (cases[i].reason != NULL && strstr(result.detail, cases[i].reason) == NULL)
             fail_msg("case %zu: %s", i, result.detail);
         assert_true(result.http_status != 404 || result.is_foreign); /* every service lists mail */
         service_result_release(&result);

@@ -49,8 +49,8 @@ static int run(const char *text, size_t len, size_t piece, struct found *found)
     for (size_t i = 0; i < len && rc == 0; i += piece)
         rc = list_reader_feed(&reader, text + i, len - i < piece ? len - i : piece);
     rc = list_reader_finish(&reader);
-    if (reader.words[0] != '\0')
-        strbuf_appendf(&found->text, "(%.8s)", reader.words);
+    if (reader.reason[0] != '\0')
+        strbuf_appendf(&found->text, "(%.8s)", reader.reason);
     list_reader_release(&reader);
     return rc;
 }
@@ -212,7 +212,7 @@ struct outcome {
     int finished;
     unsigned int count;
     int stopped_by;
-    char words[LIST_WORDS_MAX_BYTES];
+    char reason[LIST_REASON_MAX_BYTES];
 };
 
 static int take(void *context, const char *text, size_t len)
@@ -242,7 +242,7 @@ static struct outcome run_emails(const struct strbuf *list, size_t piece, size_t
     outcome.finished = list_reader_finish(&reader);
     outcome.count = reader.count;
     outcome.stopped_by = reader.stopped_by;
-    memcpy(outcome.words, reader.words, sizeof(outcome.words));
+    memcpy(outcome.reason, reader.reason, sizeof(outcome.reason));
     list_reader_release(&reader);
     return outcome;
 }
@@ -254,7 +254,7 @@ static void assert_same(const struct outcome *one, const struct outcome *other)
     assert_int_equal(one->finished, other->finished);
     assert_int_equal(one->count, other->count);
     assert_int_equal(one->stopped_by, other->stopped_by);
-    assert_string_equal(one->words, other->words);
+    assert_string_equal(one->reason, other->reason);
 }
 
 /* A list that is read the same way whether it comes in pieces or whole. */
@@ -315,7 +315,7 @@ static void what_cannot_be_read_hides_nothing(void **state)
     struct outcome outcome = run_both_ways(&list, 0);
     assert_int_equal(outcome.emails, 15000);
     assert_int_equal(outcome.count, 15003);
-    assert_string_equal(outcome.words, "record 5001 of the list cannot be read: invalid UTF-8");
+    assert_string_equal(outcome.reason, "record 5001 of the list cannot be read: invalid UTF-8");
 }
 
 /* Records that are tiny, huge, or grow by their layout: whatever bound is met. */

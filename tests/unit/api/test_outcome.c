@@ -28,7 +28,7 @@ static void words_are_found(void **state)
     static const struct {
         const char *body;
         bool is_html;
-        const char *words;
+        const char *reason;
     } cases[] = {
         {"{\"detail\": \"no such inbox\"}", false, "no such inbox"},
         {"{\"detail\": [{\"loc\": [\"body\", \"to_addresses\", 0], \"msg\": \"bad\", \"type\": \"t\"}]}",
@@ -60,9 +60,9 @@ static void words_are_found(void **state)
         _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
         _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(4096);
         strbuf_append_str(&body, cases[i].body);
-        strbuf_appendf(&expected, "HTTP 400%s%s", *cases[i].words != '\0' ? ": " : "", cases[i].words);
-        _cleanup_free_ char *words = outcome_describe(client, &response, &body);
-        assert_string_equal(words, expected.data);
+        strbuf_appendf(&expected, "HTTP 400%s%s", *cases[i].reason != '\0' ? ": " : "", cases[i].reason);
+        _cleanup_free_ char *reason = outcome_describe(client, &response, &body);
+        assert_string_equal(reason, expected.data);
     }
     http_client_free(client);
 }
@@ -139,11 +139,11 @@ static void fields_are_named(void **state)
     }
 }
 
-static void words_are_cleaned(void **state)
+static void reasons_are_cleaned(void **state)
 {
     static const struct {
         const char *text;
-        const char *words;
+        const char *reason;
     } cases[] = {
         {"a\x1b[31mb", "a [31mb"},
         {"a\r\n\tb", "a b"},
@@ -163,8 +163,8 @@ static void words_are_cleaned(void **state)
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        _cleanup_free_ char *words = shown(cases[i].text);
-        assert_string_equal(words, cases[i].words);
+        _cleanup_free_ char *reason = shown(cases[i].text);
+        assert_string_equal(reason, cases[i].reason);
     }
 }
 
@@ -174,9 +174,9 @@ static void words_are_bounded_at_a_character(void **state)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 100000; i++)
         strbuf_append_str(&text, "ü€");
-    _cleanup_free_ char *words = shown(text.data);
-    size_t len = strlen(words);
-    assert_in_range(len, OUTCOME_WORDS_MAX_BYTES - 8, OUTCOME_WORDS_MAX_BYTES);
+    _cleanup_free_ char *reason = shown(text.data);
+    size_t len = strlen(reason);
+    assert_in_range(len, OUTCOME_REASON_MAX_BYTES - 8, OUTCOME_REASON_MAX_BYTES);
     assert_int_equal(len % 5 == 0 || len % 5 == 2, 1);
 }
 
@@ -186,7 +186,7 @@ int main(void)
         cmocka_unit_test(words_are_found),
         cmocka_unit_test(an_answer_of_a_proxy_is_not_the_services_own),
         cmocka_unit_test(fields_are_named),
-        cmocka_unit_test(words_are_cleaned),
+        cmocka_unit_test(reasons_are_cleaned),
         cmocka_unit_test(words_are_bounded_at_a_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,7 +219,7 @@ struct fallback_case {
     size_t requests;
     enum service_outcome outcome;
     int http_status;
-    const char *words; /* in the detail, or NULL */
+    const char *reason; /* in the detail, or NULL */
 };
 
 static const struct fallback_case fallback_cases[] = {
@@ -294,8 +294,8 @@ static void refusals_lead_to_other_forms(void **state)
             scripted_server_requests(fixture->server) != row->requests)
             fail_msg("%s: outcome %d, status %d, %zu requests", row->name, sent.result.outcome,
                      sent.result.http_status, scripted_server_requests(fixture->server));
-        if (row->words != NULL)
-            assert_non_null(strstr(sent.result.detail, row->words));
+        if (row->reason != NULL)
+            assert_non_null(strstr(sent.result.detail, row->reason));
         release(&sent);
         api_tear_down(&own);
     }

@@ -109,8 +109,8 @@ static struct http_response perform(struct fixture *fixture, const struct http_r
     struct http_response response;
     strbuf_clear(&fixture->body);
     http_client_perform(fixture->client, request, &response);
-    assert_null(strstr(response.words, KEY));
-    assert_true((response.error == 0) == (response.words[0] == '\0'));
+    assert_null(strstr(response.reason, KEY));
+    assert_true((response.error == 0) == (response.reason[0] == '\0'));
     return response;
 }
 
@@ -204,7 +204,7 @@ static void an_answer_that_is_packed_is_refused(void **state)
         struct http_request request = get_request(fixture);
         struct http_response response = perform(fixture, &request);
         assert_int_equal(response.error, -EPROTO);
-        assert_non_null(strstr(response.words, "packed"));
+        assert_non_null(strstr(response.reason, "packed"));
         assert_int_equal(fixture->body.len, 0);
     }
 }
@@ -536,10 +536,10 @@ static void failures_say_what_can_have_arrived(void **state)
         struct http_response response = perform(fixture, &request);
         if (response.error != cases[i].error || response.status != cases[i].status)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
-                     response.words);
+                     response.reason);
         assert_int_equal(response.is_written, cases[i].is_written);
         if (cases[i].fault == SCRIPTED_ENDLESS_LINE)
-            assert_string_equal(response.words, "a header of the answer is longer than can be read");
+            assert_string_equal(response.reason, "a header of the answer is longer than can be read");
     }
 }
 
@@ -589,8 +589,8 @@ static void nobody_listening_is_not_written(void **state)
     http_client_perform(client, &request, &response);
     assert_int_equal(response.error, -EHOSTUNREACH);
     assert_false(response.is_written);
-    assert_non_null(strstr(response.words, "onnect"));
-    assert_null(strstr(response.words, " ms")); /* of the same failure the words are the same */
+    assert_non_null(strstr(response.reason, "onnect"));
+    assert_null(strstr(response.reason, " ms")); /* of the same failure the words are the same */
     http_client_free(client);
 }
 
@@ -628,7 +628,7 @@ static void a_name_that_is_found_again_is_used_at_once(void **state)
     for (unsigned int i = 0; i < FAILURES; i++) {
         struct http_response response = perform(fixture, i % 2 == 0 ? &get : &post);
         assert_int_equal(response.error, -EHOSTUNREACH);
-        assert_non_null(strstr(response.words, NAME));
+        assert_non_null(strstr(response.reason, NAME));
         assert_false(response.is_written);
     }
     assert_int_equal(perform(fixture, &post).error, 0);
@@ -651,7 +651,7 @@ static void a_connection_without_a_descriptor_is_not_written(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(response.error, -EMFILE);
     assert_false(response.is_written);
-    assert_non_null(strstr(response.words, "no file descriptor is left"));
+    assert_non_null(strstr(response.reason, "no file descriptor is left"));
     scripted_server_push(fixture->server, (struct scripted_step){.body = "[]"});
     assert_int_equal(perform(fixture, &request).error, 0);
 }
@@ -698,7 +698,7 @@ static void an_upload_that_makes_progress_is_no_stall(void **state)
     struct http_request request = post_request(fixture, text);
     request.stall_s = 2;
     struct http_response response = perform(fixture, &request);
-    assert_string_equal(response.words, "");
+    assert_string_equal(response.reason, "");
     assert_int_equal(scripted_server_request(fixture->server, 0)->body_len, len);
 }
 
