@@ -15,16 +15,16 @@ teardown() {
   stop_all
 }
 
-# On a terminal of its own, of so many columns. All that it was sent is in $SCREEN. The daemon's id is in $DAEMON_PID.
+# On a terminal of its own, of so many columns. All that it was sent is in $SCREEN.
 start_on_terminal() # COLUMNS [MORE OF THE COMMAND]
 {
   mkdir -p "$MOUNT"
   script -qefc "stty cols $1; exec '$INBOXFS' -f --api-key-file='$KEY_FILE' --state-dir='$STATE' --poll-interval=0 \
     '$SERVICE_URL' '$MOUNT' ${2:-}" "$SCREEN" </dev/null >/dev/null 2>&1 3>&- {PAUSE}>&- &
+  # shellcheck disable=SC2034 # support.bash uses it
   MOUNT_PID=$!
   wait_until 30 mount_answers_or_ended
   mount_answers || fail "inboxfs ended:" "$(cat "$SCREEN")"
-  DAEMON_PID=$(pgrep -x inboxfs -P "$MOUNT_PID")
 }
 
 # Every text of the line so far, one below the other.
