@@ -257,13 +257,25 @@ static void place_clear(gpointer data)
     g_free(place->error);
 }
 
+/* Notes the attachments in a file, and of its other texts the last, to which those before it belong. */
 static void note_places(struct recovered *recovered, const char *bytes, size_t len, const struct place *as)
 {
     GArray *tokens = tokens_find(bytes, len);
+    guint last = 0;
+    bool is_message_whole = true;
     for (guint i = 0; i < tokens->len; i++) {
         const struct token *token = &g_array_index(tokens, struct token, i);
+        if (token->name[0] == 'A')
+            continue;
+        last = i;
+        is_message_whole = is_message_whole && token->is_whole;
+    }
+    for (guint i = 0; i < tokens->len; i++) {
+        const struct token *token = &g_array_index(tokens, struct token, i);
+        if (token->name[0] != 'A' && i != last)
+            continue;
         struct place place = {.token = g_strdup(token->name),
-                              .is_whole = token->is_whole,
+                              .is_whole = i == last ? is_message_whole && token->is_whole : token->is_whole,
                               .folder = g_strdup(as->folder),
                               .name = g_strdup(as->name),
                               .state = g_strdup(as->state),

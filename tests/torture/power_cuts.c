@@ -7,10 +7,11 @@
  * LOG has the records of tests/torture/record_preload.c, made by inboxfs, and between them lines of
  * tests/torture/power_cuts.py, which used the mount and was the service:
  *
+ *   mark ready            cuts begin here
  *   mark trusted          the service honours idempotency keys
  *   mark new T GROUP N    the text T (cut_recovery.h) exists, for N recipients; at most one of the texts
  *                         of a group is ever sent. Names of attachments begin with A
- *   mark attach T A,B     these are its attachments
+ *   mark attach T A,B|C   these are its attachments: A, and either of B and C
  *   mark keep T           promised: it is sent, or found whole in a folder of the mount
  *   mark must T           promised: it is sent, or in failed/ with words, because the service refused it
  *                         or its outcome is unknown; an attachment is in attachments/
@@ -111,6 +112,7 @@ struct checker {
     GPtrArray *order;     /* of the promises */
     GArray *received;     /* of struct delivery */
     bool is_trusted;
+    bool is_ready;
     GHashTable *outcomes; /* hash of a state -> struct outcome */
     GHashTable *judged;   /* hashes of state and marks together */
     guint64 line;         /* number of the current record, from 1 */
@@ -187,17 +189,25 @@ static void set_level(struct checker *checker, char **words, enum level level)
         promise->sent_before = count_sent(checker, NULL, promise->token);
 }
 
+static void set_attachments(struct promise *promise, const char *names)
+{
+    g_strfreev(promise->attachments);
+    promise->attachments = g_strsplit(names, ",", -1);
+}
+
 static void apply_mark(struct checker *checker, const char *text)
 {
     char **words = g_strsplit(text, " ", -1);
     guint len = g_strv_length(words);
     checker->marks++;
-    if (strcmp(words[0], "trusted") == 0)
+    if (strcmp(words[0], "ready") == 0)
+        checker->is_ready = true;
+    else if (strcmp(words[0], "trusted") == 0)
         checker->is_trusted = true;
     else if (strcmp(words[0], "new") == 0 && len == 4)
         add_promise(checker, words);
     else if (strcmp(words[0], "attach") == 0 && len == 3)
-        promise_of(checker, words[1])->attachments = g_strsplit(words[2], ",", -1);
+        set_attachments(promise_of(checker, words[1]), words[2]);
     else if (strcmp(words[0], "refused") == 0 && len == 2)
         promise_of(checker, words[1])->was_refused = true;
     else if (strcmp(words[0], "unsure") == 0 && len == 2)
@@ -229,14 +239,17 @@ static void delivery_clear(gpointer data)
 
 static bool has_attachment(const struct promise *promise, const char *id)
 {
-    for (char **name = promise->attachments; name != NULL && *name != NULL; name++) {
-        char *wanted = g_strdup_printf("pool-%s-whole", *name);
-        bool is_found = strcmp(id, wanted) == 0;
-        g_free(wanted);
-        if (is_found)
-            return true;
+    bool is_found = false;
+    for (char **names = promise->attachments; names != NULL && *names != NULL; names++) {
+        char **either = g_strsplit(*names, "|", -1);
+        for (char **name = either; *name != NULL; name++) {
+            char *wanted = g_strdup_printf("pool-%s-whole", *name);
+            is_found = is_found || strcmp(id, wanted) == 0;
+            g_free(wanted);
+        }
+        g_strfreev(either);
     }
-    return false;
+    return is_found;
 }
 
 static char *find_fault(const struct promise *promise, json_t *request, const GArray *tokens)
@@ -597,7 +610,7 @@ static void check_log(struct checker *checker, char *log, size_t len)
             judge_received(checker);
         bool is_wanted = checker->only_line == 0 ? checker->line % checker->every == 0
                                                  : checker->line == checker->only_line;
-        if (is_wanted)
+        if (is_wanted && checker->is_ready)
             disk_visit_states(checker->disk, checker->line, visit_state, checker);
     }
 }

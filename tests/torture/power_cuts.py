@@ -16,6 +16,7 @@ Exit status 1 when a message was lost, doubled, halved or is unexplained. The se
 import argparse
 import collections
 import errno
+import hashlib
 import json
 import os
 import random
@@ -41,6 +42,7 @@ BUILD = os.environ.get("BUILD", os.path.join(REPOSITORY, "build"))
 SENDER = "alice@inbox.localhost"
 START_S = 30
 SETTLE_S = 60
+OLD_RATE = 0.15  # of the sessions begin with a spool of version 0.2
 RECORDED = ":spool:drafts:"
 FAULTS = ("503:1", "400:subject", "reset-after", "lost", "done-500", "reset-before")
 UPLOAD_FAULTS = ("503:1", "reset-after", "lost", "reset-before")
@@ -68,6 +70,9 @@ class Log:
 
     def add(self, line):
         os.write(self.fd, line.encode() + b"\n")
+
+    def add_bytes(self, line, content):
+        os.write(self.fd, line.encode() + b"\n" + content + b"\n")
 
     def mark(self, *words):
         self.add("mark " + " ".join(words))
@@ -217,6 +222,108 @@ class Mount:
         subprocess.run(["fusermount3", "-uz", self.path], check=False, capture_output=True)
 
 
+# ---------------------------------------------------------------- a spool of version 0.2
+
+
+class OldSpool:
+    """A spool as version 0.2 left it, with items in each state, which are the first user's."""
+
+    DAY = 20783
+
+    def __init__(self, session):
+        self.session = session
+        self.user = session.users[0]
+        self.path = os.path.join(session.mount.state, "spool")
+        self.count = 0
+
+    def write_file(self, name, content):
+        path = os.path.join(self.path, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        inode = os.stat(path).st_ino
+        self.session.log.add("create %d spool/%s" % (inode, name))
+        self.session.log.add_bytes("write %d 0 %d" % (inode, len(content)), content)
+
+    def put(self, kind, state, name, content, **members):
+        """The number of the item."""
+        self.count += 1
+        key = "00000000-0000-4000-8000-%012d" % self.count if kind == "message" else ""
+        envelope = {"version": 1, "number": self.count, "order": self.count, "kind": kind, "state": state, "name": name,
+                    "digest": hashlib.sha256(content).hexdigest(), "idempotency_key": key, "attempts": 0,
+                    "accepted_ms": 1795732362397, "finished_ms": 0, "http_status": 0, "id": None, "error": None,
+                    "answers": None, "from": SENDER, "replies_to": None, "lane": "%064x" % self.count, "attachments": [],
+                    "part_ids": [], "supersedes": 0, "may_have_been_sent": False, "was_unknown": False,
+                    "was_reuploaded": False, "quota_day": 0, "request": None, "content": self.count, "is_hidden": False}
+        envelope.update(members)
+        text = json.dumps(envelope, separators=(",", ":")).encode() + b"\n"
+        self.write_file("%d.json" % self.count, text.ljust(-len(text) % 4096 + len(text)))
+        self.write_file("%d.data" % self.count, content)
+        return self.count
+
+    def put_message(self, level, state, folder, dot="", attached=(), group=None, **members):
+        """`attached`: (number, name, token) of files."""
+        token = self.user.new_token("T", group, 1)
+        if attached:
+            self.user.mark("attach", token, ",".join(file[2] for file in attached))
+        message = Message(token, dot + token.lower())
+        message.group = group or token
+        message.recipients = 1
+        message.folder = folder
+        message.state = state
+        text = text_of(token, 400, self.user.chance)
+        head = "From: %s\nTo: %s@x.example\nSubject: %s\n" % (SENDER, token, token)
+        head += "".join("Attach: %s\n" % file[1] for file in attached)
+        members["attachments"] = [{"content": file[0], "name": file[1]} for file in attached]
+        if members.get("attempts"):
+            members["request"] = json.dumps({"from_address": SENDER, "subject": token, "plain_text": text,
+                                             "to_addresses": [{"address": token + "@x.example", "name": None}],
+                                             "attachment_ids": ["pool-%s-whole" % file[2] for file in attached]})
+        number = self.put("message", state, message.name, (head + "\n" + text).encode(), **members)
+        if state == "sent":
+            self.session.log.add("received 00000000-0000-4000-8000-%012d %s" % (number, members["request"]))
+        if state == "failed":
+            self.user.mark("refused", token)
+        self.user.messages.append(message)
+        self.user.set_level(message, level)
+        return message, number
+
+    def put_attachment(self, state, **members):
+        token = self.user.new_token("A")
+        content = text_of(token, 3000, self.user.chance).encode()
+        if state == "uploaded":
+            members["id"] = "pool-%s-whole" % token
+        number = self.put("attachment", state, token.lower(), content, size=len(content), **members)
+        self.user.mark("must", token)
+        self.user.attachments[token.lower()] = token
+        return number, token.lower(), token
+
+    def make(self):
+        os.mkdir(self.path, 0o700)
+        self.session.log.add("mkdir %d spool" % os.stat(self.path).st_ino)
+        self.write_file("version", b"2\n")
+        self.write_file("numbers", b"1025\n")
+        self.write_file("sent-today", b"%-21d%-26d\n" % (self.DAY, 3))
+        self.write_file("spare-1.new", b"{}\n")
+        uploaded = self.put_attachment("uploaded")
+        uploading = self.put_attachment("uploading")
+        self.put_message("must", "queued", "outbox")
+        self.put_message("must", "unknown outcome", "failed", attempts=1, error="perhaps", was_unknown=True)
+        self.put_message("must", "failed", "failed", attempts=1, error="HTTP 400: no", http_status=400)
+        self.put_message("sent", "sent", "sent", attempts=1, id="sent-1", http_status=200, quota_day=self.DAY)
+        self.put_message("keep", "held", "outbox", ".")
+        self.put_message("must", "sending", "outbox", attempts=1)
+        self.put_message("must", "queued", "outbox", attached=[uploaded])
+        self.put_message("must", "queued", "outbox", attached=[uploading, uploaded])
+        message, _ = self.put_message("keep", "writing", "outbox")
+        message.may_be_interrupted = True
+        edited, number = self.put_message("must", "queued", "outbox")
+        self.put_message("must", "queued", "outbox", group=edited.group, supersedes=number)
+        self.user.set_level(edited, "off")
+        edited.folder = "gone"
+        self.session.log.add("begin 1 0")
+        self.session.log.add("end 1")
+
+
 # ---------------------------------------------------------------- users
 
 
@@ -225,7 +332,11 @@ class Message:
 
     def __init__(self, token, name):
         self.token = token
+        self.group = token
         self.name = name
+        self.recipients = 0
+        self.attached = {}  # name: token
+        self.is_plain = False  # so text can be appended
         self.folder = "drafts"
         self.level = "free"  # what was promised (power_cuts.c)
         self.state = None  # of its receipt in failed/
@@ -291,13 +402,20 @@ class User:
 
     # ------------------------------------------------------------ writing
 
-    def compose(self, token, recipients, attached):
-        """The bytes of a message. `attached`: {name: token} of files in attachments/."""
+    def mark_attached(self, message, token=None):
+        if message.attached:
+            self.mark("attach", token or message.token, ",".join(message.attached.values()))
+
+    def compose(self, message, token=None):
+        """The bytes of a message."""
+        token = token or message.token
+        recipients, attached = message.recipients, message.attached
         size = self.chance.choice((50, 50, 50, 400, 400, 2500, 6000))
         text = text_of(token, size, self.chance)
         others = ["r%d@x.example" % number for number in range(2, recipients + 1)]
         first = "bob@x.example" if self.chance.random() < 0.5 else "%s@x.example" % token
         form = self.chance.random()
+        message.is_plain = form >= 0.35 or (attached and form >= 0.2)
         if form < 0.2:
             request = {"from_address": SENDER, "subject": token, "plain_text": text, "to_addresses": [first],
                        "cc_addresses": others, "attachments": list(attached)}
@@ -318,13 +436,13 @@ class User:
         """(a message that is not written yet, its bytes)"""
         recipients = self.chance.choice((1, 1, 2, 3))
         token = self.new_token("T", None, recipients)
-        attached = {}
-        if self.attachments and self.chance.random() < 0.5:
-            attached = dict(self.chance.sample(sorted(self.attachments.items()), 1))
-            self.mark("attach", token, ",".join(attached.values()))
         message = Message(token, dot + token.lower())
         message.folder = folder
-        return message, self.compose(token, recipients, attached)
+        message.recipients = recipients
+        if self.attachments and self.chance.random() < 0.5:
+            message.attached = dict(self.chance.sample(sorted(self.attachments.items()), 1))
+            self.mark_attached(message)
+        return message, self.compose(message)
 
     def write(self, path, content, is_synced, flags=os.O_CREAT | os.O_EXCL):
         fd = os.open(path, os.O_WRONLY | flags, 0o600)
@@ -360,7 +478,6 @@ class User:
         os.rename(self.path("outbox", message.name), self.path("outbox", message.name[1:]))
         message.name = message.name[1:]
         self.messages.append(message)
-        self.set_level(message, "must")
 
     def write_draft(self):
         message, content = self.new_message("drafts")
@@ -376,9 +493,8 @@ class User:
         message = message or self.choose("drafts")
         if message is None:
             return
-        # ENODATA: it names an attachment that is there no more.
-        if self.move(message, "keep" if message.level == "draft" else "free", "outbox", message.name, (errno.ENODATA,)):
-            self.set_level(message, "must")
+        other = self.choose("outbox") if self.chance.random() < 0.2 else None
+        self.replace(message, "keep" if message.level == "draft" else "free", other, "must")
 
     def write_and_hand_in(self):
         self.hand_in(self.write_draft())
@@ -395,6 +511,62 @@ class User:
             return False
         message.folder, message.name = folder, target
         return True
+
+    def replace(self, message, meanwhile, other, afterwards):
+        """Renames the message into outbox/, onto the other one if there is one."""
+        before = other and other.level
+        if other is not None:
+            self.set_level(other, "free")
+        # ENODATA: it names an attachment that is there no more.
+        is_moved = self.move(message, meanwhile, "outbox", other.name if other else message.name,
+                             (errno.ENODATA, errno.EBUSY, errno.ENOENT))
+        if is_moved:
+            self.set_level(message, afterwards)
+        if other is not None and is_moved:
+            self.set_level(other, "off")
+            other.folder = "gone"
+        elif other is not None:
+            self.set_level(other, before)
+
+    def rename_onto(self):
+        message = self.choose("outbox")
+        other = self.choose("outbox", where=lambda found: found is not message)
+        if message is not None and other is not None:
+            self.replace(message, message.level, other, message.level)
+
+    def edit(self, flags, write):
+        """Writes to what waits, which makes it another text of the same message."""
+        is_append = flags == os.O_APPEND
+        message = self.choose("outbox", where=lambda found: found.is_plain or not is_append)
+        if message is None:
+            return
+        before = message.level
+        token = self.new_token("T", message.group, message.recipients)
+        if not is_append:
+            message.attached = {}
+        self.mark_attached(message, token)
+        self.set_level(message, "free")
+        if self.call((errno.EBUSY, errno.ENOENT, errno.ESTALE), write, self.path("outbox", message.name),
+                     message, token) != 0:
+            self.set_level(message, before)
+            return
+        self.set_level(message, "off")
+        message.token = token
+        message.may_be_interrupted = False
+        self.set_level(message, "keep")
+
+    def write_anew(self):
+        def write(path, message, token):
+            self.write(path, self.compose(message, token), self.chance.random() < 0.3, os.O_TRUNC)
+
+        self.edit(os.O_TRUNC, write)
+
+    def append(self):
+        def write(path, _message, token):
+            text = text_of(token, self.chance.choice((50, 3000)), self.chance).encode()
+            self.write(path, text, self.chance.random() < 0.3, os.O_APPEND)
+
+        self.edit(os.O_APPEND, write)
 
     def take_back(self):
         message = self.choose("outbox")
@@ -462,6 +634,7 @@ class User:
         token = self.new_token("A")
         content = text_of(token, self.chance.choice((100, 5000)), self.chance).encode()
         self.mark("free", self.attachments[name])
+        self.change_attached(name, token)
         if self.chance.random() < 0.6:
             self.write(self.path("attachments", name), content, False, os.O_TRUNC)
         else:
@@ -470,15 +643,28 @@ class User:
         self.mark("keep", token)
         self.attachments[name] = token
 
+    def change_attached(self, name, token):
+        """Messages that are not handed in yet bind what is there then. `token` None: nothing."""
+        for message in self.messages:
+            if name not in message.attached or message.level not in ("free", "keep", "draft"):
+                continue
+            if token is None:
+                self.mark("refused", message.token)
+            else:
+                message.attached[name] += "|" + token
+                self.mark_attached(message)
+
     def rename_attachment(self):
         if self.attachments:
             name = self.chance.choice(sorted(self.attachments))
+            self.change_attached(name, None)
             os.rename(self.path("attachments", name), self.path("attachments", name + "r"))
             self.attachments[name + "r"] = self.attachments.pop(name)
 
     def remove_attachment(self):
         if self.attachments:
             name = self.chance.choice(sorted(self.attachments))
+            self.change_attached(name, None)
             self.mark("free", self.attachments[name])
             os.unlink(self.path("attachments", name))
             del self.attachments[name]
@@ -517,7 +703,7 @@ class User:
 
     DEEDS = (
         (write_directly, 4), (write_by_temporary_name, 1), (write_draft, 1), (write_and_hand_in, 4), (hand_in, 1),
-        (take_back, 2), (remove, 2), (rename, 1), (try_again, 2), (mend, 1), (attach, 2), (attach_anew, 1),
+        (take_back, 2), (remove, 2), (rename, 1), (rename_onto, 1), (write_anew, 1.5), (append, 1.5), (try_again, 2), (mend, 1), (attach, 2), (attach_anew, 1),
         (rename_attachment, 0.5), (remove_attachment, 0.5), (sync, 1.5), (sync_attachments, 0.5),
         (lose_service, 1), (find_service, 1.5), (restart, 0.5),
     )
@@ -577,6 +763,7 @@ class Session:
         count = chance.choice((1, 1, 2, 3))
         self.deeds_each = max(4, chance.randrange(10, 22) // count)
         self.users = [User(self, number, chance.random()) for number in range(count)]
+        self.is_old = chance.random() < OLD_RATE
 
     def deed(self, is_alone):
         return Deed(self, is_alone)
@@ -625,6 +812,9 @@ class Session:
         self.log.add("root %d ." % os.stat(self.mount.state).st_ino)
         if self.is_trusted:
             self.log.mark("trusted")
+        if self.is_old:
+            OldSpool(self).make()
+        self.log.mark("ready")
         try:
             self.mount.start()
             threads = [threading.Thread(target=user.work, args=(self.deeds_each,)) for user in self.users]
