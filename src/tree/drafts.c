@@ -201,47 +201,51 @@ static bool may_change(int flags)
     return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
 }
 
-/* Takes over the hold and `fd`, also when it fails. */
+/* By its path in /proc where `fd` is -1. 0 or -errno; takes over `fd`, and the hold where it succeeds. */
 static int new_draft_handle(struct tree *tree, struct draft_hold *held, int fd, int flags,
                             struct tree_handle **ret_handle)
 {
-    struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
-    if (draft == NULL) {
-        close(fd);
-        return -ENOMEM;
+    _cleanup_close_ int owned_fd = fd;
+    char path[DRAFT_FD_PATH_SIZE];
+    if (owned_fd < 0) {
+        draft_fd_path(held->fd, path);
+        owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
     }
+    if (owned_fd < 0)
+        return -errno;
+    struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
+    if (draft == NULL)
+        return -ENOMEM;
     draft->hold = *held;
-    draft->fd = fd;
+    draft->fd = TAKE_FD(owned_fd);
     held->table = NULL;
     *ret_handle = &draft->base;
     return 0;
 }
 
-static int open_by_descriptor(struct tree *tree, struct draft_hold *held, int flags,
-                              struct tree_handle **ret_handle)
+/* Takes over `fd`, by which the file was created; -1: it is to be opened. */
+static int open_node(struct tree *tree, struct draft_node *node, int fd, int flags,
+                     struct tree_handle **ret_handle)
 {
-    char path[DRAFT_FD_PATH_SIZE];
-    draft_fd_path(held->fd, path);
-    int fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
-    return fd < 0 ? -errno : new_draft_handle(tree, held, fd, flags, ret_handle);
-}
-
-static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                      struct tree_handle **ret_handle)
-{
+    _cleanup_close_ int owned_fd = fd;
     _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    struct draft_node *node = node_of(tree, ino);
-    (void)caller;
     int error = draft_hold(&tree->drafts, node, &held);
     if (error == 0 && may_change(flags))
         error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    error = open_by_descriptor(tree, &held, flags, ret_handle);
+    error = new_draft_handle(tree, &held, TAKE_FD(owned_fd), flags, ret_handle);
     /* O_RDONLY | O_TRUNC has done all its writing. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node);
     return error;
+}
+
+static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_handle **ret_handle)
+{
+    (void)caller;
+    return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
 /* The mode is set apart, for this process has a umask of its own, and the kernel has applied the caller's. */
@@ -253,24 +257,6 @@ static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
     else if (fd >= 0)
         fchmod(fd, mode & 07777);
     return fd < 0 ? -errno : fd;
-}
-
-/* Takes over `fd`. */
-static int open_created(struct tree *tree, struct draft_node *node, int fd, int flags,
-                        struct tree_handle **ret_handle)
-{
-    _cleanup_close_ int owned_fd = fd;
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    bool is_writer = (flags & O_ACCMODE) != O_RDONLY;
-    int error = draft_hold(&tree->drafts, node, &held);
-    if (error == 0 && is_writer)
-        error = draft_node_begin_write(&tree->drafts, node);
-    if (error != 0)
-        return error;
-    error = new_draft_handle(tree, &held, TAKE_FD(owned_fd), flags, ret_handle);
-    if (error != 0 && is_writer)
-        draft_node_end_write(&tree->drafts, node);
-    return error;
 }
 
 int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
@@ -288,7 +274,7 @@ int draft_create_in(struct tree *tree, struct draft_node *parent, const char *na
     error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
     if (error != 0)
         return error;
-    error = open_created(tree, node, TAKE_FD(fd), flags, ret_handle);
+    error = open_node(tree, node, TAKE_FD(fd), flags, ret_handle);
     if (error != 0) {
         draft_node_unref(&tree->drafts, node, 1);
         return error;
