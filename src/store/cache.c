@@ -18,7 +18,8 @@
 static const struct database_step steps[] = {
     {.sql =
          "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
-         "CREATE TABLE inboxes (number INTEGER PRIMARY KEY, origin INTEGER NOT NULL, is_quiet INTEGER NOT "
+         "CREATE TABLE inboxes (number INTEGER PRIMARY KEY, origin INTEGER NOT NULL, is_backfilling INTEGER "
+         "NOT "
          "NULL,"
          " is_gone INTEGER NOT NULL, record_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, id TEXT NOT "
          "NULL,"
@@ -178,7 +179,7 @@ static uint64_t hash_text(uint64_t seed, const char *text)
 
 static int64_t hash_inbox(const struct inbox_row *row)
 {
-    const int64_t numbers[] = {row->number,  row->origin,    row->is_quiet,
+    const int64_t numbers[] = {row->number,  row->origin,    row->is_backfilling,
                                row->is_gone, row->record_ms, row->changed_ms};
     uint64_t hash = hash_bytes(0, numbers, sizeof(numbers));
     hash = hash_text(hash_text(hash_text(hash, row->id), row->address), row->name);
@@ -197,7 +198,7 @@ static int64_t hash_email(const struct email_row *row)
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
 {
     return statements_execute(&connection->statements, CACHE_PUT_INBOX, "iiiiiisssbi", (int64_t)row->number,
-                              (int64_t)row->origin, (int64_t)row->is_quiet, (int64_t)row->is_gone,
+                              (int64_t)row->origin, (int64_t)row->is_backfilling, (int64_t)row->is_gone,
                               row->record_ms, row->changed_ms, row->id, row->address, row->name,
                               (const void *)row->json, row->json_len, hash_inbox(row));
 }
@@ -359,7 +360,7 @@ static bool read_inbox(sqlite3_stmt *row, struct inbox_row *ret)
     *ret = (struct inbox_row){
         .number = (uint32_t)sqlite3_column_int64(row, 0),
         .origin = (enum inbox_origin)sqlite3_column_int64(row, 1),
-        .is_quiet = sqlite3_column_int64(row, 2) != 0,
+        .is_backfilling = sqlite3_column_int64(row, 2) != 0,
         .is_gone = sqlite3_column_int64(row, 3) != 0,
         .record_ms = sqlite3_column_int64(row, 4),
         .changed_ms = sqlite3_column_int64(row, 5),

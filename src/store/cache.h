@@ -115,10 +115,10 @@ enum inbox_origin {
 struct inbox_row {
     uint32_t number;
     enum inbox_origin origin;
-    bool is_quiet;      /* its first complete list is still to come, and brings no new mail */
-    bool is_gone;       /* the next start deletes it with its emails */
-    int64_t record_ms;  /* when the record changed */
-    int64_t changed_ms; /* when the record, or the set of emails, changed */
+    bool is_backfilling; /* its first complete list is still to come, and brings no new mail */
+    bool is_gone;        /* the next start deletes it with its emails */
+    int64_t record_ms;   /* when the record changed */
+    int64_t changed_ms;  /* when the record, or the set of emails, changed */
     const char *id;
     const char *address; /* NULL: none */
     const char *name;    /* of its folder */

@@ -328,7 +328,7 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     inbox->row = kept;
     inbox->name = kept.name;
     inbox->is_gone = false;
-    inbox->is_quiet = row->is_quiet;
+    inbox->is_backfilling = row->is_backfilling;
     if (inbox->changed_ms < row->changed_ms)
         inbox->changed_ms = row->changed_ms;
     return 0;
@@ -457,10 +457,10 @@ static void load_state(struct index *index, const struct cache_state *state)
     if (index->next_text < state->next_text)
         index->next_text = state->next_text;
     index->is_first_sync_done = state->is_first_sync_done;
-    index->inboxes.sent.is_quiet = !state->is_first_sync_done;
+    index->inboxes.sent.is_backfilling = !state->is_first_sync_done;
     for (uint32_t i = 0; i < index->inboxes.len; i++)
         if (index->inboxes.items[i] != NULL)
-            index->inboxes.items[i]->is_quiet |= !state->is_first_sync_done;
+            index->inboxes.items[i]->is_backfilling |= !state->is_first_sync_done;
 }
 
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
@@ -483,7 +483,7 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
 int index_write_inbox(struct connection *connection, const struct inbox *inbox)
 {
     struct inbox_row row = inbox->row;
-    row.is_quiet = inbox->is_quiet;
+    row.is_backfilling = inbox->is_backfilling;
     row.is_gone = inbox->is_gone;
     row.changed_ms = inbox->changed_ms;
     return cache_put_inbox(connection, &row);

@@ -102,8 +102,8 @@ struct hashed_text {
 };
 
 /* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
-struct listing_memory {
-    unsigned int most; /* records that the service listed at once, and refused more; 0: it did not */
+struct listing_state {
+    unsigned int max_listed; /* records that the service listed at once, and refused more; 0: it did not */
     unsigned int complete_syncs;  /* by which it is asked for more again now and then */
     bool refuses_held;            /* the service refused to list what it holds back */
     bool with_held;               /* what the answers remembered below are to: whether that was asked for */
@@ -120,12 +120,12 @@ struct inbox {
     char *folded_name;    /* file_name_fold() of it */
     int64_t changed_ms;   /* the record, or the set of emails */
     bool is_gone;
-    bool is_quiet;   /* its first complete list is still to come, and brings no new mail */
-    bool is_unsaved; /* the cache did not take the row */
+    bool is_backfilling; /* its first complete list is still to come, and brings no new mail */
+    bool is_unsaved;     /* the cache did not take the row */
     struct email_list emails;
     uint32_t seen_in; /* as of emails, in lists of inboxes; the writer's alone, as is the next */
     uint32_t missing_ms;
-    struct listing_memory listings;
+    struct listing_state listings;
 };
 
 struct inbox_table {

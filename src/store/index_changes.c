@@ -219,7 +219,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
 
 /* What is reported once the locks are released. */
 struct announcement {
-    bool is_quiet;
+    bool is_backfilling;
     const char *inbox_name; /* NULL: sent mail */
 };
 
@@ -229,7 +229,7 @@ static int flush_locked(struct email_batch *batch, struct index *index, struct a
     struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
     if (inbox == NULL || inbox->is_gone)
         return -ENOENT;
-    announcement->is_quiet = inbox->is_quiet;
+    announcement->is_backfilling = inbox->is_backfilling;
     announcement->inbox_name = inbox->name;
     return write_and_show_locked(batch, index, inbox);
 }
@@ -260,16 +260,16 @@ static void notify_item(const struct index *index, const struct batch_item *item
 static void notify_batch(const struct email_batch *batch, const struct index *index,
                          const struct announcement *announcement)
 {
-    const struct batch_item *quiet = NULL;
+    const struct batch_item *backfilled = NULL;
     for (size_t i = 0; i < batch->len; i++) {
-        if (announcement->is_quiet && batch->items[i].is_new)
-            quiet = &batch->items[i];
+        if (announcement->is_backfilling && batch->items[i].is_new)
+            backfilled = &batch->items[i];
         else
             notify_item(index, &batch->items[i], announcement->inbox_name);
     }
-    if (quiet != NULL && announcement->inbox_name == NULL)
-        index_notify_email(index, quiet->number, true, STORE_CHANGED);
-    else if (quiet != NULL)
+    if (backfilled != NULL && announcement->inbox_name == NULL)
+        index_notify_email(index, backfilled->number, true, STORE_CHANGED);
+    else if (backfilled != NULL)
         index_notify_inbox(index, batch->inbox, STORE_CHANGED);
 }
 
@@ -285,7 +285,7 @@ static void clear_batch(struct email_batch *batch)
 
 int email_batch_flush(struct email_batch *batch, struct index *index)
 {
-    struct announcement announcement = {.is_quiet = true};
+    struct announcement announcement = {.is_backfilling = true};
     if (batch->len == 0)
         return 0;
     int error = flush_locked(batch, index, &announcement);
@@ -629,7 +629,8 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
     const struct inbox_row row = {
         .number = inbox == NULL ? index->inboxes.len : inbox->number,
         .origin = origin,
-        .is_quiet = inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->is_quiet,
+        .is_backfilling =
+            inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->is_backfilling,
         .record_ms = now_ms,
         .changed_ms = now_ms,
         .id = record->id,
@@ -777,13 +778,6 @@ uint32_t index_inbox_numbers(struct index *index)
     return index->inboxes.len;
 }
 
-struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number)
-{
-    READ_GUARD(&index->read_lock);
-    struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    return inbox == NULL ? NULL : &inbox->listings;
-}
-
 uint64_t index_count_changes(struct index *index, uint32_t number)
 {
     READ_GUARD(&index->read_lock);
@@ -791,13 +785,13 @@ uint64_t index_count_changes(struct index *index, uint32_t number)
     return inbox == NULL ? 0 : inbox->emails.changes;
 }
 
-void index_end_quiet(struct index *index, uint32_t number)
+void index_end_backfilling(struct index *index, uint32_t number)
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox == NULL || (!inbox->is_quiet && !inbox->is_unsaved))
+    if (inbox == NULL || (!inbox->is_backfilling && !inbox->is_unsaved))
         return;
-    inbox->is_quiet = false;
+    inbox->is_backfilling = false;
     if (number != INDEX_SENT)
         write_row(index, inbox);
 }

@@ -64,14 +64,14 @@ struct email_batch {  /* empty: all zeros */
 
 void email_batch_release(struct email_batch *batch);
 
-/* Puts them into the index, and tells. The batch is empty afterwards, also on failure: then the emails are
- * fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM, or what the cache says:
- * -ENOSPC, -EIO. */
+/* Puts them into the index, and reports each. The batch is empty afterwards, also on failure: then the emails
+ * are fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM, or what the cache
+ * says: -ENOSPC, -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
  * when there is no room in it, or what it holds has to be known before. A new email is announced by a `mail`
- * event, unless its inbox is quiet. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT
+ * event, unless its inbox is being backfilled. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT
  * (index_check_room_locked()), -EOVERFLOW, -ENOMEM. */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
@@ -107,14 +107,11 @@ void index_end_inbox_list(struct index *index, uint32_t listing);
 /* How many numbers of inboxes have been given. */
 uint32_t index_inbox_numbers(struct index *index);
 
-/* Returns what is remembered from one listing of this inbox to the next; NULL: no such inbox. */
-struct listing_memory *index_find_listing_memory(struct index *index, uint32_t number);
-
 /* How many emails of this inbox were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);
 
 /* Called when all mail that the inbox held is known: mail that comes from then on is announced. */
-void index_end_quiet(struct index *index, uint32_t number);
+void index_end_backfilling(struct index *index, uint32_t number);
 
 /* Gives the folder of every inbox a later modification time, because the names in it changed, and reports
  * each as changed. */

@@ -66,10 +66,10 @@ struct sync_request {
 struct sync_round {
     uint32_t next; /* the first inbox that is still to be listed */
     bool has_failed;
-    unsigned int lost;            /* records that were lost when it began */
-    bool has_list;                /* the service has a list of inboxes */
-    int64_t inboxes_due_ms;       /* when to ask for it again, monotonic */
-    struct listing_memory memory; /* of the list of all mail */
+    unsigned int lost;          /* records that were lost when it began */
+    bool has_list;              /* the service has a list of inboxes */
+    int64_t inboxes_due_ms;     /* when to ask for it again, monotonic */
+    struct listing_state state; /* of the list of all mail */
 };
 
 struct sync {
@@ -101,7 +101,7 @@ struct sync {
 /* One listing of the mail of one inbox, or of all at once. */
 struct mail_listing {
     struct index *index;
-    struct listing_memory *memory;
+    struct listing_state *state;
     struct mail_service *service;
     struct cancel *cancel;
     const char *inbox_id; /* NULL: all inboxes */
@@ -281,7 +281,7 @@ static bool ask_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
         bool may_be_unchanged =
-            limit == FIRST_LIMIT && !has_changed_since(listing, listing->memory->changes_at_newest);
+            limit == FIRST_LIMIT && !has_changed_since(listing, listing->state->changes_at_newest);
         unsigned int count = ask(listing, limit, may_be_unchanged, ret);
         if (refuses_number(listing, ret))
             set_ok(ret);
@@ -315,7 +315,7 @@ static bool ask_up_to_refusal(struct mail_listing *listing, unsigned int refused
     }
     if (refuses_number(listing, ret))
         set_ok(ret);
-    listing->memory->most = listing->limit;
+    listing->state->max_listed = listing->limit;
     return false;
 }
 
@@ -331,22 +331,23 @@ static unsigned int first_limit(const struct mail_listing *listing, size_t known
     unsigned int limit = FIRST_LIMIT;
     while (limit <= known && limit < LIMIT_MAX)
         limit = next_limit(limit);
-    return listing->memory->most != 0 && listing->memory->most < limit ? listing->memory->most : limit;
+    return listing->state->max_listed != 0 && listing->state->max_listed < limit ? listing->state->max_listed
+                                                                                 : limit;
 }
 
 /* True: the last answer held all there is. */
 static bool ask_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
     for (unsigned int limit = first_limit(listing, known);;) {
-        bool may_be_unchanged = limit == listing->memory->complete_limit &&
-                                !has_changed_since(listing, listing->memory->changes_at_complete);
+        bool may_be_unchanged = limit == listing->state->complete_limit &&
+                                !has_changed_since(listing, listing->state->changes_at_complete);
         unsigned int count = ask(listing, limit, may_be_unchanged, ret);
         if (refuses_number(listing, ret))
             return ask_up_to_refusal(listing, limit, ret);
         bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
         if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
             return ret->outcome == SERVICE_OK;
-        if (!begins_too_high && (limit == listing->memory->most || limit == LIMIT_MAX))
+        if (!begins_too_high && (limit == listing->state->max_listed || limit == LIMIT_MAX))
             return false;
         limit = begins_too_high ? (unsigned int)FIRST_LIMIT : next_limit(limit);
         service_result_release(ret);
@@ -363,21 +364,21 @@ static bool ask_to_depth(struct mail_listing *listing, enum sync_depth depth, si
 /* ---------------------------------------------------------------- listings */
 
 /* A refusal may be a passing fault, so it does not count for ever. */
-static void forget_refusals(struct listing_memory *memory)
+static void forget_refusals(struct listing_state *state)
 {
-    if (++memory->complete_syncs % REFUSAL_SYNCS != 0)
+    if (++state->complete_syncs % REFUSAL_SYNCS != 0)
         return;
-    memory->most = 0;
-    memory->refuses_held = false;
+    state->max_listed = 0;
+    state->refuses_held = false;
 }
 
-static char *describe_most(const struct mail_listing *listing)
+static char *describe_max_listed(const struct mail_listing *listing)
 {
     char *words;
     if (asprintf(&words,
                  "the service lists no more than %u emails of %s at once, so some may be missing "
                  "(every third complete sync asks for more)",
-                 listing->memory->most, listing->name) < 0)
+                 listing->state->max_listed, listing->name) < 0)
         return NULL;
     return words;
 }
@@ -387,12 +388,12 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
 {
     email_batch_release(&listing->batch);
     if (is_complete)
-        listing->memory->most = 0;
+        listing->state->max_listed = 0;
     if (ret->outcome == SERVICE_OK) {
         ret->error = listing->unread;
         ret->detail = TAKE_PTR(listing->words);
-        if (ret->error == 0 && listing->memory->most != 0)
-            ret->detail = describe_most(listing);
+        if (ret->error == 0 && listing->state->max_listed != 0)
+            ret->detail = describe_max_listed(listing);
     }
     free(listing->words);
 }
@@ -400,31 +401,31 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
 /* A change by another thread meanwhile may be older than the answers, or newer. */
 static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
-    struct listing_memory *memory = listing->memory;
+    struct listing_state *state = listing->state;
     uint64_t changes = listing->before + listing->changes;
     if (has_changed_since(listing, changes))
         changes = UINT64_MAX;
     if (is_complete) {
-        memory->complete_limit = listing->limit;
-        memory->changes_at_complete = changes;
+        state->complete_limit = listing->limit;
+        state->changes_at_complete = changes;
     }
     if (depth == SYNC_NEWEST && listing->limit > 0)
-        memory->changes_at_newest = changes;
+        state->changes_at_newest = changes;
 }
 
 /* The next answers may not be that nothing has changed. */
-static void forget_answers(struct listing_memory *memory)
+static void forget_answers(struct listing_state *state)
 {
-    memory->changes_at_newest = memory->changes_at_complete = UINT64_MAX;
+    state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
 /* The answers before were to another question. */
 static void set_with_held(struct mail_listing *listing, bool with_held)
 {
-    struct listing_memory *memory = listing->memory;
-    if (memory->with_held != with_held)
-        forget_answers(memory);
-    memory->with_held = listing->with_held = with_held;
+    struct listing_state *state = listing->state;
+    if (state->with_held != with_held)
+        forget_answers(state);
+    state->with_held = listing->with_held = with_held;
 }
 
 /* A service may not know the question for what it holds back, and answer with an error. Whatever it says
@@ -439,7 +440,7 @@ static bool ask_for_inbox(struct mail_listing *listing, enum sync_depth depth, s
     service_result_release(ret);
     set_with_held(listing, false);
     is_complete = ask_to_depth(listing, depth, known, ret);
-    listing->memory->refuses_held = is_refused && ret->outcome == SERVICE_OK;
+    listing->state->refuses_held = is_refused && ret->outcome == SERVICE_OK;
     return is_complete;
 }
 
@@ -452,7 +453,7 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
         return false;
     listing->inbox_id = inbox->row.id;
     listing->name = inbox->name != NULL ? inbox->name : "sent mail";
-    listing->memory = &inbox->listings;
+    listing->state = &inbox->listings;
     listing->before = inbox->emails.changes;
     *ret_known = inbox->emails.live + inbox->emails.held;
     return true;
@@ -466,7 +467,7 @@ static void remove_unseen(struct mail_listing *listing)
     listing->changes += index_remove_unseen(listing->index, listing->inbox, listing->batch.listing,
                                             listing->with_held, &is_lacking);
     if (is_lacking)
-        forget_answers(listing->memory);
+        forget_answers(listing->state);
 }
 
 /* Lists one inbox (waits for the network). `with_held`: what the service holds back as well; where it refuses
@@ -480,8 +481,8 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     if (!find_inbox(&listing, &known))
         return; /* it went meanwhile, and nothing is wrong with that */
     if (depth == SYNC_COMPLETE)
-        forget_refusals(listing.memory);
-    set_with_held(&listing, with_held && !listing.memory->refuses_held);
+        forget_refusals(listing.state);
+    set_with_held(&listing, with_held && !listing.state->refuses_held);
     bool is_complete = ask_for_inbox(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
     note_shown(&listing, depth, is_complete);
@@ -490,7 +491,7 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
     if (listing.with_held && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
         index_note_held_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
-        index_end_quiet(index, inbox);
+        index_end_backfilling(index, inbox);
 }
 
 /* Lists without asking for an inbox: finds inboxes by the mail that names them, and mail that names none. */
@@ -498,9 +499,9 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
                      struct cancel *cancel, struct service_result *ret)
 {
     /* Only mail without an inbox is removed here: where it comes back, the next complete list shows it. */
-    struct listing_memory memory = {.most = 0};
+    struct listing_state state = {.max_listed = 0};
     struct mail_listing listing = {
-        .index = index, .service = service, .cancel = cancel, .memory = &memory, .name = "all inboxes"};
+        .index = index, .service = service, .cancel = cancel, .state = &state, .name = "all inboxes"};
     uint32_t of_no_name;
     size_t inboxes;
     size_t emails;
@@ -512,7 +513,7 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     bool is_lacking;
     if (ret->error == 0)
         index_remove_unseen(index, of_no_name, listing.batch.listing, true, &is_lacking);
-    index_end_quiet(index, of_no_name);
+    index_end_backfilling(index, of_no_name);
 }
 
 /* ---------------------------------------------------------------- a run, and what comes of it */
@@ -796,15 +797,15 @@ static void list_part_of_round(struct sync_run *run, uint32_t inboxes)
 static void list_newest_of_known(struct sync_run *run)
 {
     struct mail_service *service = run->store->service;
-    struct listing_memory *memory = &run->round->memory;
+    struct listing_state *state = &run->round->state;
     struct service_result result;
     struct mail_listing listing = {.index = &run->store->index,
                                    .service = service,
                                    .cancel = run->cancel,
-                                   .memory = memory,
+                                   .state = state,
                                    .name = "all inboxes",
                                    .only_known = true};
-    set_with_held(&listing, is_extended(service) && !memory->refuses_held);
+    set_with_held(&listing, is_extended(service) && !state->refuses_held);
     end_listing(&listing, ask_for_inbox(&listing, SYNC_NEWEST, 0, &result), &result);
     report(run, &result);
 }
@@ -830,7 +831,7 @@ static void run_many(struct sync_run *run)
     if (!run->must_wait)
         list_sent(run, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
     if (!run->must_wait && round->next == 0) {
-        forget_refusals(&round->memory);
+        forget_refusals(&round->state);
         index_clean(index);
     }
 }

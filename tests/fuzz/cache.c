@@ -69,7 +69,7 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
     _cleanup_free_ char *key = fuzz_string(rest, half);
     const struct inbox_row inbox = {.number = bytes[1],
                                     .origin = (enum inbox_origin)(bytes[2] % 5),
-                                    .is_quiet = (bytes[3] & 1) != 0,
+                                    .is_backfilling = (bytes[3] & 1) != 0,
                                     .is_gone = (bytes[3] & 2) != 0,
                                     .id = key,
                                     .name = rest + half,
