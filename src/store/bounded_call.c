@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 
 struct call {
@@ -33,10 +34,9 @@ static void wait_for_end(struct call *call, struct clock *clock, int64_t timeout
 {
     int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
     int error = 0;
-    pthread_mutex_lock(&call->lock);
+    LOCK_GUARD(&call->lock);
     while (!call->has_ended && error == 0)
         error = wait_until(clock, &call->ended, &call->lock, until_ms, cancel);
-    pthread_mutex_unlock(&call->lock);
 }
 
 int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,

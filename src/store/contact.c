@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/character.h"
+#include "base/lock.h"
 #include "mail/reason.h"
 #include "store/bounded_call.h"
 #include "store/inbox_list.h"
@@ -72,11 +73,10 @@ static void report_times(struct contact *contact, const struct service_result *r
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);
     int64_t busy_ms = result->retry_after_ms > BUSY_MIN_MS ? result->retry_after_ms : BUSY_MIN_MS;
-    pthread_mutex_lock(&contact->lock);
+    LOCK_GUARD(&contact->lock);
     contact->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
     if (result_is_busy(result))
         contact->busy_until_ms = now_ms + busy_ms;
-    pthread_mutex_unlock(&contact->lock);
 }
 
 void contact_report(struct contact *contact, const struct service_result *result)
@@ -91,28 +91,23 @@ void contact_report(struct contact *contact, const struct service_result *result
 
 void contact_report_sync(struct contact *contact, const char *words)
 {
-    pthread_mutex_lock(&contact->lock);
+    LOCK_GUARD(&contact->lock);
     copy_words(contact->sync_error, sizeof(contact->sync_error), words != NULL ? words : "");
-    pthread_mutex_unlock(&contact->lock);
 }
 
 /* ---------------------------------------------------------------- what is known */
 
 bool contact_is_online(struct contact *contact)
 {
-    pthread_mutex_lock(&contact->lock);
-    bool is_online = contact->state == CONTACT_ONLINE;
-    pthread_mutex_unlock(&contact->lock);
-    return is_online;
+    LOCK_GUARD(&contact->lock);
+    return contact->state == CONTACT_ONLINE;
 }
 
 static bool is_to_come(struct contact *contact, const int64_t *until_ms)
 {
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);
-    pthread_mutex_lock(&contact->lock);
-    bool is_to_come = now_ms < *until_ms;
-    pthread_mutex_unlock(&contact->lock);
-    return is_to_come;
+    LOCK_GUARD(&contact->lock);
+    return now_ms < *until_ms;
 }
 
 bool contact_is_unreachable(struct contact *contact)
@@ -127,12 +122,11 @@ bool contact_is_busy(struct contact *contact)
 
 void contact_get_status(struct contact *contact, struct store_status *ret)
 {
-    pthread_mutex_lock(&contact->lock);
+    LOCK_GUARD(&contact->lock);
     ret->is_online = contact->state == CONTACT_ONLINE;
     ret->last_sync_ms = contact->last_answer_ms;
     memcpy(ret->error, contact->error, sizeof(ret->error));
     memcpy(ret->sync_error, contact->sync_error, sizeof(ret->sync_error));
-    pthread_mutex_unlock(&contact->lock);
 }
 
 /* ---------------------------------------------------------------- a request that decides */

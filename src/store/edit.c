@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "mail/address.h"
 #include "mail/reason.h"
 #include "store/bounded_call.h"
@@ -63,10 +64,9 @@ static void find_new_inboxes(struct store *store, struct cancel *cancel)
     unsigned int looks = atomic_load(&store->looks);
     if (!contact_is_online(&store->contact))
         return;
-    pthread_mutex_lock(&store->looking_again);
+    LOCK_GUARD(&store->looking_again);
     if (atomic_load(&store->looks) == looks)
         bounded_call(store->index.clock, LOOK_TIMEOUT_MS, cancel, look_again, store);
-    pthread_mutex_unlock(&store->looking_again);
 }
 
 int store_find_sender(struct store *store, const char *address, char **ret_address)

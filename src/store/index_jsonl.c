@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "mail/email_record.h"
 
 struct jsonl_line {
@@ -225,17 +226,14 @@ static int write_lines(const struct store_index *open, uint64_t offset, char *re
 
 static uint64_t count_bytes(struct store_index *open)
 {
-    pthread_rwlock_rdlock(&open->lock);
-    uint64_t bytes = open->bytes;
-    pthread_rwlock_unlock(&open->lock);
-    return bytes;
+    READ_GUARD(&open->lock);
+    return open->bytes;
 }
 
 static void look_for_more(struct store_index *open)
 {
-    pthread_rwlock_wrlock(&open->lock);
+    WRITE_GUARD(&open->lock);
     (void)add_lines(open); /* else this is the end, for now */
-    pthread_rwlock_unlock(&open->lock);
 }
 
 int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)

@@ -671,12 +671,10 @@ struct inbox_queue {
 static uint32_t pop(struct inbox_queue *queue)
 {
     struct sync_run *run = queue->run;
-    pthread_mutex_lock(&run->lock);
+    LOCK_GUARD(&run->lock);
     if (queue->next == queue->of_no_name)
         queue->next++;
-    uint32_t inbox = queue->next < queue->end && !run->must_wait ? queue->next++ : NUMBER_NONE;
-    pthread_mutex_unlock(&run->lock);
-    return inbox;
+    return queue->next < queue->end && !run->must_wait ? queue->next++ : NUMBER_NONE;
 }
 
 static void *work_off(void *argument)
@@ -1177,7 +1175,7 @@ static bool is_covered_locked(const struct sync *sync, uint32_t inbox, enum sync
 
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
-    pthread_mutex_lock(&sync->lock);
+    LOCK_GUARD(&sync->lock);
     struct sync_request *request = is_covered_locked(sync, inbox, depth) ? NULL : calloc(1, sizeof(*request));
     if (request != NULL) { /* without memory, the next poll brings it */
         request->inbox = inbox;
@@ -1185,18 +1183,16 @@ void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
         append(&sync->waiting, request);
         pthread_cond_broadcast(&sync->changed);
     }
-    pthread_mutex_unlock(&sync->lock);
 }
 
 void sync_get_status(struct sync *sync, struct store_status *ret)
 {
-    pthread_mutex_lock(&sync->lock);
+    LOCK_GUARD(&sync->lock);
     ret->has_synced = sync->last_complete_real_ms != 0;
     ret->last_full_ms = sync->last_complete_real_ms;
     int64_t wait_ms = sync->next_ms - clock_monotonic_ms(sync->clock); /* negative while one is under way */
     ret->next_poll_ms =
         sync->next_ms == CLOCK_FOREVER ? 0 : clock_realtime_ms(sync->clock) + (wait_ms > 0 ? wait_ms : 0);
-    pthread_mutex_unlock(&sync->lock);
 }
 
 /* ---------------------------------------------------------------- store.h */
@@ -1227,7 +1223,7 @@ void store_request_sync(struct store *store, const char *inbox_id)
 void store_network_changed(struct store *store)
 {
     struct sync *sync = store->sync;
-    pthread_mutex_lock(&sync->lock);
+    LOCK_GUARD(&sync->lock);
     int64_t at_ms = clock_monotonic_ms(sync->clock) + SETTLE_MS;
     bool is_online = contact_is_online(&store->contact);
     if (at_ms < sync->asked_until_ms)
@@ -1242,7 +1238,6 @@ void store_network_changed(struct store *store)
         sync->network_due_ms = at_ms + NETWORK_PACE_MS;
     }
     pthread_cond_broadcast(&sync->changed);
-    pthread_mutex_unlock(&sync->lock);
 }
 
 void store_report_contact(struct store *store, bool is_reached)
@@ -1250,8 +1245,7 @@ void store_report_contact(struct store *store, bool is_reached)
     struct sync *sync = store->sync;
     if (contact_is_online(&store->contact) == is_reached)
         return;
-    pthread_mutex_lock(&sync->lock);
+    LOCK_GUARD(&sync->lock);
     sync->must_check_contact = true;
     pthread_cond_broadcast(&sync->changed);
-    pthread_mutex_unlock(&sync->lock);
 }
