@@ -120,7 +120,7 @@ static void read_holder(int lock_fd, struct holder *ret)
     ret->pid = strtol(text + 1, &end, 10);
     if (*end != ' ')
         return;
-    ret->device = mountinfo_read_device(end + 1, 10, &end);
+    ret->device = mountinfo_read_device(end + 1, &end);
     snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
 }
 

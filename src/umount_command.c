@@ -82,34 +82,13 @@ static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
     return false;
 }
 
-/* "START-END MODE OFFSET MAJOR:MINOR INODE PATH" (proc_pid_maps(5)); a program that runs is mapped, too. */
-static bool find_mapped_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
-{
-    char name[64];
-    snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
-    _cleanup_fclose_ FILE *maps = fopen(name, "re");
-    _cleanup_free_ char *line = NULL;
-    size_t capacity = 0;
-    while (maps != NULL && getline(&line, &capacity, maps) > 0) {
-        int at_device = 0;
-        int at_path = 0;
-        char *end;
-        sscanf(line, "%*s %*s %*s %n%*s %*s %n", &at_device, &at_path);
-        if (at_path > 0 && mountinfo_read_device(line + at_device, 16, &end) == device) {
-            snprintf(ret_path, PATH_MAX, "%.*s", (int)strcspn(line + at_path, "\n"), line + at_path);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* In words; NULL: nothing is seen. */
 static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     return find_link(pid, "cwd", device, ret_path)    ? "its working folder"
            : find_link(pid, "root", device, ret_path) ? "its root"
+           : find_link(pid, "exe", device, ret_path)  ? "its program"
            : find_open_file(pid, device, ret_path)    ? "an open file"
-           : find_mapped_file(pid, device, ret_path)  ? "a mapped file"
                                                       : NULL;
 }
 

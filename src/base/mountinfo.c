@@ -48,10 +48,10 @@ static int64_t find_number(const char *options, const char *name)
     return -1;
 }
 
-dev_t mountinfo_read_device(const char *text, int base, char **ret_end)
+dev_t mountinfo_read_device(const char *text, char **ret_end)
 {
-    unsigned int major = (unsigned int)strtoul(text, ret_end, base);
-    unsigned int minor = **ret_end == ':' ? (unsigned int)strtoul(*ret_end + 1, ret_end, base) : 0;
+    unsigned int major = (unsigned int)strtoul(text, ret_end, 10);
+    unsigned int minor = **ret_end == ':' ? (unsigned int)strtoul(*ret_end + 1, ret_end, 10) : 0;
     return makedev(major, minor);
 }
 
@@ -71,7 +71,7 @@ static bool parse_line(char *line, const char *type, struct mount *ret_mount)
     char *field = strtok_r(line, " ", &rest);
     for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++) {
         if (i == DEVICE_FIELD)
-            ret_mount->device = mountinfo_read_device(field, 10, &end);
+            ret_mount->device = mountinfo_read_device(field, &end);
         field = strtok_r(NULL, " ", &rest);
     }
     if (field != NULL)

@@ -26,8 +26,8 @@ int mountinfo_list(const char *type, struct mount **ret_mounts);
  * them. False also if /proc cannot be read. */
 bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device);
 
-/* Reads "MAJOR:MINOR", as files of /proc have it to `base` 10 or 16. *ret_end is behind it. */
-dev_t mountinfo_read_device(const char *text, int base, char **ret_end);
+/* Reads "MAJOR:MINOR", in decimal. *ret_end is behind it. */
+dev_t mountinfo_read_device(const char *text, char **ret_end);
 
 /* NULL-safe. */
 void mountinfo_free(struct mount *mounts);

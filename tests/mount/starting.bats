@@ -202,7 +202,7 @@ group_of() # PID
 }
 
 @test "umount ends a mount, also a dead one; of one in use it names each process, and what that has of it" {
-  local folder file mapped pid
+  local folder file program
   start_background "local:$DIR/box" "$MOUNT"
   cp -p "$(type -P sleep)" "$MOUNT/drafts/inboxfs-watch" # the name of the helpers of the daemon, which end by themselves
   (cd "$MOUNT/drafts" && exec sleep 60) 3>&- {PAUSE}>&- &
@@ -211,17 +211,17 @@ group_of() # PID
   sleep 60 <"$MOUNT/README" 3>&- {PAUSE}>&- &
   file=$!
   "$MOUNT/drafts/inboxfs-watch" 60 3>&- {PAUSE}>&- &
-  mapped=$!
-  wait_until 10 grep -q inboxfs-watch "/proc/$mapped/comm"
+  program=$!
+  wait_until 10 grep -q inboxfs-watch "/proc/$program/comm"
   wait_until 10 grep -q sleep "/proc/$folder/comm"
   wait_until 10 grep -q sleep "/proc/$file/comm"
   run -1 timeout 30 "$INBOXFS" umount "$MOUNT"
   contains "$output" "process $folder (sleep) has it as its working folder, $MOUNT/drafts"
   contains "$output" "process $file (sleep) has it as an open file, $MOUNT/README"
-  contains "$output" "process $mapped (inboxfs-watch) has it as a mapped file, $MOUNT/drafts/inboxfs-watch"
+  contains "$output" "process $program (inboxfs-watch) has it as its program, $MOUNT/drafts/inboxfs-watch"
   present "$MOUNT/README"
-  kill "$folder" "$file" "$mapped"
-  wait_until 10 process_is_gone "$mapped"
+  kill "$folder" "$file" "$program"
+  wait_until 10 process_is_gone "$program"
   ln -s "$MOUNT" "$DIR/link"
   cd "$MOUNT"
   run -1 "$INBOXFS" umount .
