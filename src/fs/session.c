@@ -36,47 +36,24 @@ enum {
     LINE_MAX_BYTES = 1024
 };
 
-/* It hands no context to the function that it calls, so that what belongs to a message is kept by thread. It
- * says things in pieces, which are joined to lines and logged with the rest. Its chatter is dropped. */
+/* While options are parsed on this thread, libfuse's words are collected here (borrowed): it hands no context
+ * to the function that takes them. */
 static _Thread_local struct strbuf *collected;
-static _Thread_local char line[LINE_MAX_BYTES]; /* until its newline comes */
 
-static void log_lines(char *text)
+/* A message is a line. libfuse's chatter is dropped. */
+__attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_level level, const char *format,
+                                                               va_list arguments)
 {
-    char *newline;
-    while ((newline = strchr(text, '\n')) != NULL) {
-        *newline = '\0';
-        log_error("%s", text);
-        memmove(text, newline + 1, strlen(newline + 1) + 1);
-    }
-}
-
-__attribute__((format(printf, 2, 0))) static void take_piece(enum fuse_log_level level, const char *format,
-                                                             va_list arguments)
-{
+    char line[LINE_MAX_BYTES];
     if (level > FUSE_LOG_WARNING)
         return;
     if (collected != NULL) {
         strbuf_vappendf(collected, format, arguments);
         return;
     }
-    size_t len = strlen(line);
-    vsnprintf(line + len, sizeof(line) - len, format, arguments);
-    if (strlen(line) == sizeof(line) - 1)
-        line[sizeof(line) - 2] = '\n'; /* a line that long ends here */
-    log_lines(line);
-}
-
-/* From now on, for the whole program. */
-static void library_log_install(void)
-{
-    fuse_set_log_func(take_piece);
-}
-
-/* What is said on this thread goes into `words` (borrowed) instead, until this is called with NULL. */
-static void library_log_collect(struct strbuf *words)
-{
-    collected = words;
+    vsnprintf(line, sizeof(line), format, arguments);
+    line[strcspn(line, "\n")] = '\0';
+    log_error("%s", line);
 }
 
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
@@ -203,15 +180,15 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     if (options == NULL)
         return -ENOMEM;
     if (!config->is_debug)
-        library_log_install();
-    library_log_collect(&words);
+        fuse_set_log_func(take_message); /* for the whole program */
+    collected = &words;
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
         (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0) &&
         read_max_read(session, &arguments) == 0)
         session->operations.fuse = fuse_session_new(&arguments, operations_table(),
                                                     sizeof(struct fuse_lowlevel_ops), &session->operations);
-    library_log_collect(NULL);
+    collected = NULL;
     fuse_opt_free_args(&arguments);
     if (session->operations.fuse == NULL)
         *ret_reason = words_of_library(&words);
