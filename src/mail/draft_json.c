@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <glib.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #ifndef INBOXFS_MAIL_DRAFT_READING_H
 #define INBOXFS_MAIL_DRAFT_READING_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
