@@ -13,13 +13,13 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/lock.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 enum {
     LABEL_MAX_BYTES = 40,
-    PIECE_BYTES = 1024,   /* converted at a time */
-    LIBRARIES_MAX = 2000, /* names of charsets whose libraries stay loaded; glibc has 1,180 */
+    PIECE_BYTES = 1024, /* converted at a time */
 };
 
 /* The labels at which the WHATWG Encoding Standard differs from iconv, or which iconv lacks. Labels are in
@@ -75,6 +75,7 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
 {
     char simple[LABEL_MAX_BYTES + 1];
     size_t simple_len = 0;
+    size_t name_len = 0;
     bool has_digit = false;
     if (len > LABEL_MAX_BYTES)
         return NULL;
@@ -83,54 +84,38 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
             simple[simple_len++] = g_ascii_tolower(label[i]);
         else if (strchr("-_.: '\"", label[i]) == NULL)
             return NULL; /* iconv takes options behind a slash */
+        if (strchr(" '\"", label[i]) == NULL)
+            name[name_len++] = label[i];
         has_digit = has_digit || g_ascii_isdigit(label[i]);
     }
-    simple[simple_len] = '\0';
+    simple[simple_len] = name[name_len] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(charsets) && simple_len > 0; i++)
         if (has_label(charsets[i].labels, simple, simple_len))
             return charsets[i].name;
-    memcpy(name, label, len);
-    name[len] = '\0';
     return has_digit ? name : NULL;
 }
 
-/* glibc loads a library when a charset is opened and unloads it when it is closed. It has a lock of its own
- * for that, which ThreadSanitizer cannot see; it can see this one. */
-static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Protects the descriptors, while they convert, too. */
+static pthread_mutex_t charsets_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Keeps the library of a charset loaded, by a descriptor that is never closed. A header that names a dozen
- * charsets in turn had one loaded for each of its words: 4 s of CPU a megabyte. */
-static void keep_library_locked(const char *name)
+/* The descriptor of a charset, in its initial state; (iconv_t)-1: iconv does not know it. It is never closed,
+ * for glibc unloads the library of a charset behind its last descriptor: a header that names a dozen charsets
+ * in turn had one loaded for each of its words, 4 s of CPU a megabyte. glibc has 1,180 names. */
+static iconv_t find_charset_locked(const char *name)
 {
-    static GHashTable *kept; /* descriptors by names in capital letters: glibc makes no difference */
-    if (kept == NULL)
-        kept = g_hash_table_new(g_str_hash, g_str_equal);
-    char *key = g_ascii_strup(name, -1);
-    bool is_new = !g_hash_table_contains(kept, key) && g_hash_table_size(kept) < LIBRARIES_MAX;
-    iconv_t charset = is_new ? iconv_open("UTF-8", name) : (iconv_t)-1;
+    static GHashTable *descriptors; /* by names in capital letters: glibc makes no difference */
+    if (descriptors == NULL)
+        descriptors = g_hash_table_new(g_str_hash, g_str_equal);
+    g_autofree char *key = g_ascii_strup(name, -1);
+    iconv_t charset = g_hash_table_lookup(descriptors, key);
+    if (charset != NULL) {
+        iconv(charset, NULL, NULL, NULL, NULL);
+        return charset;
+    }
+    charset = iconv_open("UTF-8", key);
     if (charset != (iconv_t)-1)
-        g_hash_table_insert(kept, key, charset);
-    else
-        g_free(key);
-}
-
-static iconv_t open_charset(const char *name)
-{
-    pthread_mutex_lock(&library_lock);
-    iconv_t charset = iconv_open("UTF-8", name);
-    if (charset != (iconv_t)-1)
-        keep_library_locked(name);
-    pthread_mutex_unlock(&library_lock);
+        g_hash_table_insert(descriptors, g_steal_pointer(&key), charset);
     return charset;
-}
-
-static void close_charset(const iconv_t *charset)
-{
-    if (*charset == (iconv_t)-1)
-        return;
-    pthread_mutex_lock(&library_lock);
-    iconv_close(*charset);
-    pthread_mutex_unlock(&library_lock);
 }
 
 static bool is_utf8(const char *bytes, size_t len)
@@ -161,7 +146,8 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
 {
-    __attribute__((cleanup(close_charset))) iconv_t charset = open_charset(name);
+    LOCK_GUARD(&charsets_lock);
+    iconv_t charset = find_charset_locked(name);
     if (charset == (iconv_t)-1)
         return -EILSEQ;
 
