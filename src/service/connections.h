@@ -25,7 +25,7 @@
 struct connections;
 struct connection;
 
-/* What a connection waits for. */
+/* A connection waits for this. */
 enum connection_phase {
     CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
     CONNECTION_RECEIVING, /* the rest of a request that was accepted */

@@ -2,8 +2,8 @@
 /*
  * The rows of messages and emails; and the receiving of a message from elsewhere.
  *
- * A receiver refuses nothing that can be kept. What a message lacks is made up: its sender from the envelope,
- * its date from the clock, its Message-ID at random.
+ * A receiver refuses nothing that can be kept. A message that lacks a sender gets the one of the envelope,
+ * one without a date the time, and one without a Message-ID a random one.
  */
 #include "service/delivery.h"
 
@@ -134,8 +134,8 @@ static const char *domain_of(const char *recipient)
     return at != NULL ? at + 1 : recipient;
 }
 
-/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. What
- * stands in From instead of an address is where an answer would go, so that whoever answers is told. */
+/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. An
+ * answer would go to the text in From that is no address, so that it is refused with words. */
 static int make_up_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;

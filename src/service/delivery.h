@@ -5,8 +5,8 @@
  * for valid mail.
  *
  * A message is written here (sending.h), or comes from elsewhere as RFC 5322 text: by `inboxd deliver`, which
- * mail servers call, or by SMTP or LMTP (smtp_server.h). That text is kept byte for byte, and all that is
- * shown of it is read from it.
+ * mail servers call, or by SMTP or LMTP (smtp_server.h). The service keeps the
+ * text byte for byte, and reads from it all that it shows.
  */
 #ifndef INBOXFS_SERVICE_DELIVERY_H
 #define INBOXFS_SERVICE_DELIVERY_H
@@ -23,7 +23,7 @@
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
     DELIVERY_RECIPIENTS_MAX = 1000,        /* their transaction keeps other writers waiting */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* with so many, messages make no more */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* messages make no inbox beyond */
 };
 
 /* What is stored of a message besides its values. */

@@ -26,7 +26,7 @@
 
 /* An answer has to stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote:
  * a control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred
- * blanks. So texts are bounded by their length in JSON, and cut. What else is in a record, addresses above
+ * blanks. So texts are bounded by their length in JSON, and cut. The rest of a record, addresses above
  * all, is below 5 MB: then one with both prompts is below 34 MB, and the answer, which is a record, with one
  * or more before it and with the prompts of all of them once more, below 95 MB. */
 enum {
@@ -44,7 +44,7 @@ static size_t json_len(const struct character *character)
     return character->code == '"' || character->code == '\\' ? 2 : character->len;
 }
 
-/* How much of the text takes at most so many bytes in JSON: whole characters. */
+/* Returns the length of the longest beginning, of whole characters, that takes at most max_bytes in JSON. */
 static size_t len_within(const char *text, size_t len, size_t max_bytes)
 {
     size_t at = 0;
@@ -68,7 +68,7 @@ static const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "";
 }
 
-/* What senders wrote into header fields stays on its line, so that it cannot pass for another field. */
+/* The text of header fields is one line each (message_read()), so that it cannot pass for another field. */
 static void append_address(struct strbuf *out, const json_t *address)
 {
     const char *name = text_of(address, "name");
@@ -107,7 +107,7 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     strbuf_append_char(out, '\n');
 }
 
-/* What fits of it, in bytes; where that is not all, the second call has the buffer say so. */
+/* Appends the bytes that fit. If these are not all, the second call sets the buffer's error. */
 static void append_plain(struct strbuf *out, const char *text)
 {
     size_t len = strlen(text);
@@ -182,7 +182,7 @@ static int prompt_append_thread(struct strbuf *out, const json_t *previous, cons
 
 /* ---------------------------------------------------------------- threads */
 
-/* What an email is in a row of this shape: message, thread, inbox, record, header, plain_text, html. */
+/* An email, from a row of this shape: message, thread, inbox, record, header, plain_text, html. */
 struct thread_email {
     int64_t message;
     int64_t thread;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What answers requests: one function for each row of the interface's tables (docs/INTERFACE.md). Which
- * method and path it answers says the table of routes in server.c. The request's key was checked, and its
- * body has arrived in full. 0: `reply` is the answer, whatever its status; -errno: the request could not be
- * carried out.
+ * The endpoints: one function for each row of the interface's tables (docs/INTERFACE.md). The table of routes
+ * in server.c has the method and path of each. The request's key was checked, and its body has arrived in
+ * full. 0: `reply` is the answer, whatever its status; -errno: the request could not be carried out.
  *
  * inbox_endpoints.c changes inboxes, list_endpoints.c has the lists, email_endpoints.c all of one email,
  * pool.c takes attachments, sending.c sends.

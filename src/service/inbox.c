@@ -67,7 +67,7 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
     return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
-/* What stands in quotes is no tag. */
+/* A "+" in quotes begins no tag. */
 int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
 {
     int error = service_inbox_find_by_address(db, address, ret_inbox);

@@ -54,7 +54,7 @@ struct verdict {
     const char *message; /* its `status_message`; NULL when valid */
 };
 
-/* What the rules of `record` (a published inbox record) say to a message. A block wins over everything; an
+/* Applies the rules of `record` (a published inbox record) to a message. A block wins over everything; an
  * allow list without entries allows all. */
 struct verdict inbox_judge(const json_t *record, const char *from_address, enum delivery_way way);
 

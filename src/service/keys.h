@@ -20,7 +20,7 @@
 /* 1: a key that is in force, 0: any other text, or -errno. */
 int keys_is_known(struct database *database, const char *key);
 
-/* Where there never was a key: makes one, or finishes what an interrupted start began. 0 or -errno. */
+/* Makes the first key if there never was one, or finishes an interrupted start. 0 or -errno. */
 int keys_establish_first(struct database *database, int dir_fd);
 
 /* Prints the new key, the only time that it is shown. All: 0, -ENOENT (no data in the directory, no such key)

@@ -15,7 +15,7 @@ int listener_open(const char *text, int *ret_fd, char **ret_address);
 /* Removes the name of a Unix socket that was opened under this address. */
 void listener_remove(const char *address);
 
-/* Whether other machines can connect to such an address. */
+/* Returns true if other machines can connect to such an address. */
 bool listener_is_beyond_this_machine(const char *address);
 
 #endif

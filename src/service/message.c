@@ -129,7 +129,7 @@ char *message_search_text(const struct message *message)
 
 /* ---------------------------------------------------------------- reading */
 
-/* Who lists attachments and who fetches one both go by mime_read(), so that they count alike. */
+/* The list of attachments and the reading of one both go by mime_read(), so that they count alike. */
 
 enum {
     LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
@@ -151,7 +151,7 @@ static size_t decoded_len(struct span value)
     return value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
 }
 
-/* At most so many bytes, whole characters. */
+/* Cuts the text to max_bytes at most, between characters. */
 static void cut(char *text, size_t max_bytes)
 {
     text[character_cut(text, strlen(text), max_bytes)] = '\0';
@@ -244,7 +244,7 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds what is no address as it stands, so that nobody who answers leaves somebody out without knowing. Made
+/* Adds a text that is no address as it stands, so that an answer to all has it too. Made
  * fit to be shown, it must not read as an address: then a U+FFFD, which no address has, stands behind it. */
 static int add_unreadable(void *others, const char *item, size_t len)
 {
@@ -309,8 +309,8 @@ static int read_recipients(struct span header, const char *field, json_t **ret_l
     return error;
 }
 
-/* The ids of a value as "<…@…>". What could not stand in a header of a reply is none; of many, the first and
- * the newest are kept. The caller owns the list, on failure too. */
+/* The ids of a value as "<…@…>". An id that could not stand in a header of a reply is left out; of many, the
+ * first and the newest are kept. The caller owns the list, on failure too. */
 static int read_message_ids(struct span value, json_t **ret_ids)
 {
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);

@@ -68,9 +68,9 @@ int message_name(struct message *message, const char *domain);
 char *message_ascii_address(const char *address);
 
 /* Writes RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII and the message that it
- * encloses. The latter has its own bytes, behind a blank line where it is a body alone. Where a mail server
- * would not take these (a NUL, a lone CR, a line of more than 998 bytes), it is enclosed as a file. The
- * caller frees. 0 or -errno. */
+ * encloses. The latter has its own bytes, behind a blank line where it is a body alone. It is enclosed as a
+ * file if no mail server takes its bytes (a NUL, a lone CR, a line of more than 998 bytes). The caller frees.
+ * 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 
 /* Appends text of message_write() as SMTP has it: lines of at most 998 bytes that end with CR LF (RFC 5321
@@ -89,8 +89,8 @@ int message_read(const char *raw, size_t len, struct message *message);
  * here, the enclosed one counts as the last. The caller frees. 0, -ENOENT or -errno. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
-/* What the content records (interface, GET /api/v1/email/{id}) of all who see this message have in common.
- * NULL without memory. */
+/* Returns the fields that the content records (interface, GET /api/v1/email/{id}) of all who see this message
+ * have in common. NULL without memory. */
 json_t *message_header(const struct message *message);
 
 /* Those of its attachments. NULL without memory. */

@@ -2,8 +2,8 @@
 /*
  * The table `outgoing` and the threads that work on it.
  *
- * A thread sleeps until a row is due or something was committed. `inboxd deliver` commits in a process of its
- * own, which nobody is told of, so a kind that it adds rows of is looked at every second.
+ * A thread sleeps until a row is due or this process committed. `inboxd deliver` commits in a process of its
+ * own, so the thread looks every second for rows of the kind that it adds.
  */
 #include "service/outgoing.h"
 

@@ -9,9 +9,9 @@
  * and writes down what came of it. A row that failed is tried again after pauses that double from 1 second to
  * 1 hour, and given up after a number of attempts: the clock may jump, and the machine may be off for a week.
  * Among the rows that are due, the one with the fewest attempts is next, so that no row stops those behind
- * it. A row is gone only when the other side has said yes, or when it was given up and somebody was told. So
- * everything goes out at least once: where the program died, or the connection was lost, between the other's
- * yes and its being written down here, the other side gets it again.
+ * it. A row is gone only when the other side has said yes, or when it was given up and the sender or the log
+ * has the reason. So everything goes out at least once: where the program died, or the connection was lost,
+ * between the other's yes and its being written down here, the other side gets it again.
  */
 #ifndef INBOXFS_SERVICE_OUTGOING_H
 #define INBOXFS_SERVICE_OUTGOING_H

@@ -200,7 +200,7 @@ static struct MHD_Response *respond_with_body(struct reply *reply)
 
 static void add_headers(const struct reply *reply, struct MHD_Response *response)
 {
-    /* What senders wrote must not run as a page of this origin. */
+    /* Text of strangers must not run as a page of this origin. */
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; sandbox");
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "private, no-cache");

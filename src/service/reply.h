@@ -57,7 +57,7 @@ void reply_bytes(struct reply *reply, const char *content_type, char *bytes, siz
 int reply_records(struct reply *reply, struct database *database, struct connection *connection,
                   sqlite3_stmt *statement, const char *etag);
 
-/* What could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
+/* The request could not be carried out: 503 where nothing happened and a later try may succeed, else 500. */
 void reply_failure(struct reply *reply, int error);
 
 /* Hands the reply to the library; what it owns is handed over or released. */

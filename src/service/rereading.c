@@ -64,7 +64,7 @@ static int reread(sqlite3 *db, int64_t seq, json_t *header, const char *raw, siz
     struct message message = {0};
     size_t before = json_array_size(json_object_get(header, "attachments"));
     int error = message_read(raw, len, &message);
-    /* A list that is full lists no later attachments: it cannot be told whether any moved up. */
+    /* A list that is full lists no later attachments: nothing shows whether any moved up. */
     if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
         error = update(db, seq, header, &message);
     message_release(&message);

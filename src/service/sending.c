@@ -3,9 +3,9 @@
  * POST /api/v1/email/send, from the request's JSON to the delivered message; and the email that greets the
  * account's first inbox.
  *
- * What takes long (attachments, the text of the message) is done before the turn to write, so that senders do
- * not wait for each other's megabytes. What must not change in between (the idempotency key, the daily limit)
- * is asked again inside the transaction, which stores the message, delivers it, records it as sent, and
+ * The long work (attachments, the text of the message) is done before the turn to write, so that senders do
+ * not wait for each other's megabytes. The idempotency key and the daily limit may change in between, and are
+ * asked again inside the transaction, which stores the message, delivers it, records it as sent, and
  * remembers its key.
  */
 #include "service/sending.h"
@@ -129,7 +129,7 @@ static void check_body(const struct json_input *in, const char *name, const char
         validate_fail(in, name, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
-/* Of all lists together: the record of an email must not become longer than clients read. */
+/* Checks all lists together: the record of an email must not become longer than clients read. */
 static void check_names(const struct json_input *in, const struct submission *submission)
 {
     const json_t *const lists[] = {submission->to, submission->cc, submission->bcc, submission->reply_to};
@@ -387,7 +387,7 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 /* ---------------------------------------------------------------- storing and delivering, inside a write
  * transaction */
 
-/* What became of recipients without an inbox here. */
+/* The recipients without an inbox here. */
 struct remainder {
     int64_t outbound;       /* seq of the email */
     bool is_pending;        /* the relay takes some */

@@ -38,8 +38,8 @@ int sending_give_reason(struct strbuf *reasons, const char *address, const char 
  * write transaction. `reasons`: by sending_give_reason(). 0 or -errno. */
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
 
-/* A request to send (interface, POST /api/v1/email/send). What only the database knows of it (the inbox, the
- * attachments, the email replied to) is not checked here. */
+/* A request to send (interface, POST /api/v1/email/send). The inbox, the attachments and the email
+ * replied to are in the database and are not checked here. */
 
 enum message_type {
     MESSAGE_NEW,

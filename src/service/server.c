@@ -190,9 +190,9 @@ static const struct route *find_route(struct request *request, const char *path,
 
 /* ---------------------------------------------------------------- one request and its reply */
 
-/* What the library hands over in pieces is put together here, within bounds, and answered once. A request
- * that is refused by its head is answered only after its body was thrown away, for a connection that is
- * closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
+/* The library hands requests over in pieces. They are put together here, within bounds, and answered once. A
+ * request that is refused by its head is answered only after its body was thrown away, for a connection that
+ * is closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
 
 struct server {
     struct MHD_Daemon *daemon;

@@ -5,8 +5,8 @@
  * libmicrohttpd accepts connections, gives each a thread, and parses requests. For each request this unit
  * checks the head (it says in one way where the request ends, and Host is a name of this service), then the
  * API key, then finds the route, collects the body within the route's limit, calls the endpoint, and sends
- * its reply. Whoever has no key is told nothing but that. The numbers of connections, parameters and bytes
- * are bounded; so is time (connections.h).
+ * its reply. A client without a key gets no other answer than that. The numbers of connections, parameters
+ * and bytes are bounded; so is time (connections.h).
  */
 #ifndef INBOXFS_SERVICE_SERVER_H
 #define INBOXFS_SERVICE_SERVER_H
@@ -20,7 +20,7 @@ struct server;
  * inherit. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
 int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server);
 
-/* Where it listens: the same text with the real port. */
+/* Returns the address where it listens: the same text with the real port. */
 const char *server_address(const struct server *server);
 
 /* Takes no more connections, finishes the requests under way (for some seconds), closes all. NULL-safe. */

@@ -109,7 +109,7 @@ static int open_directory(struct service *service, const char *data_dir, char **
     service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
     if (service->dir_fd < 0)
         return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
-    /* Whoever can write there could put a key in force, and read all mail with it. */
+    /* Another user who can write there could put a key in force, and read all mail with it. */
     const char *why = file_why_not_private(service->dir_fd);
     if (why != NULL)
         return reason_give(ret_reason, -EPERM, "the data directory %s: %s", data_dir, why);

@@ -54,7 +54,7 @@ struct service;
  * with signals blocked. 0 or -errno; *ret_reason then says in words what is wrong (the caller frees). */
 int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason);
 
-/* Where the door of this index in the configuration listens: "ADDRESS:PORT" with the real port, or
+/* Returns where the door of this index in the configuration listens: "ADDRESS:PORT" with the real port, or
  * "unix:PATH". Valid until the service is stopped. */
 const char *service_address(const struct service *service, size_t door);
 

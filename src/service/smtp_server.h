@@ -30,7 +30,7 @@ struct smtp_server_config {
 /* 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
 int smtp_server_start(const struct smtp_server_config *config, struct smtp_server **ret_server);
 
-/* Where it listens: the same text with the real port. */
+/* Returns the address where it listens: the same text with the real port. */
 const char *smtp_server_address(const struct smtp_server *server);
 
 /* The answer to a message whose delivery came to this: 0 or -errno. */

@@ -21,7 +21,7 @@ struct validation {
     bool has_failed;
 };
 
-/* Where a value stands, from the request's body inwards; lives on the stack. */
+/* The position of a value, from the request's body inwards; lives on the stack. */
 struct location {
     const struct location *parent; /* NULL: the outermost */
     const char *name;              /* a member's name; NULL: an item of an array */
@@ -56,7 +56,7 @@ bool validate_boolean(const struct json_input *in, const char *name, bool fallba
 json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
 json_t *validate_object(const struct json_input *in, const char *name, bool is_required);
 
-/* Whether it can stand behind the "@" of an address. */
+/* Returns true if the text can stand behind the "@" of an address. */
 bool validate_is_domain(const char *text);
 
 /* "true", "False", "1", "off" … in a path or query, as FastAPI reads them. False: it is none of these words.

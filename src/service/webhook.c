@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One webhook by libcurl: its body, its signature, where it may go, and what the email's record says of it.
+ * One webhook by libcurl: its body, its signature, where it may go, and its outcome in the email's record.
  */
 #include "service/webhook.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Webhooks: a program of an inbox's owner is told of each valid email as it arrives, by a POST to the inbox's
- * `webhook_url` (docs/INTERFACE.md, section 5). A row of outgoing.h is one email. It is told of again until
- * the program answers with 2xx, for a day; the newest attempt shows in the email's `latest_webhook_log`.
+ * Webhooks: each valid email that arrives is reported to a program of the inbox's owner, by a POST to the
+ * inbox's `webhook_url` (docs/INTERFACE.md, section 5). A row of outgoing.h is one email. The POST is
+ * repeated until the program answers with 2xx, for a day; the newest attempt shows in the email's
+ * `latest_webhook_log`.
  *
- * Whoever has an API key chooses the URL, so it must not lead where the service can reach and they cannot:
- * only addresses of this machine are connected to, unless all are allowed, and no redirect is followed. The
- * address is checked that is really connected to, whatever a name resolves to.
+ * The holder of an API key chooses the URL, so it must not lead where the service can reach and the holder
+ * cannot: only addresses of this machine are connected to, unless all are allowed, and no redirect is
+ * followed. The address is checked that is really connected to, whatever a name resolves to.
  */
 #ifndef INBOXFS_SERVICE_WEBHOOK_H
 #define INBOXFS_SERVICE_WEBHOOK_H
