@@ -118,10 +118,15 @@ static bool has_event_due_locked(const struct barrier *barrier)
 static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
+    int64_t now = outbox_monotonic_ms(outbox);
     int state = 0;
-    for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
-        if (counts(barrier, item) && item->file.writers == 0)
-            state = -EINPROGRESS;
+    for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next) {
+        if (!counts(barrier, item) || item->file.writers > 0)
+            continue;
+        if (item->schedule.due_ms > now) /* it was touched, or the disk failed */
+            return -EAGAIN;
+        state = -EINPROGRESS;
+    }
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item)) {
         if (!counts(barrier, item))

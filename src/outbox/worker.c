@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "base/wait.h"
 #include "outbox/accept.h"
@@ -22,7 +23,8 @@
 
 enum {
     AT_START = 4,
-    HAND_INS_MAX = 32, /* in one transaction */
+    HAND_INS_MAX = 32,            /* in one transaction */
+    HAND_IN_AGAIN_MS = 10 * 1000, /* after the disk or the memory failed */
     AT_MOST_OF_A_KIND =
         16, /* messages, or uploads, at a time, so that slow uploads leave threads to messages */
     STOP_GRACE_MS = 3000,
@@ -150,8 +152,22 @@ static void run(struct worker *worker, struct item *item)
 
 /* ---------------------------------------------------------------- handing in what was quiet */
 
-/* Checks what waits; *ret_change is to be committed where this returns true. Else it failed, or waits for an
- * attachment. */
+/* The disk or the memory failed, which says nothing about the message: it goes on waiting, and is durable. */
+static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
+{
+    log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
+    LOCK_GUARD(&outbox->lock);
+    item->schedule.due_ms = outbox_monotonic_ms(outbox) + HAND_IN_AGAIN_MS;
+}
+
+/* A refusal has words, but for a file that became too large, or is gone from the spool. */
+static bool is_refusal(int error, const char *reason)
+{
+    return reason != NULL || error == -EMSGSIZE || error == -ENOENT;
+}
+
+/* Checks what waits; *ret_change is to be committed where this returns true. Else it failed, or goes on
+ * waiting: for an attachment, or for the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;
@@ -161,7 +177,10 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
     uint64_t awaits = ret_change->awaits;
     change_release(outbox, ret_change);
     if (error != 0) {
-        settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+        if (is_refusal(error, reason))
+            settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+        else
+            put_off_hand_in(outbox, item, error);
         return false;
     }
     LOCK_GUARD(&outbox->lock);
@@ -185,7 +204,7 @@ static void hand_in(struct outbox *outbox, struct item *const *items, size_t len
         struct item *item = changes[i].item;
         change_release(outbox, &changes[i]);
         if (error != 0)
-            settle_failed(outbox, item, ITEM_FAILED, 0, strerror(-error));
+            put_off_hand_in(outbox, item, error);
     }
 }
 

@@ -642,6 +642,24 @@ static void a_full_disk_between_upload_and_send_only_delays(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
+static void a_full_disk_at_the_hand_in_only_delays(void **state)
+{
+    struct world *world = *state;
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    const struct rlimit full = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    assert_int_equal(settle(world), -EAGAIN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_int_equal(sends(world), 0);
+    fake_clock_advance(&world->clock, 10 * 1000);
+    await_news(world, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(fake_service_count_sent(world->fake, false), 1);
+}
+
 static void a_refused_pool_id_is_uploaded_again_once(void **state)
 {
     struct world *world = *state;
@@ -758,6 +776,7 @@ int main(void)
         WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded),
         WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part),
         WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
+        WORLD_TEST(a_full_disk_at_the_hand_in_only_delays),
         WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
         WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced),
         WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent),
