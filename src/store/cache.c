@@ -62,31 +62,31 @@ static const char *const statements[] = {
     [CACHE_FORGET_REPLACED] = "DELETE FROM replaced_records",
     [CACHE_HAS_GONE] = "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)",
     [CACHE_UNINDEX_GONE] =
-        "DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ")",
+        ("DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ")"),
     [CACHE_REPLACE_GONE] =
-        "INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES,
-    [CACHE_DELETE_GONE_EMAILS] = "DELETE FROM emails WHERE inbox IN " GONE_INBOXES,
+        ("INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES),
+    [CACHE_DELETE_GONE_EMAILS] = ("DELETE FROM emails WHERE inbox IN " GONE_INBOXES),
     [CACHE_DELETE_GONE_INBOXES] = "DELETE FROM inboxes WHERE is_gone",
     [CACHE_SET_MARK] = "INSERT OR REPLACE INTO marks VALUES (?, ?)",
     [CACHE_GET_MARK] = "SELECT value FROM marks WHERE name = ?",
     [CACHE_NOTE_UNINDEXED] = "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)",
     [CACHE_NOTE_CONTENT] = "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)",
     [CACHE_KNOWS_CONTENT] =
-        "SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
-        " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)",
-    [CACHE_NEXT_UNINDEXED] = "SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
-                             " LEFT JOIN emails AS e ON e.number = p.number"
-                             " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
-                             " ORDER BY p.number LIMIT 1",
+        ("SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
+         " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)"),
+    [CACHE_NEXT_UNINDEXED] = ("SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
+                              " LEFT JOIN emails AS e ON e.number = p.number"
+                              " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
+                              " ORDER BY p.number LIMIT 1"),
     [CACHE_FORGET_UNINDEXED] = "DELETE FROM search_pending WHERE number = ?",
     [CACHE_INDEX_EMAIL] =
-        "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ("INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
+         " VALUES (?, ?, ?, ?, ?, ?, ?)"),
     [CACHE_REINDEX_RECORD] =
         "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
     [CACHE_UNINDEX_EMAIL] = "DELETE FROM search WHERE rowid = ?",
-    [CACHE_READ_PART] = "SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
-                        " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?",
+    [CACHE_READ_PART] = ("SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
+                         " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?"),
     [CACHE_FIND_PART] = "SELECT number, is_file, kept FROM parts WHERE key = ?",
     [CACHE_GET_PART_LEN] = "SELECT len FROM parts WHERE key = ?",
     [CACHE_HAS_PART_FILE] = "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)",
@@ -97,8 +97,9 @@ static const char *const statements[] = {
     [CACHE_DELETE_PART_BYTES] = "DELETE FROM part_bytes WHERE number = ?",
     [CACHE_COUNT_PARTS] = "SELECT ifnull(sum(kept), 0), ifnull(max(number), 0) FROM parts",
     [CACHE_COUNT_PARTS_OF] = "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
-    [CACHE_LIST_PARTS] = "SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ? ORDER "
-                         "BY used_s, number",
+    [CACHE_LIST_PARTS] =
+        ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ? ORDER "
+         "BY used_s, number"),
     [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number LIMIT ?",
     [CACHE_ADD_MESSAGE_ID] = "INSERT INTO message_ids (digest, email) VALUES (?, ?)",
     [CACHE_TRIM_MESSAGE_IDS] =
