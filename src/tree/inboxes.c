@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxes/, and an inbox: its own files (inbox.json, index.jsonl), the records of its emails, and .invalid/
- * with the mail that its rules or checks hold back, where the service tells of it. An email is two entries in
+ * with the mail that its rules or checks hold back, where the service lists it. An email is two entries in
  * its inbox: its record, and the folder with what it holds (email_folder.h).
  *
  * Names, sizes and times come from the memory of the store, the text of a record from its file. Nothing waits
@@ -72,10 +72,10 @@ static void release_inboxes(struct tree *tree)
 
 /* ---------------------------------------------------------------- which emails are asked for one by one */
 
-/* A listing tells the kernel the attributes of what it names, so that nobody has to ask for them; but each
- * costs the kernel a kilobyte and two microseconds, for nothing where names are all that is wanted. So in a
- * very large inbox the first emails alone are listed with them, and the others, too, once enough have been
- * looked up to see that somebody wants them. */
+/* A listing tells the kernel the attributes of what it names, so that no program has to ask for them; but
+ * each costs the kernel a kilobyte and two microseconds, for nothing where names are all that is wanted. So
+ * in a very large inbox the first emails alone are listed with them, and the others, too, once enough have
+ * been looked up to see that somebody wants them. */
 static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
 {
     uint64_t first = (uint64_t)inbox << 32;
@@ -423,53 +423,23 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
 
 /* ---------------------------------------------------------------- an inbox's own files */
 
-/* A row for each: what is not in the row is asked of its functions. */
 struct inbox_file {
     const char *name;
     mode_t mode;
     unsigned int lasting;
     blksize_t block_bytes; /* 0: as everywhere */
     bool follows_mail;     /* changes with the emails in the inbox, not with its record alone */
-    int64_t (*changed_ms)(const struct inbox_view *view);
-    uint64_t (*size)(const struct inbox_view *view);
     int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                 struct tree_handle **ret_handle);
 };
 
-static int64_t record_changed_ms(const struct inbox_view *view)
-{
-    return view->record_ms;
-}
-
-static int64_t mail_changed_ms(const struct inbox_view *view)
-{
-    return view->changed_ms;
-}
-
-static uint64_t record_size(const struct inbox_view *view)
-{
-    return view->json_len;
-}
-
-static uint64_t index_size(const struct inbox_view *view)
-{
-    return view->index_bytes;
-}
-
 static const struct inbox_file files[] = {
-    {.name = "inbox.json",
-     .mode = 0600,
-     .lasting = LASTING_NAME,
-     .changed_ms = record_changed_ms,
-     .size = record_size,
-     .open = open_record},
+    {.name = "inbox.json", .mode = 0600, .lasting = LASTING_NAME, .open = open_record},
     {.name = "index.jsonl",
      .mode = 0444,
      .lasting = LASTING,
      .block_bytes = INDEX_BLOCK_BYTES,
      .follows_mail = true,
-     .changed_ms = mail_changed_ms,
-     .size = index_size,
      .open = open_index},
 };
 
@@ -498,8 +468,9 @@ static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_
     (void)caller;
     if (file == NULL)
         return -ENOENT;
-    entry_fill(tree, ino, S_IFREG | file->mode, file->size(&view), timespec_of_ms(file->changed_ms(&view)),
-               file->lasting, ret);
+    uint64_t size = file->follows_mail ? view.index_bytes : view.json_len;
+    int64_t changed_ms = file->follows_mail ? view.changed_ms : view.record_ms;
+    entry_fill(tree, ino, S_IFREG | file->mode, size, timespec_of_ms(changed_ms), file->lasting, ret);
     if (file->block_bytes != 0)
         ret->attributes.stat.st_blksize = file->block_bytes;
     return 0;
@@ -513,8 +484,8 @@ static int open_file(struct tree *tree, const struct tree_caller *caller, uint64
     return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
 }
 
-/* What may be written is cut off through an open file alone. Programs that copy give it mode, times and owner
- * in the end: accepted, to no effect, for what they wrote has been taken. */
+/* A file that may be written is cut off through an open file alone. Programs that copy give it mode, times
+ * and owner in the end: accepted, to no effect, for what they wrote has been taken. */
 static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {

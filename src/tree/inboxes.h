@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tree tells the kernel of changes in an inbox, and which emails of a very large one are listed with
+ * Notifying the kernel of changes in an inbox, and which emails of a very large one are listed with
  * their attributes. For this layer alone.
  */
 #ifndef INBOXFS_TREE_INBOXES_H
@@ -17,7 +17,7 @@ enum {
  * live as long as the store. */
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name);
 
-/* Of all that shows the time at which the inbox, or mail of it, held back or not, last changed. */
+/* Notifies the kernel of all files and folders that show when the inbox, or mail of it, last changed. */
 void inbox_notify_mail(struct tree *tree, uint32_t inbox);
 /* The same where its record may have changed, too. */
 void inbox_notify(struct tree *tree, uint32_t inbox);
