@@ -119,22 +119,9 @@ static const struct database_format format = {
 
 static const char mark_first_sync[] = "first_sync";
 
-static void remove_files_of_version_0_2(int dir_fd)
-{
-    static const char *const names[] = {"records.sqlite3", "search.sqlite3"};
-    static const char *const suffixes[] = {"", "-wal", "-shm", ".set-aside", ".set-aside-wal"};
-    char name[64];
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        for (size_t j = 0; j < ARRAY_LEN(suffixes); j++) {
-            snprintf(name, sizeof(name), "%s%s", names[i], suffixes[j]);
-            unlinkat(dir_fd, name, 0);
-        }
-}
-
 int cache_open(struct cache *cache, int dir_fd)
 {
     *cache = (struct cache){.database = NULL};
-    remove_files_of_version_0_2(dir_fd);
     return database_open(dir_fd, &format, DATABASE_ALONE, &cache->database);
 }
 

@@ -83,8 +83,8 @@ struct cache {
     atomic_uint renewals;   /* how often it was made anew */
 };
 
-/* Opens or makes the database in the directory `dir_fd`, and removes the files that version 0.2 kept there
- * (waits for the disk). 0 or -errno: a full disk, no right to the file, another process has it open. */
+/* Opens or makes the database in the directory `dir_fd` (waits for the disk). 0 or -errno: a full disk, no
+ * right to the file, another process has it open. */
 int cache_open(struct cache *cache, int dir_fd);
 /* All zeros are fine, too. Waits for the disk. */
 void cache_release(struct cache *cache);

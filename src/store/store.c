@@ -34,6 +34,7 @@ static int open_parts(struct store *store, const struct store_config *config, in
     if (error != 0)
         return error;
     searcher_init(&store->searcher);
+    take_over_version_0_2(store, dir_fd);
     error = open_contents(store, config, dir_fd);
     if (error == 0)
         store->sync = sync_new(store);

@@ -2,6 +2,10 @@
 /*
  * The service's list of sent mail.
  */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "sql/query.h"
 #include "unit/store/store_world.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -145,6 +149,29 @@ static void what_is_hidden_stays_hidden(void **state)
     assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
 }
 
+/* A cache of version 0.2, in which 00000002 was hidden. */
+static void mail_that_version_0_2_hid_stays_hidden(void **state)
+{
+    struct store_world *world = *state;
+    char path[64];
+    sqlite3 *old = NULL;
+    world_close(world);
+    assert_int_equal(unlinkat(world->dir.fd, "cache/mail.sqlite3", 0), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/cache/records.sqlite3", world->dir.fd);
+    assert_int_equal(sqlite3_open(path, &old), SQLITE_OK);
+    assert_int_equal(query_script(old, "CREATE TABLE sent_emails (key TEXT, is_held INTEGER);"
+                                       "INSERT INTO sent_emails VALUES ('00000001', 0), ('00000002', 1)"),
+                     0);
+    assert_int_equal(sqlite3_close(old), SQLITE_OK);
+    for (int i = 0; i < 2; i++) {
+        world_start(world);
+        assert_int_equal(world_sync(world), 0);
+        assert_sent(world, FIRST);
+        assert_int_equal(faccessat(world->dir.fd, "cache/records.sqlite3", F_OK, 0), -1);
+        world_close(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +183,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
         cmocka_unit_test(a_core_server_is_not_asked),
         cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_version_0_2_hid_stays_hidden, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

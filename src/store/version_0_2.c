@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Takes over the folder of the cache that version 0.2 left. Nearly all of it can be fetched again; only the
+ * user knows which sent mail was hidden. To be deleted in the version after this.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sql/query.h"
+#include "store/store_private.h"
+
+static void hide_all_of(struct store *store, sqlite3 *old)
+{
+    _cleanup_statement_ sqlite3_stmt *row = NULL;
+    if (query_prepare(old, &row, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
+        while (query_step(row) > 0)
+            hide_sent(store, query_column_text(row, 0));
+}
+
+static void hide_sent_again(struct store *store, int dir_fd)
+{
+    char path[64];
+    sqlite3 *old = NULL;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/records.sqlite3", dir_fd);
+    if (sqlite3_open_v2(path, &old, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        hide_all_of(store, old);
+    sqlite3_close(old);
+}
+
+static void remove_files(int dir_fd)
+{
+    static const char *const names[] = {"records.sqlite3", "search.sqlite3", "message_ids.sqlite3"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", ".set-aside", ".set-aside-wal"};
+    char name[64];
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        for (size_t j = 0; j < ARRAY_LEN(suffixes); j++) {
+            snprintf(name, sizeof(name), "%s%s", names[i], suffixes[j]);
+            unlinkat(dir_fd, name, 0);
+        }
+}
+
+void take_over_version_0_2(struct store *store, int dir_fd)
+{
+    hide_sent_again(store, dir_fd);
+    remove_files(dir_fd);
+}
