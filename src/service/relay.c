@@ -6,7 +6,6 @@
 #include "service/relay.h"
 
 #include <arpa/inet.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <glib.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "service/message.h"
 #include "service/outgoing.h"
 #include "service/sending.h"
+#include "service/transfer.h"
 #include "sql/query.h"
 
 enum {
@@ -46,16 +46,13 @@ struct relay {
 
 /* A message on its way to one recipient. */
 struct relay_transfer {
+    struct transfer base;
     char *sender; /* both as message_ascii_address() has them */
     char *recipient;
     struct strbuf text;
-    bool has_begun;       /* the server let us in; what follows is about this message */
     size_t offset;        /* of what is still to be read */
-    bool is_read;         /* whole: its last dot is out, or about to be */
     struct strbuf answer; /* the beginning of the newest, its lines as they came */
     bool is_answer_open;  /* another line of it follows */
-    struct cancel *cancel;
-    int64_t give_up_ms; /* of the monotonic clock; 0: the cancel was not seen yet */
 };
 
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
@@ -66,7 +63,8 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
         len = size * count;
     memcpy(buffer, transfer->text.data + transfer->offset, len);
     transfer->offset += len;
-    transfer->is_read = len == 0;
+    if (len == 0) /* the last dot is out, or about to be */
+        transfer->base.ending_ms = ENDING_MS;
     return len;
 }
 
@@ -91,118 +89,62 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-/* The greeting, TLS and the login are over: MAIL is next. */
-static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
+static void set_server(struct transfer *transfer, const struct relay *relay)
 {
-    (void)server_address, (void)own_address, (void)server_port, (void)own_port;
-    ((struct relay_transfer *)context)->has_begun = true;
-    return CURL_PREREQFUNC_OK;
-}
-
-static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
-                       curl_off_t upload_total, curl_off_t upload_now)
-{
-    (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
-    struct relay_transfer *transfer = context;
-    if (!cancel_is_set(transfer->cancel))
-        return 0;
-    int64_t now = clock_monotonic_ms(clock_system());
-    if (transfer->give_up_ms == 0)
-        transfer->give_up_ms = now + (transfer->is_read ? ENDING_MS : 0);
-    return now >= transfer->give_up_ms;
-}
-
-#define SET(option, value)                                  \
-    do {                                                    \
-        if (rc == CURLE_OK)                                 \
-            rc = curl_easy_setopt(easy, (option), (value)); \
-    } while (0)
-
-static CURLcode set_server(CURL *easy, const struct relay *relay)
-{
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_URL, relay->url);
-    SET(CURLOPT_PROTOCOLS_STR, "smtp,smtps");
-    SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    TRANSFER_SET(transfer, CURLOPT_URL, relay->url);
+    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    TRANSFER_SET(transfer, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
     if (relay->credentials != NULL)
-        SET(CURLOPT_USERPWD, relay->credentials);
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
-    SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
-    SET(CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
-    SET(CURLOPT_TIMEOUT, (long)TIMEOUT_S);
-    SET(CURLOPT_FORBID_REUSE, 1L);
-    return rc;
+        TRANSFER_SET(transfer, CURLOPT_USERPWD, relay->credentials);
+    TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
 }
 
 /* libcurl is not told the length: it counts the dots that it adds to the text, and would stop where its count
  * is that length. */
-static CURLcode set_message(CURL *easy, struct relay_transfer *transfer, struct curl_slist *recipients,
-                            char error_words[CURL_ERROR_SIZE])
+static void set_message(struct relay_transfer *message, struct curl_slist *recipients)
 {
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_MAIL_FROM, transfer->sender);
-    SET(CURLOPT_MAIL_RCPT, recipients);
-    SET(CURLOPT_UPLOAD, 1L);
-    SET(CURLOPT_PREREQFUNCTION, on_ready);
-    SET(CURLOPT_PREREQDATA, transfer);
-    SET(CURLOPT_READFUNCTION, on_read);
-    SET(CURLOPT_READDATA, transfer);
-    SET(CURLOPT_HEADERFUNCTION, on_answer);
-    SET(CURLOPT_HEADERDATA, transfer);
-    SET(CURLOPT_WRITEFUNCTION, on_answer);
-    SET(CURLOPT_WRITEDATA, transfer);
-    SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
-    SET(CURLOPT_XFERINFODATA, transfer);
-    SET(CURLOPT_ERRORBUFFER, error_words);
-    return rc;
+    struct transfer *transfer = &message->base;
+    TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
+    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
+    TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
+    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
+    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
 }
 
 /* 421 and 530 (we should have said who we are) refuse no message for good, whenever they come. */
-static bool is_refusal(const struct relay_transfer *transfer, long status)
+static void judge(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
 {
-    return transfer->has_begun && status / 100 == 5 && status != 530;
-}
-
-static void judge(CURL *easy, CURLcode rc, const struct relay_transfer *transfer, const char *error_words,
-                  struct outgoing_result *result)
-{
-    long status = 0;
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    result->outcome = rc == CURLE_OK                 ? OUTGOING_DONE
-                      : is_refusal(transfer, status) ? OUTGOING_FAILED
-                                                     : OUTGOING_LATER;
-    result->is_away = rc != CURLE_OK && !transfer->has_begun;
-    if (rc == CURLE_OK)
+    bool is_done = transfer->base.result == CURLE_OK;
+    bool has_begun = transfer->base.has_begun;
+    bool is_refused = has_begun && status / 100 == 5 && status != 530;
+    result->outcome = is_done ? OUTGOING_DONE : is_refused ? OUTGOING_FAILED : OUTGOING_LATER;
+    result->is_away = !is_done && !has_begun;
+    if (is_done)
         return;
-    const char *why = error_words[0] != '\0' ? error_words : curl_easy_strerror(rc);
     if (status >= 400)
         outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
-    else if (transfer->has_begun)
-        outgoing_explain(result, "the relay did not take a message: %s", why);
+    else if (has_begun)
+        outgoing_explain(result, "the relay did not take a message: %s", transfer_reason(&transfer->base));
     else
-        outgoing_explain(result, "the relay cannot be reached: %s", why);
+        outgoing_explain(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
 /* An address that cannot be followed by another one: it was checked when the email was sent. */
 static void transfer_message(const struct relay *relay, struct relay_transfer *transfer,
-                             struct outgoing_result *result)
+                             struct cancel *cancel, struct outgoing_result *result)
 {
-    char error_words[CURL_ERROR_SIZE] = "";
+    transfer_init(&transfer->base, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
     struct curl_slist *recipients = curl_slist_append(NULL, transfer->recipient);
-    CURL *easy = curl_easy_init();
-    CURLcode rc = easy != NULL && recipients != NULL ? set_server(easy, relay) : CURLE_OUT_OF_MEMORY;
-    if (rc == CURLE_OK)
-        rc = set_message(easy, transfer, recipients, error_words);
-    if (rc == CURLE_OK)
-        rc = curl_easy_perform(easy);
-    judge(easy, rc, transfer, error_words, result);
-    curl_easy_cleanup(easy);
+    if (recipients == NULL)
+        transfer->base.result = CURLE_OUT_OF_MEMORY;
+    set_server(&transfer->base, relay);
+    set_message(transfer, recipients);
+    judge(transfer, transfer_perform(&transfer->base), result);
+    transfer_release(&transfer->base);
     curl_slist_free_all(recipients);
 }
 
@@ -237,11 +179,10 @@ static int attempt(void *context, struct database *database, const struct outgoi
         .recipient = message_ascii_address(row->address),
         .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
         .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
-        .cancel = cancel,
     };
     int error = transfer.recipient != NULL ? load(database, row->email, &transfer) : -ENOMEM;
     if (error == 0)
-        transfer_message(context, &transfer, result);
+        transfer_message(context, &transfer, cancel, result);
     free(transfer.sender);
     free(transfer.recipient);
     strbuf_release(&transfer.text);

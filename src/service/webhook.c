@@ -5,7 +5,6 @@
 #include "service/webhook.h"
 
 #include <arpa/inet.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "mail/webhook.h"
 #include "service/endpoints.h"
 #include "service/outgoing.h"
+#include "service/transfer.h"
 #include "sql/query.h"
 
 enum {
@@ -41,10 +41,9 @@ struct webhook {
 /* ---------------------------------------------------------------- one POST */
 
 struct webhook_transfer {
+    struct transfer base;
     const struct webhook *webhook;
-    struct cancel *cancel;
     bool is_forbidden; /* an address was not to be connected to */
-    bool has_begun;    /* there is a connection; what follows is about this email */
 };
 
 static bool is_this_machine(const struct sockaddr *address)
@@ -76,68 +75,21 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
+static void set_request(struct webhook_transfer *request, const char *url, const char *body,
+                        struct curl_slist *headers)
 {
-    (void)server_address, (void)own_address, (void)server_port, (void)own_port;
-    ((struct webhook_transfer *)context)->has_begun = true;
-    return CURL_PREREQFUNC_OK;
-}
-
-static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
-                       curl_off_t upload_total, curl_off_t upload_now)
-{
-    (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
-    return cancel_is_set(((struct webhook_transfer *)context)->cancel);
-}
-
-#define SET(option, value)                                  \
-    do {                                                    \
-        if (rc == CURLE_OK)                                 \
-            rc = curl_easy_setopt(easy, (option), (value)); \
-    } while (0)
-
-static CURLcode set_limits(CURL *easy)
-{
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L);
-    SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
-    SET(CURLOPT_TIMEOUT, (long)TIMEOUT_S);
-    SET(CURLOPT_FORBID_REUSE, 1L);
-    return rc;
-}
-
-static CURLcode set_callbacks(CURL *easy, struct webhook_transfer *transfer,
-                              char error_words[CURL_ERROR_SIZE])
-{
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_ERRORBUFFER, error_words);
-    SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
-    SET(CURLOPT_OPENSOCKETDATA, transfer);
-    SET(CURLOPT_WRITEFUNCTION, on_answer);
-    SET(CURLOPT_PREREQFUNCTION, on_ready);
-    SET(CURLOPT_PREREQDATA, transfer);
-    SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
-    SET(CURLOPT_XFERINFODATA, transfer);
-    return rc;
-}
-
-static CURLcode set_request(CURL *easy, const char *url, const char *body, struct curl_slist *headers)
-{
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_URL, url);
-    SET(CURLOPT_DEFAULT_PROTOCOL, "none"); /* libcurl would guess one where the URL names none */
-    SET(CURLOPT_POSTFIELDS, body);
-    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    SET(CURLOPT_HTTPHEADER, headers);
-    return rc;
+    struct transfer *transfer = &request->base;
+    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "http,https");
+    TRANSFER_SET(transfer, CURLOPT_FOLLOWLOCATION, 0L);
+    TRANSFER_SET(transfer, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, request);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_URL, url);
+    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* libcurl would guess one */
+    TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
+    TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
 }
 
 static struct curl_slist *make_headers(const char *secret, const char *body)
@@ -159,11 +111,9 @@ static struct curl_slist *make_headers(const char *secret, const char *body)
     return headers;
 }
 
-static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, const char *error_words,
-                  struct outgoing_result *result)
+static void judge(const struct webhook_transfer *transfer, long status, struct outgoing_result *result)
 {
-    long status = 0;
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    CURLcode rc = transfer->base.result;
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
     bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
     bool is_done = rc == CURLE_OK && status / 100 == 2;
@@ -171,12 +121,11 @@ static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, co
     result->outcome = is_done                                       ? OUTGOING_DONE
                       : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
                                                                     : OUTGOING_LATER;
-    result->is_away = rc != CURLE_OK && !transfer->has_begun;
+    result->is_away = rc != CURLE_OK && !transfer->base.has_begun;
     if (is_forbidden)
         outgoing_explain(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
     else if (rc != CURLE_OK)
-        outgoing_explain(result, "a webhook cannot be sent: %s",
-                         error_words[0] != '\0' ? error_words : curl_easy_strerror(rc));
+        outgoing_explain(result, "a webhook cannot be sent: %s", transfer_reason(&transfer->base));
     else if (!is_done)
         outgoing_explain(result, "a webhook was answered with %ld", status);
     if (rc == CURLE_OK)
@@ -186,19 +135,14 @@ static void judge(CURL *easy, CURLcode rc, struct webhook_transfer *transfer, co
 static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
                  struct outgoing_result *result)
 {
-    struct webhook_transfer transfer = {.webhook = webhook, .cancel = cancel};
-    char error_words[CURL_ERROR_SIZE] = "";
+    struct webhook_transfer transfer = {.webhook = webhook};
+    transfer_init(&transfer.base, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
     struct curl_slist *headers = make_headers(webhook->secret, body);
-    CURL *easy = curl_easy_init();
-    CURLcode rc = easy != NULL && headers != NULL ? set_limits(easy) : CURLE_OUT_OF_MEMORY;
-    if (rc == CURLE_OK)
-        rc = set_callbacks(easy, &transfer, error_words);
-    if (rc == CURLE_OK)
-        rc = set_request(easy, url, body, headers);
-    if (rc == CURLE_OK)
-        rc = curl_easy_perform(easy);
-    judge(easy, rc, &transfer, error_words, result);
-    curl_easy_cleanup(easy);
+    if (headers == NULL)
+        transfer.base.result = CURLE_OUT_OF_MEMORY;
+    set_request(&transfer, url, body, headers);
+    judge(&transfer, transfer_perform(&transfer.base), result);
+    transfer_release(&transfer.base);
     curl_slist_free_all(headers);
 }
 
