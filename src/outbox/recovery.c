@@ -152,8 +152,16 @@ static int compare_numbers(const void *one, const void *other)
     return a < b ? -1 : a > b;
 }
 
+/* A content that was linked for a message is under another number, too. */
+static bool has_other_name(struct spool *spool, uint64_t number)
+{
+    struct stat status;
+    return spool_stat_content(spool, number, &status) == 0 && status.st_nlink > 1;
+}
+
 /* A content that no row has was on its way in or out when the last run ended. One with a number that this
- * database never gave is of a later one: somebody put an older database in its place. */
+ * database never gave is of a later one, because somebody put an older database in its place; or it was
+ * linked for a message whose row did not reach the disk any more. */
 static int sweep(void *context, const char *name, uint64_t number)
 {
     struct recovery *recovery = context;
@@ -162,7 +170,7 @@ static int sweep(void *context, const char *name, uint64_t number)
     if (number != 0 && known->len > 0 &&
         bsearch(&number, known->items, known->len, sizeof(number), compare_numbers) != NULL)
         return 0;
-    if (number != 0 && number < recovery->first_new_number)
+    if (number != 0 && (number < recovery->first_new_number || has_other_name(spool, number)))
         spool_remove_content(spool, number);
     else if (migration_is_leftover(name))
         unlinkat(spool_dir_fd(spool), name, 0);

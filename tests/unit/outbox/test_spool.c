@@ -268,14 +268,19 @@ static void what_no_row_has_is_removed_and_what_is_foreign_set_aside(void **stat
         assert_int_equal(settle(world), 0);
     }
     assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
+    char content[64];
+    snprintf(content, sizeof(content), "spool/%" PRIu64 ".data", number_of(world, SENT, "m-2.eml"));
     world_close(world);
     put_file(world, "1.data", "of a removal that was cut short");
     put_file(world, "99999.data", "of another database");
+    assert_int_equal(linkat(world->dir.fd, content, world->dir.fd, "spool/88888.data", 0), 0);
     put_file(world, "message.eml", "foreign");
     put_file(world, "7.data.new", "an unfinished copy");
     world_open(world);
     assert_false(is_there(world, "1.data"));
     assert_false(is_there(world, "7.data.new"));
+    assert_false(is_there(world, "88888.data")); /* linked for a message that has no row */
+    assert_false(is_there(world, "quarantine/88888.data"));
     assert_true(is_there(world, "quarantine/99999.data"));
     assert_true(is_there(world, "quarantine/message.eml"));
     assert_true(is_listed(world, SENT, "m-2.eml"));
