@@ -310,7 +310,7 @@ class OldSpool:
         self.put_message("must", "unknown outcome", "failed", attempts=1, error="perhaps", was_unknown=True)
         self.put_message("must", "failed", "failed", attempts=1, error="HTTP 400: no", http_status=400)
         self.put_message("sent", "sent", "sent", attempts=1, id="sent-1", http_status=200, quota_day=self.DAY)
-        self.put_message("keep", "held", "outbox", ".")
+        self.put_message("keep", "held", "held", ".")
         self.put_message("must", "sending", "outbox", attempts=1)
         self.put_message("must", "queued", "outbox", attached=[uploaded])
         self.put_message("must", "queued", "outbox", attached=[uploading, uploaded])
@@ -493,6 +493,7 @@ class User:
         message = message or self.choose("drafts")
         if message is None:
             return
+        self.bind_again(message)
         other = self.choose("outbox") if self.chance.random() < 0.2 else None
         self.replace(message, "keep" if message.level == "draft" else "free", other, "must")
 
@@ -544,7 +545,7 @@ class User:
         token = self.new_token("T", message.group, message.recipients)
         if not is_append:
             message.attached = {}
-        self.mark_attached(message, token)
+        self.bind_again(message, token)
         self.set_level(message, "free")
         if self.call((errno.EBUSY, errno.ENOENT, errno.ESTALE), write, self.path("outbox", message.name),
                      message, token) != 0:
@@ -604,7 +605,8 @@ class User:
         if message is None:
             return
         self.may_go_out_again(message)
-        if self.move(message, "keep", "outbox", message.name, ()):
+        self.bind_again(message)
+        if self.move(message, "keep", "outbox", message.name, (errno.ENODATA,)):
             message.may_be_interrupted = False
             self.set_level(message, "must")
 
@@ -642,6 +644,16 @@ class User:
             os.rename(self.path("drafts", name), self.path("attachments", name))
         self.mark("keep", token)
         self.attachments[name] = token
+
+    def bind_again(self, message, token=None):
+        """Handed in once more, it gets what its attachments are by now."""
+        for name, known in message.attached.items():
+            now = self.attachments.get(name)
+            if now is None:
+                self.mark("refused", token or message.token)
+            elif now not in known.split("|"):
+                message.attached[name] = known + "|" + now
+        self.mark_attached(message, token)
 
     def change_attached(self, name, token):
         """Messages that are not handed in yet bind what is there then. `token` None: nothing."""

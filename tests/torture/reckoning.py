@@ -190,6 +190,8 @@ class Reckoning:
         elif state == "unknown outcome":
             if self.is_trusted:
                 self.wrong("unexplained", message.id, "unknown outcome at a service that is trusted")
+        elif message.begun["way"] == "by_two_opens" and not message.is_accepted:
+            pass  # it never got its second part
         elif not (message.begun["attachment"] and re.search("attachment", words)):
             self.wrong("unexplained", message.id, "in failed/ as %s: %s" % (state, words))
 

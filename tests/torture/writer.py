@@ -105,10 +105,10 @@ class Writer:
 
     # ------------------------------------------------------------ ways of writing
 
-    def write(self, path, content, is_synced):
+    def write(self, path, content, is_synced, flags=CREATE):
         """As a careful program does it: every call's answer counts."""
         try:
-            fd = os.open(path, CREATE, 0o600)
+            fd = os.open(path, flags, 0o600)
             try:
                 cut = self.random.randrange(1, len(content))
                 for part in (content[:cut], content[cut:]):
@@ -161,6 +161,13 @@ class Writer:
 
     def by_calls(self, identity, content):
         self.write(self.path("outbox", identity), content, self.random.random() < 0.5)
+
+    def by_two_opens(self, identity, content):
+        """`>` and `>>`. The first part alone is no message: headers without a blank line, or JSON without its end."""
+        path = self.path("outbox", identity)
+        cut = content.find(b"\n\n") + 1 or self.random.randrange(1, len(content))
+        self.write(path, content[:cut], False)
+        self.write(path, content[cut:], False, os.O_WRONLY | os.O_APPEND)
 
     def by_cp(self, identity, content):
         source = self.keep(identity, content)
@@ -258,7 +265,7 @@ class Writer:
             self.note(identity, "no attachment", error=str(failure))
             return
         way = self.random.choice((self.by_rename, self.by_rename, self.by_mv, self.by_calls, self.by_calls,
-                                  self.by_cp, self.by_shell, self.by_dot_name))
+                                  self.by_two_opens, self.by_cp, self.by_shell, self.by_dot_name))
         is_dying = self.random.random() < 0.08
         content, checksum = self.compose(identity, attachment)
         self.note(identity, "begun", way="dies" if is_dying else way.__name__, checksum=checksum,
