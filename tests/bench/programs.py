@@ -211,7 +211,7 @@ class Mount:
     def wait_until_idle(self, limit_s=60):
         """Until what is done in the background (the index for search) is done."""
         until, quiet, last = time.monotonic() + limit_s, 0, self.cpu_s()
-        while quiet < 4 and time.monotonic() < until:  # the index waits for 3 s before it begins
+        while quiet < 2 and time.monotonic() < until:
             time.sleep(1)
             now = self.cpu_s()
             quiet = quiet + 1 if now - last < 0.002 else 0
