@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -54,6 +55,7 @@ enum {
     RUN_DOUBTS_MAX = 8,                /* emails read against the direction before it is the other one */
 
     PROBE_EMAILS_MAX = 4,
+    PROBES_SPARED_MAX = 20,
     PROBE_TIMEOUT_MS = 120 * 1000,
 };
 
@@ -102,6 +104,9 @@ struct contents {
     atomic_bool has_content;
     atomic_bool has_raw;
     atomic_bool must_probe; /* what is known is in doubt */
+    uint64_t missing;       /* a hash of the emails that the last probe found without content: asking for them
+                               again says nothing; 0: none */
+    unsigned int probes_spared; /* the probe's: since they were asked for */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the end of a probe, and is_stopping */
@@ -862,20 +867,36 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     return fetch(contents, &request, PROBE_TIMEOUT_MS, NULL, &content);
 }
 
-/* Two different emails settle it, unless the service is in trouble. */
-static void probe_some(struct contents *contents)
+/* A single email that the service has no content of proves nothing: it is asked for again now and then. */
+static bool is_asked_for_in_vain(struct contents *contents, uint64_t emails)
 {
+    return emails == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX;
+}
+
+/* Two different emails settle it, unless the service is in trouble. */
+static void probe_some(struct contents *contents, bool must_ask)
+{
+    struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
-    size_t len = index_pick_some(&contents->store->index, emails, PROBE_EMAILS_MAX);
+    size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
+    uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
+    if (!must_ask && is_asked_for_in_vain(contents, hash))
+        return;
     bool is_sure = false;
+    bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure; i++) {
+        if (store_get_email_id(contents->store, emails[i]) == NULL)
+            continue;
         int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
+        is_missing = is_missing && error == -ENOENT;
         if (error != 0 && error != -EFBIG)
             continue;
         error = probe_part(contents, emails[i], CONTENT_PART_RAW);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;
     }
+    contents->missing = is_missing ? hash : 0;
+    contents->probes_spared = 0;
 }
 
 static bool exchange(atomic_bool *flag, bool is_set)
@@ -908,7 +929,7 @@ static void probe(struct contents *contents)
     bool must_ask = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (must_ask || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_some(contents);
+        probe_some(contents, must_ask);
     conclude(contents);
 }
 
