@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The disk under a unit test: it notes what is made durable, and fails or is full when it is told to. It
- * stands before the C library's fsync() and fdatasync(), for SQLite too; a test may define its own instead.
+ * stands before the C library's fsync() and fdatasync(), for SQLite too.
  * All functions may be called from any thread.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_DISK_H
@@ -11,8 +11,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Forgets what was made durable so far; the disk neither fails nor calls anybody. */
+/* Forgets what was made durable so far; the disk neither fails nor calls anybody, and writes. */
 void disk_reset(void);
+
+/* From now on nothing is really written to the disk when it is made durable, which saves time. */
+void disk_pretend(void);
 
 /* Forgets what was made durable so far. */
 void disk_forget_syncs(void);

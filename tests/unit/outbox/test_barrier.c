@@ -8,25 +8,9 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/thread.h"
-
-/* How often the count of the day was made durable. */
-static atomic_uint count_syncs;
-
-/* Takes the place of libc's. */
-int fsync(int fd)
-{
-    char link[64];
-    char path[PATH_MAX + 1] = "";
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    if (readlink(link, path, PATH_MAX) > 0 && strstr(path, "/sent-today") != NULL)
-        atomic_fetch_add(&count_syncs, 1);
-    return (int)syscall(SYS_fsync, fd);
-}
 
 struct waiting {
     struct world *world;

@@ -4,8 +4,7 @@
  */
 #include "outbox_world.h"
 
-#include <signal.h>
-#include <sys/resource.h>
+#include "support/disk.h"
 
 static void names_that_are_taken_get_a_number(void **state)
 {
@@ -158,15 +157,10 @@ static void a_queued_message_keeps_its_place_under_another_name(void **state)
 /* outbox_rename() while the disk takes nothing. */
 static int rename_on_a_full_disk(struct world *world, const char *name, const char *new_name, pid_t pid)
 {
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    struct rlimit full = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    disk_fill(0);
     int error =
         outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, new_name, 0, pid);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    signal(SIGXFSZ, handler);
+    disk_empty();
     return error;
 }
 

@@ -6,34 +6,22 @@
 
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/thread.h"
 #include "outbox/change.h"
+#include "support/disk.h"
 
-/* How often a file was made durable. What counts it takes the place of libc's functions. */
-static atomic_uint syncs;
+static atomic_uint syncs;        /* of files that have begun */
 static atomic_bool is_disk_slow; /* then nothing is durable before it is fast again */
 
-static int count_and_sync(int fd, long number)
+static void count_and_wait(int fd)
 {
     struct stat file;
     if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
         atomic_fetch_add(&syncs, 1);
     while (atomic_load(&is_disk_slow))
         usleep(1000);
-    return (int)syscall(number, fd);
-}
-
-int fsync(int fd)
-{
-    return count_and_sync(fd, SYS_fsync);
-}
-
-int fdatasync(int fd)
-{
-    return count_and_sync(fd, SYS_fdatasync);
 }
 
 static atomic_bool is_memory_full; /* for texts */
@@ -85,6 +73,7 @@ static void each_fsync_makes_durable_what_was_written_before_it(void **state)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
+    disk_call_before_syncs(count_and_wait);
     for (int i = 0; i < 3; i++) {
         append(handle, "To: bob@x.example\n", i * 18);
         unsigned int before = atomic_load(&syncs);
@@ -94,6 +83,7 @@ static void each_fsync_makes_durable_what_was_written_before_it(void **state)
         assert_int_equal(outbox_sync_file(handle), 0); /* nothing is new */
         assert_int_equal(atomic_load(&syncs), before);
     }
+    disk_reset();
     outbox_release(handle);
 }
 
@@ -117,6 +107,7 @@ static void an_fsync_does_not_return_before_another_has_made_durable(void **stat
     struct outbox_handle *handle = create(world, OUT, "m.tmp");
     pthread_t threads[2];
     struct syncing syncing[2] = {{.handle = handle}, {.handle = handle}};
+    disk_call_before_syncs(count_and_wait);
     append(handle, "one\n", 0);
     assert_int_equal(outbox_sync_file(handle), 0);
     append(handle, "two\n", 4);
@@ -134,6 +125,7 @@ static void an_fsync_does_not_return_before_another_has_made_durable(void **stat
     assert_false(was_early);
     assert_int_equal(outbox_sync_file(handle), 0);
     assert_int_equal(atomic_load(&syncs), before + 2); /* nothing is new */
+    disk_reset();
     outbox_release(handle);
 }
 

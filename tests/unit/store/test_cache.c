@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "store/store_private.h"
+#include "support/disk.h"
 #include "unit/store/store_world.h"
 
 static const char cache_path[] = "cache/mail.sqlite3";
@@ -232,18 +232,6 @@ static void nothing_is_announced_that_comes_back_after_damage(void **state)
     world_release(&world);
 }
 
-/* The old value is returned. */
-static rlim_t limit_files(rlim_t bytes)
-{
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    return before;
-}
-
 /* With something to be cleared away, which the disk does not take. */
 static void a_full_disk_at_the_start_is_no_damage(void **state)
 {
@@ -256,9 +244,9 @@ static void a_full_disk_at_the_start_is_no_damage(void **state)
     fake_service_remove_email(world.fake, "00000007-in-1");
     assert_int_equal(world_sync_removal(&world), 0);
     world_close(&world);
-    rlim_t before = limit_files(64);
+    disk_fill(64);
     world_open(&world);
-    (void)limit_files(before);
+    disk_empty();
     assert_int_equal(world_count(&world), 19);
     _cleanup_free_ char *json = world_read(&world, 19);
     assert_int_equal(json[0], '{');
@@ -300,7 +288,7 @@ static void mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there
     world_add_emails(&world, "in-1", 0, 20);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    rlim_t before = limit_files(200 * 1000);
+    disk_fill(200 * 1000);
     world_add_emails(&world, "in-1", 20, EMAILS);
     assert_int_equal(world_sync(&world), -EFBIG); /* of a full disk: -ENOSPC */
     store_get_status(world.store, &status);
@@ -311,7 +299,7 @@ static void mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there
     assert_int_equal(count_right(&world, shown), shown);
     world_restart(&world);
     assert_whole(&world, shown);
-    (void)limit_files(before);
+    disk_empty();
     assert_int_equal(world_sync(&world), 0);
     assert_whole(&world, EMAILS);
     world_restart(&world);
@@ -326,11 +314,11 @@ static void an_inbox_that_a_full_disk_does_not_take_is_kept_once_there_is_room(v
     world_init_with_alice(&world);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    rlim_t before = limit_files(1);
+    disk_fill(1);
     fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
     assert_int_equal(world_sync(&world), 0);
     assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
-    (void)limit_files(before);
+    disk_empty();
     world_add_emails(&world, "in-2", 0, 3);
     assert_int_equal(world_sync(&world), 0);
     fake_service_set_reachable(world.fake, false);
@@ -436,9 +424,9 @@ static void a_file_that_cannot_be_opened_is_an_error_in_words(void **state)
         .clock = &world.clock.clock,
         .state_dir_fd = world.dir.fd,
     };
-    rlim_t before = limit_files(1);
+    disk_fill(1);
     assert_true(store_open(&config, &store, &reason) < 0);
-    (void)limit_files(before);
+    disk_empty();
     assert_null(store);
     assert_non_null(strstr(reason, "mail.sqlite3"));
     world_release(&world);

@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "base/thread.h"
 #include "mail/maildir_name.h"
 #include "sql/query.h"
+#include "support/disk.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
 
@@ -42,39 +42,6 @@ enum {
 
 static const int64_t start_ms = INT64_C(1795169676000);
 
-/* The files that were made durable last, and how long they were then. What notes it takes the place of libc's
- * functions. */
-static struct stat synced[16];
-static size_t syncs;
-
-/* Called while a change is being made durable. */
-static void (*while_syncing)(void);
-
-int fsync(int fd)
-{
-    struct stat file;
-    if (while_syncing != NULL)
-        while_syncing();
-    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
-        synced[syncs++ % ARRAY_LEN(synced)] = file;
-    return 0;
-}
-
-int fdatasync(int fd)
-{
-    return fsync(fd);
-}
-
-static void assert_durable(const struct temp_dir *dir)
-{
-    struct stat file;
-    assert_int_equal(fstatat(dir->fd, log_name, &file, 0), 0);
-    for (size_t i = 0; i < ARRAY_LEN(synced); i++)
-        if (synced[i].st_ino == file.st_ino && synced[i].st_size == file.st_size)
-            return;
-    fail_msg("what is in the file was not made durable");
-}
-
 struct world {
     struct temp_dir dir;
     struct fake_clock clock;
@@ -84,6 +51,8 @@ struct world {
 static int set_up(void **state)
 {
     static struct world world;
+    disk_reset();
+    disk_pretend();
     temp_dir_init(&world.dir);
     fake_clock_init(&world.clock, start_ms);
     assert_int_equal(maildir_memory_open(world.dir.fd, &world.clock.clock, &world.memory), 0);
@@ -278,7 +247,7 @@ static void what_was_removed_never_comes_back(void **state)
     struct maildir_state before = state_of(world);
     assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), 0);
     assert_true(state_of(world).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
-    assert_durable(&world->dir);
+    assert_true(disk_has_newest_size(world->dir.fd, log_name));
     assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), -ENOENT);
     assert_int_equal(maildir_memory_remove(world->memory, INBOX, 3), -ENOENT);
     open_after_kill(world);
@@ -371,7 +340,7 @@ static void marks_survive_a_kill(void **state)
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
     assert_int_equal(mark(world, 2, MAILDIR_CUR, 'x'), 0);
-    assert_durable(&world->dir);
+    assert_true(disk_has_newest_size(world->dir.fd, log_name));
     open_after_kill(world);
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
@@ -443,10 +412,13 @@ static void folders_change_with_what_changes_in_them(void **state)
 }
 
 static struct world *world_syncing;
+static bool was_called;
 
-static void lose_b(void)
+static void lose_b(int fd)
 {
-    while_syncing = NULL;
+    (void)fd;
+    disk_call_before_syncs(NULL);
+    was_called = true;
     maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
 }
 
@@ -456,15 +428,17 @@ static void what_leaves_while_a_change_is_written_has_changed_the_folder(void **
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
     world_syncing = world;
-    while_syncing = lose_b;
+    was_called = false;
+    disk_call_before_syncs(lose_b);
     assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
-    assert_null(while_syncing);
+    assert_true(was_called);
     int64_t start_ns = start_ms * NS_PER_MS; /* + 1: what left; + 2: what moved */
     assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 2);
     assert_true(state_of(world).is_stale);
-    while_syncing = lose_b;
+    was_called = false;
+    disk_call_before_syncs(lose_b);
     assert_int_equal(see(world, "abc", 0), 0);
-    assert_null(while_syncing);
+    assert_true(was_called);
     assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 4);
     assert_true(state_of(world).is_stale);
 }
@@ -628,28 +602,17 @@ static void many_marks_do_not_pile_up(void **state)
     assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
 }
 
-/* Files may not grow, as on a full disk. */
-static void set_file_limit(rlim_t bytes)
-{
-    struct rlimit limit;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-}
-
 static void nothing_changes_that_cannot_be_written(void **state)
 {
     struct world *world = *state;
     struct stat file;
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
-    signal(SIGXFSZ, SIG_IGN);
-
-    set_file_limit((rlim_t)file.st_size + 10);
+    disk_fill((size_t)file.st_size + 10);
     int of_mark = mark(world, 1, MAILDIR_CUR, 'S');
     int of_sync = see(world, "abc", 0);
     int of_inbox = maildir_memory_add_inbox(world->memory, OTHER, "inbox-b");
-    set_file_limit(RLIM_INFINITY);
+    disk_empty();
     assert_int_equal(of_mark, -EFBIG);
     assert_int_equal(of_sync, -EFBIG);
     assert_int_equal(of_inbox, -EFBIG);

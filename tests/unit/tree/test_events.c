@@ -5,11 +5,10 @@
  */
 #include "tree_fixture.h"
 
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "support/disk.h"
 
 enum {
     BOUND = 1024 * 1024,
@@ -299,20 +298,15 @@ static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
 static void a_line_that_the_disk_takes_half_of_is_not_in_the_file(void **state)
 {
     const struct temp_dir *dir = *state;
-    struct rlimit before;
     struct stat stat;
     struct tree *tree = open_log(dir);
     append(tree, 1);
     _cleanup_free_ char *first = read_all(tree);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    const struct rlimit limit = {.rlim_cur = strlen(first) + 10, .rlim_max = before.rlim_max};
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    disk_fill(strlen(first) + 10);
     append(tree, 2);
     assert_int_equal(fstatat(dir->fd, name, &stat, 0), 0);
     assert_int_equal(stat.st_size, strlen(first));
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, handler);
+    disk_empty();
     append(tree, 3);
     _cleanup_free_ char *text = read_all(tree);
     assert_non_null(strstr(text, "sent/000002"));
