@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The disk's side of inboxfs, for tests: loaded by LD_PRELOAD, it lets calls fail, and writes down their
- * order.
+ * The disk's side of inboxfs, for tests: loaded by LD_PRELOAD, it lets calls fail.
  *
  * Calls on files under spool/ fail as the file says that FAULT_PLAN names; it may come, change and go while
  * the program runs:
@@ -10,18 +9,6 @@
  *
  * the COUNT calls from the NTH on, counted since the plan came (COUNT 0: all of them), fail with ERRNO (a
  * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any of these; or read.
- *
- * Calls on files under the directory STEP_ROOT are appended to the file STEP_LOG, a line each once it has
- * succeeded (paths are relative to STEP_ROOT; INODE is the file's own):
- *
- *   create INODE PATH
- *   write INODE            also: truncated
- *   text INODE JSON        a write that is an envelope
- *   begin THREAD INODE PATH, end THREAD INODE PATH     fsync or fdatasync; PATH says "." for STEP_ROOT
- *   rename INODE FROM TO, exchange INODE FROM TO, link INODE FROM TO, unlink PATH
- *   send KEY               before bytes with this idempotency key go to the service
- *
- * tests/mount/durable_order.py reads it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,10 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -63,92 +47,6 @@ static bool find_path(int fd, char ret_path[PATH_SIZE])
         return false;
     ret_path[len] = '\0';
     return true;
-}
-
-/* ---------------------------------------------------------------- the order of steps */
-
-/* The path below STEP_ROOT, or NULL: there is nothing to write down. */
-static const char *path_to_note(int fd, char path[PATH_SIZE])
-{
-    const char *root = getenv("STEP_ROOT");
-    if (root == NULL || !find_path(fd, path) || strncmp(path, root, strlen(root)) != 0)
-        return NULL;
-    const char *rest = path + strlen(root);
-    return *rest == '\0' ? "." : *rest == '/' ? rest + 1 : NULL;
-}
-
-/* By the kernel's calls: write(2) and open(2) are among those that are noted. errno stays. */
-static void note(const char *line, const void *more, size_t more_len)
-{
-    int saved = errno;
-    const char *log = getenv("STEP_LOG");
-    int fd = log == NULL
-                 ? -1
-                 : (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    struct iovec parts[] = {{(void *)line, strlen(line)}, {(void *)more, more_len}, {(void *)"\n", 1}};
-    if (fd >= 0) {
-        if (syscall(SYS_writev, fd, parts, 3) < 0)
-            abort();
-        close(fd);
-    }
-    errno = saved;
-}
-
-static unsigned long inode_of(int fd)
-{
-    struct stat status;
-    return fstat(fd, &status) == 0 ? status.st_ino : 0;
-}
-
-static void note_write(int fd, const void *bytes, size_t len)
-{
-    static const char envelope[] = "{\"version\":";
-    char path[PATH_SIZE];
-    char line[64];
-    int saved = errno;
-    if (getenv("STEP_LOG") != NULL && path_to_note(fd, path) != NULL) {
-        bool is_text = len > sizeof(envelope) && memcmp(bytes, envelope, sizeof(envelope) - 1) == 0;
-        const char *end = is_text ? memchr(bytes, '\n', len) : NULL;
-        snprintf(line, sizeof(line), "%s %lu ", is_text ? "text" : "write", inode_of(fd));
-        note(line, bytes, !is_text ? 0 : end == NULL ? len : (size_t)(end - (const char *)bytes));
-    }
-    errno = saved;
-}
-
-static void note_sync(const char *word, int fd)
-{
-    char path[PATH_SIZE];
-    char line[PATH_SIZE + 64];
-    const char *noted = getenv("STEP_LOG") == NULL ? NULL : path_to_note(fd, path);
-    if (noted == NULL)
-        return;
-    snprintf(line, sizeof(line), "%s %ld %lu %s", word, syscall(SYS_gettid), inode_of(fd), noted);
-    note(line, "", 0);
-}
-
-/* `other` may be NULL. The file is looked at under its last name. */
-static void note_names(const char *word, int dir_fd, const char *name, int other_fd, const char *other)
-{
-    char path[2][PATH_SIZE];
-    char line[3 * PATH_SIZE];
-    struct stat status = {0};
-    int saved = errno;
-    const char *dir = getenv("STEP_LOG") == NULL ? NULL : path_to_note(dir_fd, path[0]);
-    const char *other_dir = other == NULL ? "" : path_to_note(other_fd, path[1]);
-    if (dir != NULL && other_dir != NULL) {
-        if (strcmp(word, "unlink") == 0) {
-            snprintf(line, sizeof(line), "unlink %s/%s", dir, name);
-        } else if (other == NULL) {
-            fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW);
-            snprintf(line, sizeof(line), "%s %lu %s/%s", word, (unsigned long)status.st_ino, dir, name);
-        } else {
-            fstatat(other_fd, other, &status, AT_SYMLINK_NOFOLLOW);
-            snprintf(line, sizeof(line), "%s %lu %s/%s %s/%s", word, (unsigned long)status.st_ino, dir, name,
-                     other_dir, other);
-        }
-        note(line, "", 0);
-    }
-    errno = saved;
 }
 
 /* ---------------------------------------------------------------- faults */
@@ -209,11 +107,7 @@ static int sync_file(const char *name, int fd)
     find_next(name, &next);
     if (is_to_fail("fsync", fd))
         return -1;
-    note_sync("begin", fd);
-    int result = next(fd);
-    if (result == 0)
-        note_sync("end", fd);
-    return result;
+    return next(fd);
 }
 
 int fsync(int fd)
@@ -230,20 +124,14 @@ ssize_t write(int fd, const void *bytes, size_t len)
 {
     ssize_t (*next)(int, const void *, size_t);
     find_next("write", &next);
-    ssize_t result = is_to_fail("write", fd) ? -1 : next(fd, bytes, len);
-    if (result > 0)
-        note_write(fd, bytes, (size_t)result);
-    return result;
+    return is_to_fail("write", fd) ? -1 : next(fd, bytes, len);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off_t offset)
 {
     ssize_t (*next)(int, const void *, size_t, off_t);
     find_next("pwrite64", &next);
-    ssize_t result = is_to_fail("write", fd) ? -1 : next(fd, bytes, len, offset);
-    if (result > 0)
-        note_write(fd, bytes, (size_t)result);
-    return result;
+    return is_to_fail("write", fd) ? -1 : next(fd, bytes, len, offset);
 }
 
 ssize_t pread64(int fd, void *bytes, size_t len, off_t offset)
@@ -253,60 +141,30 @@ ssize_t pread64(int fd, void *bytes, size_t len, off_t offset)
     return is_to_fail("read", fd) ? -1 : next(fd, bytes, len, offset);
 }
 
-int ftruncate64(int fd, off_t len)
-{
-    int (*next)(int, off_t);
-    find_next("ftruncate64", &next);
-    int result = next(fd, len);
-    if (result == 0)
-        note_write(fd, "", 0);
-    return result;
-}
-
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
     int (*next)(int, const char *, int, const char *);
     find_next("renameat", &next);
-    int result = is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to);
-    if (result == 0)
-        note_names("rename", from_fd, from, to_fd, to);
-    return result;
+    return is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to);
 }
 
 int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
 {
     int (*next)(int, const char *, int, const char *, unsigned int);
     find_next("renameat2", &next);
-    int result = is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to, flags);
-    if (result == 0)
-        note_names((flags & RENAME_EXCHANGE) != 0 ? "exchange" : "rename", from_fd, from, to_fd, to);
-    return result;
-}
-
-int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
-{
-    int (*next)(int, const char *, int, const char *, int);
-    find_next("linkat", &next);
-    int result = next(from_fd, from, to_fd, to, flags);
-    if (result == 0)
-        note_names("link", from_fd, from, to_fd, to);
-    return result;
+    return is_to_fail("rename", to_fd) ? -1 : next(from_fd, from, to_fd, to, flags);
 }
 
 int unlinkat(int dir_fd, const char *name, int flags)
 {
     int (*next)(int, const char *, int);
     find_next("unlinkat", &next);
-    int result = is_to_fail("unlink", dir_fd) ? -1 : next(dir_fd, name, flags);
-    if (result == 0)
-        note_names("unlink", dir_fd, name, -1, NULL);
-    return result;
+    return is_to_fail("unlink", dir_fd) ? -1 : next(dir_fd, name, flags);
 }
 
 int openat64(int dir_fd, const char *name, int flags, ...)
 {
     int (*next)(int, const char *, int, ...);
-    struct stat status;
     mode_t mode = 0;
     if ((flags & O_CREAT) != 0) {
         va_list arguments;
@@ -315,28 +173,6 @@ int openat64(int dir_fd, const char *name, int flags, ...)
         va_end(arguments);
     }
     find_next("openat64", &next);
-    if ((flags & O_CREAT) == 0)
-        return next(dir_fd, name, flags, mode);
-    bool is_new = fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0;
-    int fd = is_to_fail("create", dir_fd) ? -1 : next(dir_fd, name, flags, mode);
-    if (fd >= 0 && is_new)
-        note_names("create", dir_fd, name, -1, NULL);
-    else if (fd >= 0 && (flags & O_TRUNC) != 0)
-        note_write(fd, "", 0);
-    return fd;
-}
-
-ssize_t send(int fd, const void *bytes, size_t len, int flags)
-{
-    static const char field[] = "\"idempotency_key\"";
-    ssize_t (*next)(int, const void *, size_t, int);
-    const char *key = getenv("STEP_LOG") == NULL ? NULL : memmem(bytes, len, field, sizeof(field) - 1);
-    const char *end = (const char *)bytes + len;
-    for (int quotes = 0; key != NULL && quotes < 2;
-         quotes++) /* the one behind the name, the one before the key */
-        key = memchr(key + 1, '"', (size_t)(end - key - 1));
-    if (key != NULL && end - key > 36)
-        note("send ", key + 1, 36);
-    find_next("send", &next);
-    return next(fd, bytes, len, flags);
+    bool is_to_make = (flags & O_CREAT) != 0;
+    return is_to_make && is_to_fail("create", dir_fd) ? -1 : next(dir_fd, name, flags, mode);
 }
