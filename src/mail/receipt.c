@@ -28,8 +28,8 @@ static const char *text_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-/* It was harmless JSON when it was written. Of a request that was damaged since, what is still JSON is made
- * harmless again, and what is not is shown as what it is: a text. */
+/* It was harmless JSON when it was written. A request that was damaged since is made harmless again
+ * if it is still JSON, and else shown as a text. */
 static void write_request(struct json_writer *writer, const char *request)
 {
     _cleanup_json_ json_t *value = NULL;

@@ -198,7 +198,7 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
                                       : check_attachment(next, bytes, len, ret_reason);
 }
 
-/* Of what is never sent no content is needed. Returns 0, -EMSGSIZE or an errno of the disk. */
+/* A file that is never sent is not read. Returns 0, -EMSGSIZE or an errno of the disk. */
 static int read_content(struct outbox *outbox, const struct item *item, const char *name, char **ret_bytes,
                         size_t *ret_len)
 {

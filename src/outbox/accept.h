@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold before something is accepted: content that is a message, a sender, attachments that exist,
+ * The check before something is accepted: content that is a message, a sender, attachments that exist,
  * sizes, and an idempotency key that belongs to the content. From the content and the name follows the state
  * that the item will have.
  *

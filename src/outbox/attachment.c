@@ -145,7 +145,7 @@ static magic_t open_magic(struct content_type *type)
     return magic;
 }
 
-/* Whether the content is of a kind that other formats hide in: only then may the name say more. */
+/* Returns true for a kind of content that other formats hide in: only then may the name say more. */
 static bool is_vague(const char *type)
 {
     return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/octet-stream") == 0 ||
@@ -161,7 +161,7 @@ static const char *find_by_name(const char *name)
     return NULL;
 }
 
-/* What libmagic says becomes a header field: only "token/token" is let through. */
+/* The type becomes a header field: only "token/token" is let through. */
 static bool is_type(const char *text)
 {
     const char *slash = strchr(text, '/');

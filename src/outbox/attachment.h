@@ -14,7 +14,7 @@
 #include "outbox/change.h"
 
 /* Binds the files that a draft names: appends them to change->next.pieces, durably, and adds up their sizes.
- * Waits for those that are just changing. Of one that is still being written, sets change->awaits. The caller
+ * Waits for those that are just changing. Sets change->awaits for one that is still being written. The caller
  * has no claim of an attachment. Returns 0, -ENODATA (with words: there is no such file), -ENOMEM, or of the
  * disk. */
 int attachment_bind(struct outbox *outbox, struct change *change, const struct draft *draft,

@@ -113,8 +113,8 @@ static bool has_event_due_locked(const struct barrier *barrier)
     return false;
 }
 
-/* Returns 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. What waits for an
- * attachment that somebody is writing waits for that person. */
+/* Returns 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. An item
+ * that waits for an attachment which somebody is still writing waits for that writer. */
 static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;

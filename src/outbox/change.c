@@ -495,8 +495,8 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
 {
     apply_all(outbox, changes, len);
     for (size_t i = 0; i < len; i++) {
-        const struct item *item = changes[i].item;
-        if (item->row.state != ITEM_GONE) {
+        const struct item *item = changes[i].item; /* a new one may be another thread's by now */
+        if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
         }
@@ -643,8 +643,8 @@ void settle_unknown(struct outbox *outbox, struct item *item, int http_status, c
     end(outbox, &change, error, EVENT_FAILED);
 }
 
-/* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. What
- * became of it is kept, so that no other name makes a message of it. */
+/* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. The
+ * words are kept, so that no other name makes a message of it. */
 void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
 {
     struct change change;

@@ -6,8 +6,8 @@
  * makes a *change*: it takes a copy of the row, edits it, and commits it, alone or with changes of other
  * items that it has claimed. Committing reserves in memory all that the new state needs (its name, its place
  * in the queue), saves the rows in one turn, lets memory follow, and removes contents that no row has any
- * more. Where the disk refuses, nothing has happened; unless a change is *forced*, for then it records what
- * has happened already (the service answered): memory follows, and the row is saved again later.
+ * more. If the disk refuses, nothing has changed. A *forced* change is different, for it records what has
+ * happened already (the service answered): memory follows, and the row is saved again later.
  *
  * `_locked`: the caller holds outbox->lock. All others take it, and wait for the disk where they say so. With
  * the lock held nobody waits for the disk, the network or another layer. docs/OUTBOX.md has the order of all
@@ -159,8 +159,8 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
 
 /* ---------------------------------------------------------------- named ends */
 
-/* All wait for the disk. The item is claimed by the caller and stays so; the lock is not held. What the
- * service did cannot be undone by a disk that fails: these changes are forced. */
+/* All wait for the disk. The item is claimed by the caller and stays so; the lock is not held. A
+ * disk that fails cannot undo what the service did: these changes are forced. */
 
 /* Begins such a change for a caller that edits it. Without memory for it nothing is to be changed: the item
  * stays as it is until the next start. Returns 0 or -ENOMEM; change_release() has to follow. */

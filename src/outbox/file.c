@@ -195,8 +195,8 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
         bool has_written = item_was_written_by(item, process);
         item->file.last_end = is_well ? NULL : words_for_end(fate, has_written);
         /* An exit status counts for the process that wrote: where Ctrl-C ends a program that inherited the
-         * file, the shell that writes goes on. Where nothing can be seen of a process, the worst is
-         * assumed. */
+         * file, the shell that writes goes on. A process of which nothing can be seen is assumed to have
+         * written. */
         if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
             item_interrupt(item, item->file.last_end);
     }
@@ -592,7 +592,7 @@ static void remember_writer(struct outbox_handle *handle, pid_t pid)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* Who cuts off what another program wrote, as by O_TRUNC, is a second writer. */
+/* A program that cuts off what another one wrote, as by O_TRUNC, is a second writer. */
 static void find_second_cutter(const struct outbox_handle *handle, pid_t pid)
 {
     struct outbox *outbox = handle->outbox;

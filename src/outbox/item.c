@@ -156,7 +156,7 @@ enum {
     ATTACHED = OUTBOX_FOLDER_ATTACHMENTS,
 };
 
-/* What a user may do to an item that is settled or waits: hand it in again, or take it away. */
+/* A user may hand in again an item that is settled or waits, or take it away. */
 #define AGAIN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_WAITING) | TO(ITEM_GONE))
 #define END (TO(ITEM_FAILED) | TO(ITEM_UNKNOWN))
 
@@ -536,7 +536,7 @@ char *item_table_choose_name(const struct item_table *table, enum outbox_folder 
     _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
     if (whole == NULL || !item_table_is_taken(table, folder, whole))
         return TAKE_PTR(whole);
-    /* Of "x-2", where there is an "x", the next is "x-3", not "x-2-2". */
+    /* The next of "x-2" is "x-3", not "x-2-2", if there is an "x". */
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;

@@ -96,11 +96,12 @@ struct row {
 
     /* how it went */
     unsigned int attempts;
-    int64_t accepted_ms;  /* since 1970; 0: not yet */
-    int64_t finished_ms;  /* 0: not yet */
-    int http_status;      /* of the last answer; 0: none */
-    char *id;             /* the sent email's, or the pool's; or NULL */
-    char *error;          /* words, or NULL. Of what waits: why it was interrupted, under a never-sent name */
+    int64_t accepted_ms; /* since 1970; 0: not yet */
+    int64_t finished_ms; /* 0: not yet */
+    int http_status;     /* of the last answer; 0: none */
+    char *id;            /* the sent email's, or the pool's; or NULL */
+    char *
+        error; /* words, or NULL. A file that waits has them if it was interrupted, under a never-sent name */
     size_t receipt_bytes; /* of its receipt; 0: it has none */
 };
 
@@ -158,7 +159,7 @@ struct schedule {
     struct backoff backoff;
 };
 
-/* Who has it open, and what is known of the end of those who wrote it. */
+/* The programs that have it open, and what is known of the end of those that wrote it. */
 struct open_file {
     unsigned int writers; /* open handles that may write; the same for as long as a claim for the disk */
     unsigned int opens;   /* times it was opened for writing */
@@ -166,7 +167,7 @@ struct open_file {
         closed_ms;   /* monotonic: a close(2) followed the last write, its release may be on its way; 0: no */
     bool is_hurried; /* a barrier waits for its release: no quiet time after it */
     uint64_t changes;       /* of the content, counted */
-    uint64_t synced;        /* so many of them have reached the disk */
+    uint64_t synced;        /* how many of them are on the disk */
     bool is_durable;        /* the name of the content has reached the disk */
     unsigned int renewals;  /* times the content became another file: descriptors are of the old one then */
     unsigned int touches;   /* grows before and after its times are set */

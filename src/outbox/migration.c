@@ -226,7 +226,7 @@ static int find_old(void *context, const char *name, uint64_t number)
     return 0;
 }
 
-/* The database is gone: what its messages were called, and whether they were sent, nobody knows. */
+/* The database is gone, and with it the names of its messages, and whether they were sent. */
 static int find_content(void *context, const char *name, uint64_t number)
 {
     struct migration *migration = context;
@@ -268,7 +268,7 @@ static void drop_superseded(struct migration *migration)
     }
 }
 
-/* Of two with one name, where one was replaced and not yet hidden or removed, the later has it. */
+/* Two items have one name if one was replaced and not yet hidden or removed: the later has it. */
 static void drop_replaced(struct migration *migration, struct old_item *item)
 {
     enum outbox_folder folder = item_state_folder(item->row.state, item->row.kind);

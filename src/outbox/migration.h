@@ -10,9 +10,10 @@
 
 struct spool;
 
-/* Of a spool of version 0.2, each item becomes a row, with its name, key and state; of contents without
- * either, each becomes a message in failed/, as interrupted. One transaction does all of it, and old files go
- * after that. Waits for the disk. Returns 0 or -errno, with *ret_reason in words (the caller frees). */
+/* Takes over a spool of version 0.2: each item becomes a row with its name, key and state, and each content
+ * without an envelope becomes an interrupted message in failed/. All of it is one transaction; the old files
+ * are removed after it. Waits for the disk. Returns 0 or -errno, with *ret_reason in words (the caller
+ * frees). */
 int migration_run(struct spool *spool, char **ret_reason);
 
 /* Returns true for a file that version 0.2, or an unfinished copy, left: it is to be removed. */

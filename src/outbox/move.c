@@ -20,7 +20,7 @@
 #include "outbox/change.h"
 #include "outbox/writer_fate.h"
 
-/* mv(1) would copy upon -EXDEV and go on, and speaks of subdirectories upon -EINVAL. */
+/* mv(1) would copy after -EXDEV and go on, and -EINVAL makes it complain about subdirectories. */
 static int errno_for_mv(int error)
 {
     return error == -EINVAL || error == -EXDEV ? -EIO : error;
@@ -370,7 +370,7 @@ static int claim_place(struct moving_in *moving, enum outbox_folder folder, bool
 }
 
 /* The row comes first, then the file, and then memory: a row without content says that the draft is where it
- * was. What it replaces goes last: until then only the new row's word removes that, if there is a content. */
+ * was. The item that it replaces goes last: the next start removes that, if the content was moved in. */
 static int move_file(struct moving_in *moving, struct change *changes, size_t len)
 {
     struct outbox *outbox = moving->outbox;

@@ -4,8 +4,8 @@
  * sent/, failed/ and attachments/ are views over it: an item's state decides in which folder it shows, so one
  * durable change of its row moves it. docs/OUTBOX.md has the states and crash points.
  *
- * A message that is written in outbox/ is handed in when nobody has touched it for two seconds, or when a
- * barrier waits for it; one that is moved there, at once.
+ * A message that is written in outbox/ is handed in two seconds after the last touch, or when a barrier waits
+ * for it; one that is moved there, at once.
  *
  * Items have numbers, never reused in a state directory (inode numbers are made of them). Functions that wait
  * for the disk or for other events say so. Only outbox_wait_settled() waits for the network, and for some
@@ -133,9 +133,9 @@ bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *n
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
-/* What the service calls the item; NULL: nothing, or not known (the caller frees). 0, -ENOENT, -ENOMEM. */
+/* Copies the service's id of the item; NULL: none, or not known (the caller frees). 0, -ENOENT, -ENOMEM. */
 int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id);
-/* Whether something in the folder is what the service calls so. */
+/* Returns true if the service has given this id to something in the folder. */
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id);
 /* When something last appeared in or left the folder: its mtime. */
 int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folder);
@@ -171,7 +171,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
  * disk. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
-/* Whether a close(2) that went well followed the last write. */
+/* Returns true if a close(2) that went well followed the last write. */
 bool outbox_is_flushed(const struct outbox_handle *handle);
 /* The last close of this open: where no other writer is left, a message waits from now on, durably, and an
  * attachment is handed in. Waits for the disk. Consumes the handle. */
@@ -184,10 +184,10 @@ void outbox_abandon(struct outbox_handle *handle);
 
 /* rename(2) of an ordinary file `draft_name` in the directory `draft_dir_fd` (same filesystem as the state)
  * into outbox/ or attachments/ as `name`: checked, durable, then moved, or left where it was. The caller
- * guarantees that nobody has it open for writing or opens it so meanwhile. `flags`: RENAME_NOREPLACE or 0.
- * What has the name is replaced; -EBUSY: it may have been sent. *ret (may be NULL): as it was when it was
- * moved, for it may be out by now. `shown_path`: the draft's path below the mount point, for words. Waits for
- * the disk. */
+ * guarantees that no program has it open for writing or opens it so meanwhile. `flags`: RENAME_NOREPLACE or
+ * 0. An item of that name is replaced; -EBUSY: it may have been sent. *ret (may be NULL): as it was when it
+ * was moved, for it may be out by now. `shown_path`: the draft's path below the mount point, for words. Waits
+ * for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
                    struct outbox_stat *ret);
@@ -199,7 +199,7 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
  * receipt: -EPERM. Waits for the disk. */
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags);
-/* rename(2) between or within the four folders. What has the new name is replaced. Waits for the disk.
+/* rename(2) between or within the four folders. An item of the new name is replaced. Waits for the disk.
  * -EBUSY: one of the two is at the service, or may have been sent; or an open file would replace a whole
  * message. -EBADMSG: an empty file would; or as of a hand-in. */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,

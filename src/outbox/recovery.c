@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens the outbox: from the spool's rows and contents to items in memory, after whatever end the last run
- * came to. It loads every row, drops what a crash left half, gives names and places in the queue, and settles
- * what cannot go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that
- * ask for it.
+ * Opens the outbox: makes items in memory of the spool's rows and contents, however the last run ended. It
+ * loads every row, drops what a crash left half, gives names and places in the queue, and settles what cannot
+ * go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -153,7 +153,7 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
         notify_contact(outbox, reason);
 }
 
-/* Whoever answered that it is busy, it may be so for this item alone. While there is no answer at all, or the
+/* The one that answered may be busy for this item alone. While there is no answer at all, or the
  * key is refused, the suspension alone decides how long to wait. */
 static bool is_busy(const struct service_result *result)
 {
@@ -401,7 +401,7 @@ static void settle_as_unknown(struct attempt *attempt, int http_status, const ch
     settle_unknown(attempt->outbox, attempt->item, http_status, words);
 }
 
-/* Where the service is trusted to honour keys, repeating the request with its key sends nothing twice. */
+/* A service that is trusted to honour keys sends nothing twice if the request is repeated with its key. */
 static void decide_unknown(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
@@ -419,8 +419,9 @@ static void decide_unknown(struct attempt *attempt, const struct service_result 
     change_release(outbox, &change);
 }
 
-/* Returns true if this content may have been accepted under this key: by an earlier attempt, or by one of an
- * earlier hand-in. Where keys are not trusted, a new hand-in was its user's own wish. */
+/* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
+ * in an attempt of an earlier hand-in. Where the service ignores keys, handing in again was the user's wish.
+ */
 static bool is_repeat(const struct attempt *attempt)
 {
     const struct row *row = &attempt->item->row;

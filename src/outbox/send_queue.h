@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits to be handed in and to go out, in which order, and whether now is the time.
+ * The items that wait to be handed in and to go out: in which order, and whether now is the time.
  *
  * Model. Closed messages wait in one list for the end of their quiet time, messages that were handed in in
  * another, uploads in a third. Messages from one sender to the same set of recipients form a *sequence*: one

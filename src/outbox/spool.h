@@ -69,8 +69,8 @@ int spool_read_count(struct spool *spool, int64_t *ret_day, int64_t *ret_count);
  * 0, that error, or -errno. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
-/* Whether this database has taken over what an older version, or a database that was moved away, left in the
- * folder. spool_set_taken_over() says so from the end of its turn on. */
+/* Returns true if this database has taken over what an older version, or a database that was moved away, left
+ * in the folder: from the end of the turn of spool_set_taken_over() on. */
 bool spool_is_taken_over(struct spool *spool);
 int spool_set_taken_over(struct connection *turn);
 
@@ -88,10 +88,10 @@ int spool_stat_content(struct spool *spool, uint64_t number, struct stat *ret_st
 int spool_sync_names(struct spool *spool);
 /* Gives the content a second number: by a link, or by a durable copy. The name is not durable yet. */
 int spool_link_content(struct spool *spool, uint64_t number, uint64_t to);
-/* Where the content has another number, too: makes it a file of its own. Descriptors that were opened before
- * go on with the other one. *ret_is_renewed says whether that was so. */
+/* If another number links to the same content, copies it, so that `number` has a file of its own.
+ * Descriptors that were opened before stay with the shared file. *ret_is_renewed says whether it copied. */
 int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renewed);
-/* Renames a file in, to be the content of `number`: durable in both folders. Where it fails, the file is
+/* Renames a file in, to be the content of `number`: durable in both folders. If it fails, the file is
  * where it was. */
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
 /* Renames the content of `number` out, durably. `flags`: RENAME_NOREPLACE or 0. */

@@ -70,7 +70,7 @@ static int start_locked(struct worker_threads *threads)
     return 0;
 }
 
-/* Starts one more thread when all are busy. Where that fails, those that there are go on. */
+/* Starts one more thread when all are busy. If that fails, the others go on. */
 static void start_another_locked(struct worker_threads *threads)
 {
     unsigned int busy = threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT];
@@ -127,7 +127,7 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
         suspension_leave(&outbox->suspensions[kind], worker->attempt.probe);
         return NULL;
     }
-    claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only what nobody has claimed */
+    claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
     item->schedule.is_woken = false;
     cancel_release(&worker->cancel); /* the last upload may have been called off */
     cancel_init(&worker->cancel);
@@ -166,8 +166,8 @@ static bool is_refusal(int error, const char *reason)
     return reason != NULL || error == -EMSGSIZE || error == -ENOENT;
 }
 
-/* Checks what waits; *ret_change is to be committed where this returns true. Else it failed, or goes on
- * waiting: for an attachment, or for the disk. */
+/* Checks what waits; *ret_change is to be committed where this returns true. If not, it failed, or goes
+ * on waiting: for an attachment, or for the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;
@@ -219,7 +219,7 @@ static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *un
         return false;
     while (len < HAND_INS_MAX &&
            (item = send_queue_find_quiet(&outbox->queue, item, now, until_ms)) != NULL) {
-        claim_take_locked(outbox, item, CLAIM_DISK); /* nobody has it: it does not wait */
+        claim_take_locked(outbox, item, CLAIM_DISK); /* it is unclaimed: this does not wait */
         items[len++] = item;
     }
     if (len == 0)

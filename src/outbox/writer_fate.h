@@ -19,7 +19,7 @@ enum writer_fate {
     WRITER_HIDDEN,    /* exits, and of what we may not know */
 };
 
-/* Of the task `pid` (a process or a thread; 0: unknown). */
+/* Returns the fate of the task `pid` (a process or a thread; 0: unknown). */
 enum writer_fate writer_fate_read(pid_t pid);
 
 /* Words for a user where there may be writers of that kind, since this program is in a pid namespace of its

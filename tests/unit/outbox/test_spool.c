@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The spool: rows are what was saved, turns are whole or nothing, contents come and go, and what a crash left
- * of them is told apart.
+ * The spool: rows come back as they were saved, a turn is kept whole or not at all, contents come and go,
+ * and what a crash left of them is recognized.
  */
 #include "outbox_world.h"
 
@@ -287,7 +287,7 @@ static void what_no_row_has_is_removed_and_what_is_foreign_set_aside(void **stat
     assert_int_equal(sends(world), 3);
 }
 
-/* Nobody knows what was sent: all of it shows, and none of it goes by itself. */
+/* Some of it may have been sent: all of it shows, and none of it goes by itself. */
 static void where_the_database_is_gone_each_content_is_interrupted(void **state)
 {
     struct world *world = *state;
