@@ -28,6 +28,7 @@ struct outbox_handle {
     int fd; /* -1: a receipt */
     char *receipt;
     size_t receipt_len;
+    size_t max_bytes; /* of the content */
     pid_t opener;
     pid_t session;            /* of the opener */
     unsigned int open_number; /* of the item's opens for writing, from 1 */
@@ -330,6 +331,7 @@ static int create(struct outbox_handle *handle, const struct new_file *file, str
     handle->item = item;
     if (item == NULL)
         return -ENOMEM;
+    handle->max_bytes = accept_max_bytes(file->kind);
     item->file.writers = 1;
     handle->open_number = ++item->file.opens;
     item->session = handle->session;
@@ -447,8 +449,11 @@ static int find_item(struct outbox_handle *handle, uint64_t number)
     struct outbox *outbox = handle->outbox;
     LOCK_GUARD(&outbox->lock);
     struct item *item = item_table_get(&outbox->table, number);
-    handle->item = item == NULL ? NULL : item_ref(item);
-    return item == NULL ? -ENOENT : 0;
+    if (item == NULL)
+        return -ENOENT;
+    handle->item = item_ref(item);
+    handle->max_bytes = accept_max_bytes(item->row.kind);
+    return 0;
 }
 
 static int open_content(struct outbox_handle *handle)
@@ -513,7 +518,7 @@ ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, o
 
 static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
 {
-    size_t max = accept_max_bytes(handle->item->row.kind);
+    size_t max = handle->max_bytes;
     if (offset < 0)
         return -EINVAL;
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
@@ -623,7 +628,7 @@ static void record_failed_write(struct outbox_handle *handle, int error)
     char words[160];
     if (error == -EFBIG)
         snprintf(words, sizeof(words), "interrupted: the file became larger than %zu bytes",
-                 accept_max_bytes(handle->item->row.kind));
+                 handle->max_bytes);
     else
         snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
     pthread_mutex_lock(&handle->outbox->lock);
