@@ -775,15 +775,15 @@ static void whatever_a_sender_writes_its_thread_can_be_read(void **state)
     free(bob);
 }
 
-static unsigned int charsets_opened;
+static unsigned int conversions;
 
-iconv_t iconv_open(const char *to, const char *from)
+size_t iconv(iconv_t charset, char **text, size_t *len, char **ret_text, size_t *ret_len)
 {
-    static iconv_t (*really_open)(const char *, const char *);
-    if (really_open == NULL)
-        *(void **)&really_open = dlsym(RTLD_NEXT, "iconv_open");
-    charsets_opened++;
-    return really_open(to, from);
+    static size_t (*really_convert)(iconv_t, char **, size_t *, char **, size_t *);
+    if (really_convert == NULL)
+        *(void **)&really_convert = dlsym(RTLD_NEXT, "iconv");
+    conversions++;
+    return really_convert(charset, text, len, ret_text, ret_len);
 }
 
 static void the_rest_of_a_long_header_is_not_decoded(void **state)
@@ -797,10 +797,10 @@ static void the_rest_of_a_long_header_is_not_decoded(void **state)
             strbuf_append_str(&raw, "=?koi8-r?q?a?= =?big5?q?a?= ");
         strbuf_append_str(&raw, "\n\nText\n");
         struct message message = {0};
-        charsets_opened = 0;
+        conversions = 0;
         assert_int_equal(0, message_read(raw.data, raw.len, &message));
-        if (charsets_opened == 0 || charsets_opened > 20 * 1000)
-            fail_msg("%s: %u charsets were opened", fields[i], charsets_opened);
+        if (conversions == 0 || conversions > 20 * 1000)
+            fail_msg("%s: %u conversions", fields[i], conversions);
         message_release(&message);
     }
 }
