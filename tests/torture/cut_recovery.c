@@ -327,7 +327,7 @@ static void note_files(struct recovered *recovered, int state_fd, const char *pa
         char *bytes = NULL;
         size_t len;
         struct place as = {.folder = (char *)folder, .name = entry->d_name};
-        if (entry->d_name[0] != '.' && file_read_at(dirfd(dir), entry->d_name, FILE_MAX, &bytes, &len) == 0)
+        if (entry->d_type == DT_REG && file_read_at(dirfd(dir), entry->d_name, FILE_MAX, &bytes, &len) == 0)
             note_places(recovered, bytes, len, &as);
         free(bytes);
     }
