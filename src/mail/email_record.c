@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads one record, which may come from any server: nothing but being a JSON object is relied on. Jansson
- * reads it, and the layout writes it with its first fields in front. Behind that, the same text becomes a
- * line of index.jsonl.
+ * Reads one record, which may come from any server: nothing but being a JSON object is relied on. Most of it
+ * is only passed on, so it is written in its layout without values being made of it: only the brackets, and
+ * strings that stand for themselves, are read here. Jansson reads all else, and the fields that mean
+ * something. Behind that, the same text becomes a line of index.jsonl.
  */
 #include "mail/email_record.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
@@ -19,48 +22,300 @@
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
-/* The fields that a record's file begins with. */
-static const char *const first_fields[] = {"id", "date", "from_address", "to_addresses", "subject"};
+enum {
+    DEPTH_MAX = 200,  /* of brackets */
+    FIRST_FIELDS = 5, /* of known_fields */
+    KEY_START = 5,    /* comma, line break, two blanks, quote */
+    KEY_REST = 3,     /* quote, colon, blank */
+};
+
+/* The fields that mean something to this program; first those that a record's file begins with, in order. */
+static const struct {
+    const char *key;
+    bool is_read;
+} known_fields[] = {
+    {"id", true},      {"date", true},     {"from_address", false}, {"to_addresses", false},
+    {"subject", true}, {"inbox_id", true}, {"status", true},        {"user_mark_status", true},
+};
 
 static const char before_name[] = "\"file\":\"";
 static const char after_name[] = "\"}\n";
 
-/* ---------------------------------------------------------------- the text */
+/* A field as it is written: a comma, a line break, key and value. */
+struct field {
+    size_t start; /* in reading.fields */
+    size_t key_len;
+    size_t end;
+    size_t known; /* which of known_fields, or as many as there are */
+};
 
-static bool is_first(const char *key)
+struct record_reading {
+    const char *at; /* what comes next */
+    const char *end;
+    unsigned int depth;
+    struct json_writer writer; /* to `fields` */
+    struct strbuf fields;
+    json_t *known;       /* an object of the known fields that are read */
+    struct field *table; /* room for EMAIL_RECORD_MAX_FIELDS */
+    size_t count;
+};
+
+/* The bytes of the string, with its quotes, that the text begins with. */
+static size_t string_len(const char *text, size_t len)
 {
-    for (size_t i = 0; i < ARRAY_LEN(first_fields); i++)
-        if (strcmp(first_fields[i], key) == 0)
+    size_t i = 1;
+    while (i < len && text[i] != '"') {
+        size_t plain = json_plain_len(text + i, len - i);
+        i += plain > 0 ? plain : text[i] == '\\' ? 2 : 1;
+    }
+    return i < len ? i + 1 : len;
+}
+
+/* ---------------------------------------------------------------- values */
+
+static void pass_blanks(struct record_reading *reading)
+{
+    while (reading->at < reading->end && character_is_blank(*reading->at))
+        reading->at++;
+}
+
+/* Passes over blanks first. True: `c` came next, and was passed over. */
+static bool take(struct record_reading *reading, char c)
+{
+    pass_blanks(reading);
+    if (reading->at == reading->end || *reading->at != c)
+        return false;
+    reading->at++;
+    return true;
+}
+
+/* A string that stands for itself. */
+static bool is_plain_string(const char *text, size_t len)
+{
+    return len >= 2 && text[0] == '"' && json_plain_len(text + 1, len - 2) == len - 2 && text[len - 1] == '"';
+}
+
+static bool is_word(const char *text, size_t len)
+{
+    static const char *const words[] = {"null", "true", "false"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0)
             return true;
     return false;
 }
 
-static void write_member(struct json_writer *writer, const char *key, const json_t *value)
+static int take_string(struct record_reading *reading)
 {
-    json_key(writer, key);
-    json_value_write(value, writer);
+    const char *text = reading->at;
+    size_t len = string_len(text, (size_t)(reading->end - text));
+    reading->at += len;
+    if (is_plain_string(text, len)) {
+        json_write_verbatim_n(&reading->writer, text, len);
+        return 0;
+    }
+    _cleanup_json_ json_t *value = NULL;
+    int error = json_value_read(text, len, JSON_DECODE_ANY, &value);
+    if (error == 0)
+        json_write_string_n(&reading->writer, json_string_value(value), json_string_length(value));
+    return error;
 }
 
-/* Writes the record with its line break and a NUL. */
-static int write_json(json_t *object, struct strbuf *texts, struct email_record *record)
+/* Jansson refuses a number that no machine holds as soon as it has read all its digits. */
+static int judge_number(const char *text, size_t len)
 {
-    struct json_writer writer;
-    const char *key;
-    json_t *value;
-    json_writer_init(&writer, texts, 2);
-    json_begin_object(&writer);
-    for (size_t i = 0; i < ARRAY_LEN(first_fields); i++)
-        if ((value = json_object_get(object, first_fields[i])) != NULL)
-            write_member(&writer, first_fields[i], value);
-    json_object_foreach (object, key, value)
-        if (!is_first(key))
-            write_member(&writer, key, value);
-    json_end_object(&writer);
-    if (strbuf_append(texts, "\n", 2) != 0)
+    json_error_t problem;
+    char *end = NULL;
+    _cleanup_json_ json_t *value = json_loadb(text, len, JSON_DECODE_ANY, &problem);
+    if (value != NULL)
+        return 0;
+    if (json_error_code(&problem) == json_error_numeric_overflow)
+        (void)g_ascii_strtod(text, &end);
+    if (json_error_code(&problem) == json_error_out_of_memory)
+        return -ENOMEM;
+    return end == text + len ? 0 : -EBADMSG;
+}
+
+/* A number, true, false or null, which is written as it stands. */
+static int take_word(struct record_reading *reading)
+{
+    const char *text = reading->at;
+    while (reading->at < reading->end && (g_ascii_isalnum(*reading->at) || *reading->at == '.' ||
+                                          *reading->at == '+' || *reading->at == '-'))
+        reading->at++;
+    size_t len = (size_t)(reading->at - text);
+    if (reading->at == reading->end) /* something has to end it */
+        return -EBADMSG;
+    int error = is_word(text, len) ? 0 : judge_number(text, len);
+    if (error == 0)
+        json_write_verbatim_n(&reading->writer, text, len);
+    return error;
+}
+
+static int take_value(struct record_reading *reading);
+
+static int take_key(struct record_reading *reading)
+{
+    if (!take(reading, '"'))
+        return -EBADMSG;
+    reading->at--;
+    int error = take_string(reading);
+    if (error != 0 || !take(reading, ':'))
+        return error != 0 ? error : -EBADMSG;
+    json_end_key(&reading->writer);
+    return 0;
+}
+
+/* Items of an array or an object behind its bracket, and the bracket that closes it. */
+static int take_items(struct record_reading *reading, bool is_object)
+{
+    char bracket = is_object ? '}' : ']';
+    if (take(reading, bracket))
+        return 0;
+    do {
+        int error = is_object ? take_key(reading) : 0;
+        if (error == 0)
+            error = take_value(reading);
+        if (error != 0)
+            return error;
+    } while (take(reading, ','));
+    return take(reading, bracket) ? 0 : -EBADMSG;
+}
+
+static int take_bracketed(struct record_reading *reading, bool is_object)
+{
+    struct json_writer *writer = &reading->writer;
+    if (reading->depth == DEPTH_MAX)
+        return -EMSGSIZE;
+    (is_object ? json_begin_object : json_begin_array)(writer);
+    reading->depth++;
+    int error = take_items(reading, is_object);
+    reading->depth--;
+    (is_object ? json_end_object : json_end_array)(writer);
+    return error;
+}
+
+static int take_value(struct record_reading *reading)
+{
+    if (take(reading, '{'))
+        return take_bracketed(reading, true);
+    if (take(reading, '['))
+        return take_bracketed(reading, false);
+    if (!take(reading, '"'))
+        return take_word(reading);
+    reading->at--;
+    return take_string(reading);
+}
+
+/* ---------------------------------------------------------------- fields */
+
+static const char *key_of(const struct record_reading *reading, const struct field *field)
+{
+    return reading->fields.data + field->start + KEY_START;
+}
+
+static size_t find_known(const char *key, size_t len)
+{
+    size_t i = 0;
+    while (i < ARRAY_LEN(known_fields) &&
+           (strlen(known_fields[i].key) != len || memcmp(known_fields[i].key, key, len) != 0))
+        i++;
+    return i;
+}
+
+static bool is_key_twice(const struct record_reading *reading, const struct field *field)
+{
+    const char *key = key_of(reading, field);
+    for (const struct field *other = reading->table; other < field; other++)
+        if (other->key_len == field->key_len && memcmp(key_of(reading, other), key, field->key_len) == 0)
+            return true;
+    return false;
+}
+
+static int keep_known(struct record_reading *reading, size_t known, const char *text)
+{
+    json_t *value = NULL;
+    size_t len = (size_t)(reading->at - text);
+    if (known == ARRAY_LEN(known_fields) || !known_fields[known].is_read)
+        return 0;
+    int error = 0;
+    if (is_plain_string(text, len))
+        value = json_stringn_nocheck(text + 1, len - 2);
+    else
+        error = json_value_read(text, len, JSON_DECODE_ANY, &value);
+    if (error == 0 && json_object_set_new_nocheck(reading->known, known_fields[known].key, value) != 0)
+        error = -ENOMEM;
+    return error;
+}
+
+static int read_field(struct record_reading *reading)
+{
+    struct field *field = &reading->table[reading->count];
+    if (reading->count == EMAIL_RECORD_MAX_FIELDS)
+        return -EMSGSIZE;
+    field->start = reading->fields.len;
+    int error = take_key(reading);
+    if (error == 0)
+        error = reading->fields.error;
+    if (error != 0)
+        return error;
+    field->key_len = reading->fields.len - field->start - KEY_START - KEY_REST;
+    if (is_key_twice(reading, field))
+        return -EEXIST;
+    field->known = find_known(key_of(reading, field), field->key_len);
+    pass_blanks(reading);
+    const char *value = reading->at;
+    if ((error = take_value(reading)) != 0)
+        return error;
+    field->end = reading->fields.len;
+    reading->count++;
+    return keep_known(reading, field->known, value);
+}
+
+static int read_fields(struct record_reading *reading)
+{
+    if (!take(reading, '{'))
+        return -EBADMSG;
+    reading->depth = 1;
+    if (!take(reading, '}')) {
+        do {
+            int error = read_field(reading);
+            if (error != 0)
+                return error;
+        } while (take(reading, ','));
+        if (!take(reading, '}'))
+            return -EBADMSG;
+    }
+    pass_blanks(reading);
+    return reading->at == reading->end ? reading->fields.error : -EBADMSG;
+}
+
+/* ---------------------------------------------------------------- the text */
+
+static void append_field(struct strbuf *texts, const struct record_reading *reading,
+                         const struct field *field)
+{
+    strbuf_append(texts, reading->fields.data + field->start, field->end - field->start);
+}
+
+/* Writes the record with its line break and a NUL. Each field brought a comma, the first one's becomes the
+ * bracket. */
+static int write_json(const struct record_reading *reading, struct strbuf *texts, struct email_record *record)
+{
+    size_t line_breaks = reading->count > 0 ? 2 : 1; /* that are in no field's layout */
+    for (size_t known = 0; known < FIRST_FIELDS; known++)
+        for (size_t i = 0; i < reading->count; i++)
+            if (reading->table[i].known == known)
+                append_field(texts, reading, &reading->table[i]);
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->table[i].known >= FIRST_FIELDS)
+            append_field(texts, reading, &reading->table[i]);
+    strbuf_append_str(texts, reading->count > 0 ? "\n}\n" : "{}\n");
+    if (strbuf_append_char(texts, '\0') != 0)
         return texts->error;
+    texts->data[0] = '{';
     record->json_len = texts->len - 1;
-    record->line_len = record->json_len - strlen("}\n") - writer.layout_bytes +
-                       (json_object_size(object) > 0) + strlen(before_name) + strlen(after_name);
+    record->line_len = record->json_len - reading->writer.layout_bytes - line_breaks - strlen("}") +
+                       (reading->count > 0) + strlen(before_name) + strlen(after_name);
     return record->json_len > EMAIL_RECORD_MAX_BYTES ? -EMSGSIZE : 0;
 }
 
@@ -79,13 +334,16 @@ static bool is_held(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-/* The same record gives the same key whatever the order of its fields. */
-static int make_key(const json_t *object, char **ret_key)
+/* The same record gives the same key whatever the order of its fields; one that has a key twice somewhere
+ * within is told apart by the last. */
+static int make_key(const char *text, size_t len, char **ret_key)
 {
     char digest[65];
-    _cleanup_free_ char *sorted = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+    _cleanup_json_ json_t *object = NULL;
+    int error = json_value_read(text, len, 0, &object);
+    _cleanup_free_ char *sorted = error == 0 ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (sorted == NULL)
-        return -ENOMEM;
+        return error != 0 ? error : -ENOMEM;
     hash_sha256(sorted, strlen(sorted), digest);
     return asprintf(ret_key, "~%.16s", digest) < 0 ? -ENOMEM : 0;
 }
@@ -98,7 +356,8 @@ static size_t append_text(struct strbuf *texts, const char *text)
     return at;
 }
 
-static int read_names(const json_t *object, struct strbuf *texts, struct email_record *record)
+static int read_names(const json_t *object, const char *text, size_t len, struct strbuf *texts,
+                      struct email_record *record)
 {
     _cleanup_free_ char *key = NULL;
     _cleanup_free_ char *inbox_id = NULL;
@@ -107,7 +366,7 @@ static int read_names(const json_t *object, struct strbuf *texts, struct email_r
     if (error == 0)
         error = json_value_read_id(json_object_get(object, "inbox_id"), &inbox_id);
     if (error == 0 && key == NULL)
-        error = make_key(object, &key);
+        error = make_key(text, len, &key);
     if (error != 0)
         return error;
     _cleanup_free_ char *stem = file_name_stem(record->has_date, record->date_ms, subject, key);
@@ -126,25 +385,41 @@ static int read_names(const json_t *object, struct strbuf *texts, struct email_r
     return 0;
 }
 
-int email_record_from_text(const char *text, size_t len, struct email_record *ret_record)
+/* ---------------------------------------------------------------- the record */
+
+static int read_record(struct record_reading *reading, const char *text, size_t len,
+                       struct email_record *record)
 {
-    struct email_record record = {.key = NULL};
-    _cleanup_json_ json_t *object = NULL;
     _cleanup_strbuf_ struct strbuf texts = STRBUF_INIT(3 * EMAIL_RECORD_MAX_BYTES);
-    if (len > EMAIL_RECORD_MAX_BYTES)
-        return -EMSGSIZE;
-    int error = json_value_read(text, len, JSON_REJECT_DUPLICATES, &object);
-    if (error == 0 && !json_is_object(object))
-        error = -EBADMSG;
-    if (error == 0) {
-        strbuf_reserve(&texts, 2 * len); /* enough for most layouts */
-        error = write_json(object, &texts, &record);
-    }
+    strbuf_reserve(&reading->fields, 2 * len); /* enough for most layouts */
+    strbuf_reserve(&texts, 2 * len);
+    int error = read_fields(reading);
+    if (error == 0)
+        error = write_json(reading, &texts, record);
     if (error != 0)
         return error;
-    read_date(object, &record);
-    record.is_held = is_held(object);
-    error = read_names(object, &texts, &record);
+    read_date(reading->known, record);
+    record->is_held = is_held(reading->known);
+    return read_names(reading->known, text, len, &texts, record);
+}
+
+int email_record_from_text(const char *text, size_t len, struct email_record *ret_record)
+{
+    struct field table[EMAIL_RECORD_MAX_FIELDS];
+    struct email_record record = {.key = NULL};
+    if (len > EMAIL_RECORD_MAX_BYTES)
+        return -EMSGSIZE;
+    struct record_reading reading = {
+        .at = text,
+        .end = text + len,
+        .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* inside an object that has a field */
+        .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
+        .known = json_object(),
+        .table = table,
+    };
+    int error = reading.known == NULL ? -ENOMEM : read_record(&reading, text, len, &record);
+    strbuf_release(&reading.fields);
+    json_decref(reading.known);
     if (error == 0)
         *ret_record = record;
     return error;
@@ -173,13 +448,12 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* The bytes of the string that the text begins with; 0: it has no end. */
-static size_t string_len(const char *text, size_t len)
+/* The bytes of the string that the text begins with; as a rule nothing in it is escaped. */
+static size_t key_len(const char *text, size_t len)
 {
-    size_t i = 1;
-    while (i < len && text[i] != '"')
-        i += text[i] == '\\' ? 2 : 1;
-    return i < len ? i + 1 : 0;
+    const char *quote = memchr(text + 1, '"', len - 1);
+    bool is_plain = quote != NULL && quote[-1] != '\\';
+    return is_plain ? (size_t)(quote - text) + 1 : string_len(text, len);
 }
 
 /* A line of the layout without its indentation and the blank behind its key. */
@@ -189,7 +463,7 @@ static void append_compact(struct line_writer *line, const char *text, size_t le
         text++;
         len--;
     }
-    size_t key = len > 0 && *text == '"' ? string_len(text, len) : 0;
+    size_t key = len > 0 && *text == '"' ? key_len(text, len) : 0;
     if (key > 0 && key + 1 < len && text[key] == ':') {
         append_bytes(line, text, key + 1);
         text += key + 2;

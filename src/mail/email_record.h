@@ -13,6 +13,7 @@
 
 enum {
     EMAIL_RECORD_MAX_BYTES = 4 * 1024 * 1024,
+    EMAIL_RECORD_MAX_FIELDS = 1024,
 };
 
 struct email_record {
@@ -34,7 +35,7 @@ struct email_record {
 
 /* Reads the JSON text of one record. Odd types of known fields are carried, not refused. 0, or for a record
  * that cannot be read: -EBADMSG (not a JSON object), -EILSEQ (not UTF-8), -EEXIST (a key twice), -EMSGSIZE
- * (longer than EMAIL_RECORD_MAX_BYTES, or nested too deep); or -ENOMEM. */
+ * (longer than EMAIL_RECORD_MAX_BYTES, too many fields, or nested too deep); or -ENOMEM. */
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);

@@ -6,8 +6,8 @@
  */
 #include "mail/json_writer.h"
 
+#include <endian.h>
 #include <errno.h>
-#include <glib.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,15 +118,17 @@ size_t json_plain_len(const char *text, size_t len)
         memcpy(&step, text + i, sizeof(step));
         text_step special = (step < 0x20) | (step == 0x7f) | (step == '"') | (step == '\\');
         memcpy(halves, &special, sizeof(halves));
-        if ((halves[0] | halves[1]) != 0)
-            break;
+        if (halves[0] != 0)
+            return i + (size_t)__builtin_ctzll(le64toh(halves[0])) / 8;
+        if (halves[1] != 0)
+            return i + 8 + (size_t)__builtin_ctzll(le64toh(halves[1])) / 8;
     }
     while (i < len && is_plain((unsigned char)text[i]))
         i++;
     return i;
 }
 
-static void write_string(struct json_writer *writer, const char *text, size_t len)
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len)
 {
     struct strbuf *out = writer->out;
     const char *text_end = text + len;
@@ -153,19 +155,18 @@ static void write_string(struct json_writer *writer, const char *text, size_t le
     strbuf_append_char(out, '"');
 }
 
-void json_key(struct json_writer *writer, const char *key)
+void json_end_key(struct json_writer *writer)
 {
     bool is_spaced = writer->indent > 0;
-    write_string(writer, key, strlen(key));
     strbuf_append(writer->out, ": ", 1U + is_spaced);
     writer->layout_bytes += is_spaced;
     writer->after_key = true;
 }
 
-static void write_word(struct json_writer *writer, const char *word)
+void json_key(struct json_writer *writer, const char *key)
 {
-    separate(writer);
-    strbuf_append_str(writer->out, word);
+    json_write_string_n(writer, key, strlen(key));
+    json_end_key(writer);
 }
 
 void json_write_string(struct json_writer *writer, const char *text)
@@ -173,7 +174,7 @@ void json_write_string(struct json_writer *writer, const char *text)
     if (text == NULL)
         json_write_null(writer);
     else
-        write_string(writer, text, strlen(text));
+        json_write_string_n(writer, text, strlen(text));
 }
 
 void json_write_integer(struct json_writer *writer, int64_t number)
@@ -182,9 +183,26 @@ void json_write_integer(struct json_writer *writer, int64_t number)
     strbuf_appendf(writer->out, "%" PRId64, number);
 }
 
+void json_write_boolean(struct json_writer *writer, bool value)
+{
+    json_write_verbatim(writer, value ? "true" : "false");
+}
+
 void json_write_null(struct json_writer *writer)
 {
-    write_word(writer, "null");
+    json_write_verbatim(writer, "null");
+}
+
+void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
+{
+    separate(writer);
+    strbuf_append(writer->out, json, len);
+}
+
+void json_write_verbatim(struct json_writer *writer, const char *json)
+{
+    const char *text = json == NULL ? "null" : json;
+    json_write_verbatim_n(writer, text, strlen(text));
 }
 
 void json_member_string(struct json_writer *writer, const char *key, const char *text)
@@ -202,7 +220,7 @@ void json_member_integer(struct json_writer *writer, const char *key, int64_t nu
 void json_member_boolean(struct json_writer *writer, const char *key, bool value)
 {
     json_key(writer, key);
-    write_word(writer, value ? "true" : "false");
+    json_write_boolean(writer, value);
 }
 
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms)
@@ -234,18 +252,12 @@ static void write_array(struct json_writer *writer, const json_t *array)
     json_end_array(writer);
 }
 
-/* With as many digits as tell it from all other numbers. */
 static void write_real(struct json_writer *writer, const json_t *number)
 {
-    char text[64] = "";
-    for (size_t digits = 15; digits <= 17; digits++) {
-        size_t len =
-            json_dumpb(number, text, sizeof(text) - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        text[len < sizeof(text) ? len : 0] = '\0';
-        if (g_ascii_strtod(text, NULL) == json_real_value(number))
-            break;
-    }
-    write_word(writer, text);
+    char text[64];
+    size_t len = json_dumpb(number, text, sizeof(text) - 1, JSON_ENCODE_ANY);
+    text[len < sizeof(text) ? len : 0] = '\0';
+    json_write_verbatim(writer, text);
 }
 
 void json_value_write(const json_t *value, struct json_writer *writer)
@@ -258,7 +270,7 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         write_array(writer, value);
         break;
     case JSON_STRING:
-        write_string(writer, json_string_value(value), json_string_length(value));
+        json_write_string_n(writer, json_string_value(value), json_string_length(value));
         break;
     case JSON_INTEGER:
         json_write_integer(writer, json_integer_value(value));
@@ -268,7 +280,7 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         break;
     case JSON_TRUE:
     case JSON_FALSE:
-        write_word(writer, json_is_true(value) ? "true" : "false");
+        json_write_boolean(writer, json_is_true(value));
         break;
     case JSON_NULL:
         json_write_null(writer);

@@ -36,11 +36,18 @@ void json_end_object(struct json_writer *writer);
 void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
+/* Makes the string that was just written a key. */
+void json_end_key(struct json_writer *writer);
 
 /* The names are not json_string() and so on, for these are jansson's. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */
+void json_write_string_n(struct json_writer *writer, const char *text, size_t len);
 void json_write_integer(struct json_writer *writer, int64_t number);
+void json_write_boolean(struct json_writer *writer, bool value);
 void json_write_null(struct json_writer *writer);
+/* Text that is already a JSON value, taken over as it is; NULL writes null. */
+void json_write_verbatim(struct json_writer *writer, const char *json);
+void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len);
 
 /* How many of the first bytes stand for themselves in a string: printable ASCII other than `"` and `\`. */
 size_t json_plain_len(const char *text, size_t len);

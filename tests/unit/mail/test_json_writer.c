@@ -107,9 +107,12 @@ static void write_sample(struct json_writer *writer)
     json_end_object(writer);
     json_begin_array(writer);
     json_end_array(writer);
-    json_write_null(writer);
+    json_write_boolean(writer, false);
     json_end_array(writer);
-    json_member_boolean(writer, "no", false);
+    json_key(writer, "as it is");
+    json_write_verbatim(writer, "{\"b\":2}");
+    json_key(writer, "nothing");
+    json_write_verbatim(writer, NULL);
     json_end_object(writer);
 }
 
@@ -123,7 +126,8 @@ static void all_on_one_line_without_an_indent(void **state)
     assert_string_equal(strbuf_str(&out),
                         "{\"text\":\"a\",\"none\":null,\"number\":-9223372036854775808,\"yes\":true,"
                         "\"date\":\"1970-01-01T00:00:00.001Z\",\"before\":\"1969-12-31T23:59:59.999Z\","
-                        "\"never\":null,\"list\":[1,{},[],null],\"no\":false}");
+                        "\"never\":null,\"list\":[1,{},[],false],"
+                        "\"as it is\":{\"b\":2},\"nothing\":null}");
 }
 
 static void a_line_each_with_an_indent(void **state)
@@ -145,9 +149,10 @@ static void a_line_each_with_an_indent(void **state)
                                           "    1,\n"
                                           "    {},\n"
                                           "    [],\n"
-                                          "    null\n"
+                                          "    false\n"
                                           "  ],\n"
-                                          "  \"no\": false\n"
+                                          "  \"as it is\": {\"b\":2},\n"
+                                          "  \"nothing\": null\n"
                                           "}");
 }
 
