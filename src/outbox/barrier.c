@@ -20,6 +20,7 @@ struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
     pid_t session;     /* whose barrier it is */
+    int64_t began_ms;  /* monotonic: what is closed later does not count */
     uint64_t up_to;    /* position: what comes later does not count */
     uint64_t failures; /* that happened before this barrier began */
 };
@@ -69,7 +70,9 @@ static void hurry_locked(const struct barrier *barrier)
     outbox_wake_worker_locked(outbox);
 }
 
-/* Returns until when to wait for the releases of files that were closed; 0: for none. */
+/* Returns until when to wait for the releases of files that were closed; 0: for none. A file that a shell
+ * holds open is closed by each program that the shell starts, and so for ever: a close that came after the
+ * barrier's beginning does not count. */
 static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
@@ -79,7 +82,8 @@ static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_f
     struct item *item;
     while ((item = item_table_next(&outbox->table, folder, &position)) != NULL) {
         int64_t given_up_ms = item->file.closed_ms + RELEASE_WAIT_MS;
-        if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || given_up_ms <= now)
+        bool is_later = item->file.closed_ms > barrier->began_ms;
+        if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || is_later || given_up_ms <= now)
             continue;
         item->file.is_hurried = true;
         until_ms = given_up_ms > until_ms ? given_up_ms : until_ms;
@@ -184,6 +188,7 @@ void outbox_hand_in_waiting(struct outbox *outbox)
 {
     struct barrier barrier = {.outbox = outbox, .kind = ITEM_MESSAGE};
     LOCK_GUARD(&outbox->lock);
+    barrier.began_ms = outbox_monotonic_ms(outbox);
     await_releases_locked(&barrier, OUTBOX_FOLDER_OUTBOX, NULL);
     barrier.up_to = outbox->last_position;
     hurry_locked(&barrier);
@@ -201,6 +206,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
     LOCK_GUARD(&outbox->lock);
+    barrier.began_ms = outbox_monotonic_ms(outbox);
     barrier.failures = outbox->failures;
     int error = await_releases_locked(&barrier, folder, cancel);
     if (error != 0)

@@ -287,6 +287,24 @@ static void handles_that_are_flushed_are_waited_for(void **state)
     outbox_release(handle);
 }
 
+/* As each program closes it that a shell starts with its output there. */
+static void a_file_that_is_closed_again_and_again_is_not_waited_for_anew(void **state)
+{
+    struct world *world = *state;
+    struct waiting waiting;
+    struct outbox_handle *handle = create(world, OUT, "log");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    begin_wait(&waiting, world);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
+    fake_clock_advance(&world->clock, 1500);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    fake_clock_advance(&world->clock, 500);
+    assert_int_equal(end_wait(&waiting), 0);
+    outbox_release(handle);
+}
+
 static void stopping_wakes_those_who_wait(void **state)
 {
     struct world *world = *state;
@@ -416,6 +434,7 @@ int main(void)
         WORLD_TEST(a_wait_can_be_interrupted),
         WORLD_TEST(what_comes_later_does_not_count),
         WORLD_TEST(handles_that_are_flushed_are_waited_for),
+        WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew),
         WORLD_TEST(stopping_wakes_those_who_wait),
         WORLD_TEST(the_daily_limit_waits_for_midnight),
         WORLD_TEST(what_is_under_way_counts_for_the_day),
