@@ -466,6 +466,35 @@ static void many_slow_messages_do_not_block_others(void **state)
     assert_int_equal(sends(world), SLOW + 2);
 }
 
+/* Messages bind what was there: else the removal of an attachment would wait for the service. */
+static void what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way(void **state)
+{
+    enum {
+        AT_ONCE = 16
+    };
+    struct world *world = *state;
+    assert_int_equal(mail(world, "first.eml", MESSAGE), 0);
+    assert_int_equal(settle(world), 0);
+    fake_service_close_gate(world->fake, FAKE_SEND);
+    fake_service_close_gate(world->fake, FAKE_UPLOAD);
+    for (unsigned int i = 0; i < AT_ONCE; i++) {
+        char name[32];
+        char content[80];
+        snprintf(name, sizeof(name), "slow%u", i);
+        snprintf(content, sizeof(content), "To: slow%u@x.example\nSubject: s\n\nb\n", i);
+        assert_int_equal(mail(world, name, content), 0);
+        copy_in(world, ATTACHED, name, "slow");
+    }
+    fake_service_wait_at_gate(world->fake, FAKE_SEND, AT_ONCE);
+    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, AT_ONCE);
+    copy_in(world, OUT, "bad.eml", "bad");
+    fake_clock_advance(&world->clock, 2000);
+    await_news(world, EVENT_FAILED, "failed/bad.eml");
+    fake_service_open_gate(world->fake, FAKE_UPLOAD);
+    fake_service_open_gate(world->fake, FAKE_SEND);
+    assert_int_equal(settle(world), -EIO);
+}
+
 static void many_slow_uploads_leave_room_for_messages(void **state)
 {
     enum {
@@ -767,6 +796,7 @@ int main(void)
         WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
         WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
         WORLD_TEST(many_slow_messages_do_not_block_others),
+        WORLD_TEST(what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way),
         WORLD_TEST(many_slow_uploads_leave_room_for_messages),
         WORLD_TEST(one_slow_message_does_not_block_others),
         WORLD_TEST(a_message_that_is_tried_again_counts_once),
