@@ -125,8 +125,8 @@ static int drop_lost(struct recovery *recovery)
 static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
-    for (size_t i = 0; i < recovery->len && error == 0; i++) {
-        uint64_t number = recovery->items[i]->row.replaces;
+    for (size_t i = recovery->len; i > 0 && error == 0; i--) { /* what is replaced stands before */
+        uint64_t number = recovery->items[i - 1]->row.replaces;
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
         if (replaced == NULL)
             continue;

@@ -287,6 +287,43 @@ static void what_no_row_has_is_removed_and_what_is_foreign_set_aside(void **stat
     assert_int_equal(sends(world), 3);
 }
 
+static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t replaced, const char *name)
+{
+    struct connection *turn;
+    assert_int_equal(spool_begin(spool, &turn), 0);
+    int error = query_execute(turn->db, "UPDATE item SET replaces = ?, name = ? WHERE number = ?", "isi",
+                              (int64_t)replaced, name, (int64_t)number);
+    assert_int_equal(spool_end(spool, turn, error), 0);
+}
+
+/* The program ended while two drafts were moved onto messages that waited. */
+static void all_that_is_replaced_is_removed_at_the_next_start(void **state)
+{
+    static const char *const names[] = {"a.eml", "b.eml", "new a", "new b"};
+    struct world *world = *state;
+    struct spool *spool = NULL;
+    char *reason = NULL;
+    uint64_t numbers[4];
+    fake_service_set_reachable(world->fake, false);
+    for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
+        char content[80];
+        snprintf(content, sizeof(content), "To: bob@x.example\nSubject: %s\n\nb\n", names[i]);
+        assert_int_equal(mail(world, names[i], content), 0);
+        numbers[i] = number_of(world, OUT, names[i]);
+    }
+    world_close(world);
+    assert_int_equal(spool_open(world->dir.fd, &spool, &reason), 0);
+    for (unsigned int i = 0; i < 2; i++)
+        say_that_it_replaces(spool, numbers[2 + i], numbers[i], names[i]);
+    spool_free(spool);
+    world_open(world);
+    for (unsigned int i = 0; i < 2; i++)
+        assert_int_equal(number_of(world, OUT, names[i]), numbers[2 + i]);
+    struct outbox_status status;
+    outbox_get_status(world->outbox, &status);
+    assert_int_equal(status.queued, 2);
+}
+
 /* Some of it may have been sent: all of it shows, and none of it goes by itself. */
 static void where_the_database_is_gone_each_content_is_interrupted(void **state)
 {
@@ -362,6 +399,7 @@ int main(void)
         SPOOL_TEST(a_content_that_is_renewed_leaves_the_one_that_is_linked),
         SPOOL_TEST(a_link_is_not_followed),
         WORLD_TEST(what_no_row_has_is_removed_and_what_is_foreign_set_aside),
+        WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start),
         WORLD_TEST(where_the_database_is_gone_each_content_is_interrupted),
         WORLD_TEST(a_damaged_database_is_refused_with_words_and_left_as_it_is),
         WORLD_TEST(a_spool_of_another_version_is_refused),
