@@ -524,20 +524,23 @@ static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t 
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
 }
 
-/* A content that was renewed since the handle was opened belongs to messages that have bound it. */
+/* A content that was renewed since the handle was opened belongs to messages that have bound it. Its
+ * descriptor keeps its number, for other threads may be reading by it. */
 static int follow_renewal(struct outbox_handle *handle)
 {
+    _cleanup_close_ int fd = -1;
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_renewed = handle->renewals != handle->item->file.renewals;
+    unsigned int renewals = handle->item->file.renewals;
+    bool is_renewed = handle->renewals != renewals;
     pthread_mutex_unlock(&handle->outbox->lock);
     if (!is_renewed)
         return 0;
-    int old_fd = TAKE_FD(handle->fd);
-    int error = open_content(handle);
-    if (error != 0)
-        handle->fd = TAKE_FD(old_fd);
-    else
-        close(old_fd);
+    int error = spool_open_content(handle->outbox->spool, handle->item->number, O_RDWR, &fd);
+    if (error == 0 && dup3(fd, handle->fd, O_CLOEXEC) < 0)
+        error = -errno;
+    LOCK_GUARD(&handle->outbox->lock);
+    if (error == 0)
+        handle->renewals = renewals;
     return error;
 }
 

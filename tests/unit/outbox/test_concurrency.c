@@ -4,6 +4,8 @@
  */
 #include "outbox_world.h"
 
+#include <stdatomic.h>
+
 #include "base/thread.h"
 #include "outbox/change.h"
 
@@ -83,6 +85,48 @@ static void each_message_is_sent_exactly_once(void **state)
     outbox_get_status(world->outbox, &status);
     assert_int_equal(status.sent, THREADS * MESSAGES);
     assert_int_equal(status.queued + status.failed, 0);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+struct reading {
+    struct outbox_handle *handle;
+    atomic_bool is_over;
+    atomic_uint errors;
+};
+
+static void *read_again_and_again(void *argument)
+{
+    struct reading *reading = argument;
+    char text[8];
+    while (!atomic_load(&reading->is_over))
+        if (outbox_read(reading->handle, text, sizeof(text), 0) != 4)
+            atomic_fetch_add(&reading->errors, 1);
+    return NULL;
+}
+
+static void a_file_can_be_read_while_it_gets_a_content_of_its_own(void **state)
+{
+    struct world *world = *state;
+    fake_service_set(world->fake, FAKE_SEND,
+                     (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    for (int i = 0; i < 20; i++) {
+        struct reading reading = {.handle = NULL};
+        pthread_t thread;
+        char name[32];
+        snprintf(name, sizeof(name), "%d.eml", i);
+        assert_int_equal(open_attached(world, "a.txt", O_RDWR, &reading.handle), 0);
+        assert_int_equal(mail(world, name, "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+        assert_int_equal(thread_start(&thread, "reader", read_again_and_again, &reading), 0);
+        append(reading.handle, "TEXT", 0);
+        atomic_store(&reading.is_over, true);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&reading.errors), 0);
+        finish(reading.handle);
+        assert_int_equal(settle_uploads(world), 0);
+    }
 }
 
 /* ---------------------------------------------------------------- everything at once, for the sanitizers */
@@ -239,6 +283,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(each_message_is_sent_exactly_once),
+        WORLD_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own),
         WORLD_TEST(everything_at_once_ends_in_order),
         WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out),
         WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other),
