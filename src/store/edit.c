@@ -26,6 +26,8 @@ enum {
     UPDATE_TIMEOUT_MS = 15 * 1000, /* reading, writing, and reading again */
     MARK_TIMEOUT_MS = 5 * 1000,
     LOOK_TIMEOUT_MS = 5 * 1000,
+    LOOK_SLOW_MS = 1000,
+    LOOK_AGAIN_MS = 30 * 1000, /* after one that was slow */
 };
 
 /* The words go to the caller and, as an event, to whoever listens. */
@@ -58,15 +60,22 @@ static void look_again(void *context, struct cancel *cancel)
 }
 
 /* Asks for the list of inboxes once, where the service is there (waits for the network, LOOK_TIMEOUT_MS).
- * Those who want it at the same time share the next one. */
+ * Those who want it at the same time share the next one. A slow one is not repeated for LOOK_AGAIN_MS, for
+ * many messages that wait to be handed in ask one after the other, and rm of an attachment waits for them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
+    struct clock *clock = store->index.clock;
     unsigned int looks = atomic_load(&store->looks);
     if (!contact_is_online(&store->contact))
         return;
     LOCK_GUARD(&store->looking_again);
-    if (atomic_load(&store->looks) == looks)
-        bounded_call(store->index.clock, LOOK_TIMEOUT_MS, cancel, look_again, store);
+    int64_t began_ms = clock_monotonic_ms(clock);
+    if (atomic_load(&store->looks) != looks || began_ms < store->look_again_ms)
+        return;
+    bounded_call(clock, LOOK_TIMEOUT_MS, cancel, look_again, store);
+    int64_t ended_ms = clock_monotonic_ms(clock);
+    if (ended_ms - began_ms >= LOOK_SLOW_MS)
+        store->look_again_ms = ended_ms + LOOK_AGAIN_MS;
 }
 
 int store_find_sender(struct store *store, const char *address, char **ret_address)

@@ -25,6 +25,7 @@ struct store {
     struct sync *sync;
     pthread_mutex_t looking_again; /* held while inboxes are asked for (edit.c) */
     atomic_uint looks;             /* how often such a list was asked for */
+    int64_t look_again_ms;         /* monotonic: not before; protected by looking_again */
     struct searcher searcher;
 };
 

@@ -454,6 +454,44 @@ static void an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once(void **state)
     world_release(&world);
 }
 
+static void *ask_for_unknown_sender(void *argument)
+{
+    const struct store_world *world = argument;
+    char *none = NULL;
+    return store_find_sender(world->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
+}
+
+/* Messages are handed in one after the other: each would wait for as long. */
+static void after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while(void **state)
+{
+    (void)state;
+    struct store_world world;
+    pthread_t thread;
+    void *is_refused = NULL;
+    char *none = NULL;
+    _cleanup_free_ char *sender = NULL;
+    world_init_with_alice(&world);
+    world_open(&world);
+    assert_int_equal(contact(&world), 0);
+    unsigned int lists = fake_service_count(world.fake, FAKE_LIST_INBOXES);
+
+    fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
+    assert_int_equal(thread_start(&thread, "asker", ask_for_unknown_sender, &world), 0);
+    fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
+    fake_clock_await_waiters(&world.clock, 1);
+    fake_clock_advance(&world.clock, 5000);
+    pthread_join(thread, &is_refused);
+    assert_non_null(is_refused);
+
+    fake_service_open_gate(world.fake, FAKE_LIST_INBOXES);
+    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 1);
+    fake_clock_advance(&world.clock, 30 * 1000);
+    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &sender), 0);
+    world_release(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +509,7 @@ int main(void)
         cmocka_unit_test(settings_are_given_up_in_time_or_when_it_is_cancelled),
         cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
         cmocka_unit_test(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once),
+        cmocka_unit_test(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
