@@ -173,7 +173,7 @@ static void mail_may_come_in_any_order_of_dates(void **state)
         /* One after the other, backwards, and all over the place. */
         int minute = i < EMAILS ? i : i < 2 * EMAILS ? 2 * EMAILS - 1 - i : i * 37 % EMAILS;
         char id[16];
-        char date[32];
+        char date[64];
         snprintf(id, sizeof(id), "%08d", i);
         snprintf(date, sizeof(date), "2026-11-%dT10:%02d:00Z", 10 + i / EMAILS, minute);
         add(&world, id, date, "");
