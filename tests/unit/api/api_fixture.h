@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "api/api_service.h"
 #include "base/cleanup.h"
@@ -63,6 +63,6 @@ static inline void check_result(const struct service_result *result)
         assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
 }
 
-#define API_TEST(name) cmocka_unit_test_setup_teardown(name, api_set_up, api_tear_down)
+#define API_TEST(name) TEST_WITH(name, api_set_up, api_tear_down)
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include "support/test.h"
+
 struct uploaded {
     struct service_result result;
     char *id;
@@ -28,7 +30,7 @@ static void release(struct uploaded *uploaded)
 static const struct upload_request text_file = {
     .name = "a.txt", .content_type = "text/plain", .fd = -1, .bytes = "hello", .len = 5};
 
-static void ids_are_found_where_they_are(void **state)
+API_TEST(ids_are_found_where_they_are)
 {
     static const struct {
         struct scripted_step step;
@@ -65,7 +67,7 @@ static void ids_are_found_where_they_are(void **state)
     }
 }
 
-static void the_part_is_named_file_and_holds_the_bytes(void **state)
+API_TEST(the_part_is_named_file_and_holds_the_bytes)
 {
     static const char bytes[] = "\0\r\n--binary\xff";
     struct api_fixture *fixture = *state;
@@ -98,7 +100,7 @@ static void the_part_is_named_file_and_holds_the_bytes(void **state)
     }
 }
 
-static void an_empty_file_is_uploaded_too(void **state)
+API_TEST(an_empty_file_is_uploaded_too)
 {
     struct api_fixture *fixture = *state;
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "\"p\""});
@@ -110,7 +112,7 @@ static void an_empty_file_is_uploaded_too(void **state)
 
 /* It is announced with a length that does not come. No answer makes that an upload: neither one to what came,
  * nor one that the service gives as soon as it has seen the head. */
-static void a_file_that_becomes_shorter_is_never_uploaded(void **state)
+API_TEST(a_file_that_becomes_shorter_is_never_uploaded)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_NONE, SCRIPTED_ANSWER_BEFORE_BODY};
     struct api_fixture *fixture = *state;
@@ -129,15 +131,4 @@ static void a_file_that_becomes_shorter_is_never_uploaded(void **state)
             assert_int_equal(scripted_server_requests(fixture->server), 0);
         release(&uploaded);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        API_TEST(ids_are_found_where_they_are),
-        API_TEST(the_part_is_named_file_and_holds_the_bytes),
-        API_TEST(an_empty_file_is_uploaded_too),
-        API_TEST(a_file_that_becomes_shorter_is_never_uploaded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,9 @@
  * Base URLs as users write them.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "api/base_url.h"
 #include "base/cleanup.h"
@@ -64,9 +60,8 @@ static const struct {
     {"https://mail.example\\@evil.example", false, -EINVAL, NULL},
 };
 
-static void urls_are_normalised_or_refused(void **state)
+TEST(urls_are_normalised_or_refused)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *base = NULL;
         _cleanup_free_ char *reason = NULL;
@@ -81,12 +76,4 @@ static void urls_are_normalised_or_refused(void **state)
         assert_non_null(reason);
         assert_null(strstr(reason, "secret"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_are_normalised_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

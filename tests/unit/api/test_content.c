@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "http/http_request.h"
 #include "support/shifted_clock.h"
+#include "support/test.h"
 
 #define CONTENT "{\"id\": \"e/1\", \"plain_text\": \"hello\", \"attachments\": []}"
 
@@ -55,7 +56,7 @@ static enum service_outcome get_content(struct api_fixture *fixture, const char 
 
 /* ---------------------------------------------------------------- content */
 
-static void the_content_of_an_email(void **state)
+API_TEST(the_content_of_an_email)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -72,7 +73,7 @@ static void the_content_of_an_email(void **state)
     service_result_release(&result);
 }
 
-static void content_longer_than_wanted_is_refused(void **state)
+API_TEST(content_longer_than_wanted_is_refused)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -92,7 +93,7 @@ static void content_longer_than_wanted_is_refused(void **state)
     service_result_release(&result);
 }
 
-static void answers_that_are_no_content(void **state)
+API_TEST(answers_that_are_no_content)
 {
     static const struct {
         struct scripted_step step;
@@ -123,7 +124,7 @@ static void answers_that_are_no_content(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
 }
 
-static void content_without_an_end_is_too_big(void **state)
+API_TEST(content_without_an_end_is_too_big)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -133,7 +134,7 @@ static void content_without_an_end_is_too_big(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
 }
 
-static void two_missing_emails_mean_that_there_is_no_content(void **state)
+API_TEST(two_missing_emails_mean_that_there_is_no_content)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -155,7 +156,7 @@ static void two_missing_emails_mean_that_there_is_no_content(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_ABSENT);
 }
 
-static void a_success_between_two_missing_emails_clears_the_service(void **state)
+API_TEST(a_success_between_two_missing_emails_clears_the_service)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -168,7 +169,7 @@ static void a_success_between_two_missing_emails_clears_the_service(void **state
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
-static void absent_content_is_looked_for_again_now_and_then(void **state)
+API_TEST(absent_content_is_looked_for_again_now_and_then)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -189,7 +190,7 @@ static void absent_content_is_looked_for_again_now_and_then(void **state)
 
 /* ---------------------------------------------------------------- bytes */
 
-static void attachments_come_byte_for_byte(void **state)
+API_TEST(attachments_come_byte_for_byte)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -219,7 +220,7 @@ static void attachments_come_byte_for_byte(void **state)
     fclose(file);
 }
 
-static void bytes_that_cannot_be_kept_are_told(void **state)
+API_TEST(bytes_that_cannot_be_kept_are_told)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -254,7 +255,7 @@ static enum service_outcome get_raw(struct api_fixture *fixture, const char *id)
     return outcome;
 }
 
-static void raw_messages_may_be_all_that_lacks(void **state)
+API_TEST(raw_messages_may_be_all_that_lacks)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -270,7 +271,7 @@ static void raw_messages_may_be_all_that_lacks(void **state)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
-static void one_that_is_too_long_shows_that_there_are_raw_messages(void **state)
+API_TEST(one_that_is_too_long_shows_that_there_are_raw_messages)
 {
     struct api_fixture *fixture = *state;
     const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true};
@@ -304,7 +305,7 @@ static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
     shifted_clock_pass(10);
 }
 
-static void a_raw_message_over_a_slow_line_comes_whole(void **state)
+API_TEST(a_raw_message_over_a_slow_line_comes_whole)
 {
     enum {
         CHUNK_BYTES = 8 * 1024,
@@ -332,7 +333,7 @@ static void a_raw_message_over_a_slow_line_comes_whole(void **state)
     service_result_release(&result);
 }
 
-static void raw_messages_make_themselves_known(void **state)
+API_TEST(raw_messages_make_themselves_known)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 200, "Subject: x\r\n\r\n");
@@ -341,7 +342,7 @@ static void raw_messages_make_themselves_known(void **state)
 }
 
 /* A path that is cut short would name something else. */
-static void ids_too_long_for_a_path_ask_nothing(void **state)
+API_TEST(ids_too_long_for_a_path_ask_nothing)
 {
     struct api_fixture *fixture = *state;
     const struct mail_service_ops *ops = fixture->service->ops;
@@ -377,7 +378,7 @@ static void ids_too_long_for_a_path_ask_nothing(void **state)
 
 /* ---------------------------------------------------------------- marks */
 
-static void marks_answer_the_record(void **state)
+API_TEST(marks_answer_the_record)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -420,7 +421,7 @@ static int collect(void *context, struct email_record *record)
     return record != NULL ? strbuf_appendf(context, "%s ", record->key) : 0;
 }
 
-static void searches_say_what_they_look_for(void **state)
+API_TEST(searches_say_what_they_look_for)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -452,7 +453,7 @@ static enum service_outcome list_outbound(struct api_fixture *fixture, struct st
     return outcome;
 }
 
-static void sent_mail_is_listed_where_the_service_has_it(void **state)
+API_TEST(sent_mail_is_listed_where_the_service_has_it)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -469,7 +470,7 @@ static void sent_mail_is_listed_where_the_service_has_it(void **state)
     assert_int_equal(scripted_server_requests(fixture->server), 2);
 }
 
-static void a_refused_key_does_not_make_sent_mail_absent(void **state)
+API_TEST(a_refused_key_does_not_make_sent_mail_absent)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -477,29 +478,4 @@ static void a_refused_key_does_not_make_sent_mail_absent(void **state)
     push(fixture, 401, "");
     assert_int_equal(list_outbound(fixture, &found), SERVICE_UNAUTHORIZED);
     assert_int_equal(knowledge(fixture).outbound, CAPABILITY_UNKNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        API_TEST(the_content_of_an_email),
-        API_TEST(content_longer_than_wanted_is_refused),
-        API_TEST(answers_that_are_no_content),
-        API_TEST(content_without_an_end_is_too_big),
-        API_TEST(two_missing_emails_mean_that_there_is_no_content),
-        API_TEST(a_success_between_two_missing_emails_clears_the_service),
-        API_TEST(absent_content_is_looked_for_again_now_and_then),
-        API_TEST(attachments_come_byte_for_byte),
-        API_TEST(bytes_that_cannot_be_kept_are_told),
-        API_TEST(raw_messages_may_be_all_that_lacks),
-        API_TEST(one_that_is_too_long_shows_that_there_are_raw_messages),
-        API_TEST(a_raw_message_over_a_slow_line_comes_whole),
-        API_TEST(raw_messages_make_themselves_known),
-        API_TEST(ids_too_long_for_a_path_ask_nothing),
-        API_TEST(marks_answer_the_record),
-        API_TEST(searches_say_what_they_look_for),
-        API_TEST(sent_mail_is_listed_where_the_service_has_it),
-        API_TEST(a_refused_key_does_not_make_sent_mail_absent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
  */
 #include "unit/api/api_fixture.h"
 
+#include "support/test.h"
+
 struct found {
     struct strbuf text; /* "key inbox_id" a line */
     int stop_with;      /* what the sink returns */
@@ -34,7 +36,7 @@ static struct service_result list(struct api_fixture *fixture, struct email_quer
     return result;
 }
 
-static void records_are_filtered_and_completed(void **state)
+API_TEST(records_are_filtered_and_completed)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -61,7 +63,7 @@ static void records_are_filtered_and_completed(void **state)
     strbuf_release(&found.text);
 }
 
-static void damage_is_told_and_the_rest_delivered(void **state)
+API_TEST(damage_is_told_and_the_rest_delivered)
 {
     static const struct {
         struct scripted_step step;
@@ -128,7 +130,7 @@ static void damage_is_told_and_the_rest_delivered(void **state)
 }
 
 /* A service that lists more than it was asked for knows no limit, and perhaps no end. */
-static void a_list_is_read_a_little_beyond_what_is_known(void **state)
+API_TEST(a_list_is_read_a_little_beyond_what_is_known)
 {
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
@@ -160,7 +162,7 @@ static void a_list_is_read_a_little_beyond_what_is_known(void **state)
     strbuf_release(&found.text);
 }
 
-static void a_record_that_is_too_long_hides_no_other(void **state)
+API_TEST(a_record_that_is_too_long_hides_no_other)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -182,7 +184,7 @@ static void a_record_that_is_too_long_hides_no_other(void **state)
     strbuf_release(&found.text);
 }
 
-static void a_sink_can_stop_the_list(void **state)
+API_TEST(a_sink_can_stop_the_list)
 {
     static const int errors[] = {-ENOSPC, -EBADMSG, -EMSGSIZE};
     struct api_fixture *fixture = *state;
@@ -200,7 +202,7 @@ static void a_sink_can_stop_the_list(void **state)
     }
 }
 
-static void a_long_list_is_delivered_whole(void **state)
+API_TEST(a_long_list_is_delivered_whole)
 {
     enum {
         RECORDS = 20000
@@ -237,7 +239,7 @@ static int stop_at(void *context, struct email_record *record)
 
 /* Else a list of which a part was lost would count as all that there is, and the rest of the mail as removed.
  */
-static void a_sink_can_stop_a_long_list_at_any_record(void **state)
+API_TEST(a_sink_can_stop_a_long_list_at_any_record)
 {
     enum {
         RECORDS = 20000
@@ -266,7 +268,7 @@ static void a_sink_can_stop_a_long_list_at_any_record(void **state)
     }
 }
 
-static void a_long_list_that_is_damaged_anywhere_is_no_list(void **state)
+API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list)
 {
     enum {
         RECORDS = 20000
@@ -304,7 +306,7 @@ static int cancel_at_pause(void *context, struct email_record *record)
     return 0;
 }
 
-static void a_long_list_can_be_cancelled(void **state)
+API_TEST(a_long_list_can_be_cancelled)
 {
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
@@ -328,7 +330,7 @@ static void a_long_list_can_be_cancelled(void **state)
     cancel_release(&cancel);
 }
 
-static void an_unchanged_answer_is_not_delivered_again(void **state)
+API_TEST(an_unchanged_answer_is_not_delivered_again)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -362,21 +364,4 @@ static void an_unchanged_answer_is_not_delivered_again(void **state)
             scripted_request_header(scripted_server_request(fixture->server, 2 + i), "If-None-Match"));
     }
     strbuf_release(&found.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        API_TEST(records_are_filtered_and_completed),
-        API_TEST(damage_is_told_and_the_rest_delivered),
-        API_TEST(a_list_is_read_a_little_beyond_what_is_known),
-        API_TEST(a_record_that_is_too_long_hides_no_other),
-        API_TEST(a_sink_can_stop_the_list),
-        API_TEST(a_long_list_is_delivered_whole),
-        API_TEST(a_long_list_can_be_cancelled),
-        API_TEST(a_sink_can_stop_a_long_list_at_any_record),
-        API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list),
-        API_TEST(an_unchanged_answer_is_not_delivered_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
  */
 #include "unit/api/api_fixture.h"
 
+#include "support/test.h"
+
 static int collect(void *context, struct inbox_record *record)
 {
     return strbuf_appendf(context, "%s %s\n", record->id, record->address != NULL ? record->address : "-");
@@ -32,7 +34,7 @@ static void push(struct api_fixture *fixture, int status, const char *body)
 
 #define ONE "[{\"id\": \"i-1\", \"email_address\": \"a@b.example\", \"name\": \"a\"}]"
 
-static void lists_come_bare_or_wrapped(void **state)
+API_TEST(lists_come_bare_or_wrapped)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -48,7 +50,7 @@ static void lists_come_bare_or_wrapped(void **state)
     assert_string_equal(scripted_server_request(fixture->server, 0)->target, "/api/v1/inbox");
 }
 
-static void an_inbox_without_an_id_hides_no_other(void **state)
+API_TEST(an_inbox_without_an_id_hides_no_other)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -60,7 +62,7 @@ static void an_inbox_without_an_id_hides_no_other(void **state)
 }
 
 /* What GET /inbox answers, and what GET /email answers then, when it is asked at all. */
-static void absence_needs_evidence(void **state)
+API_TEST(absence_needs_evidence)
 {
     static const struct {
         struct scripted_step inbox;
@@ -122,7 +124,7 @@ static void absence_needs_evidence(void **state)
     }
 }
 
-static void an_absence_is_looked_at_again_now_and_then(void **state)
+API_TEST(an_absence_is_looked_at_again_now_and_then)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -142,7 +144,7 @@ static void an_absence_is_looked_at_again_now_and_then(void **state)
     assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
 }
 
-static void a_page_where_the_list_was_is_a_fault(void **state)
+API_TEST(a_page_where_the_list_was_is_a_fault)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -158,7 +160,7 @@ static void a_page_where_the_list_was_is_a_fault(void **state)
 
 /* ---------------------------------------------------------------- upsert */
 
-static void upserts_bring_an_id(void **state)
+API_TEST(upserts_bring_an_id)
 {
     static const struct {
         struct scripted_step step;
@@ -201,7 +203,7 @@ static void upserts_bring_an_id(void **state)
     }
 }
 
-static void an_upsert_waits_no_longer_than_asked(void **state)
+API_TEST(an_upsert_waits_no_longer_than_asked)
 {
     struct api_fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
@@ -212,18 +214,4 @@ static void an_upsert_waits_no_longer_than_asked(void **state)
     assert_int_equal(result.outcome, SERVICE_UNKNOWN);
     assert_int_equal(result.error, ETIMEDOUT);
     service_result_release(&result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        API_TEST(lists_come_bare_or_wrapped),
-        API_TEST(an_inbox_without_an_id_hides_no_other),
-        API_TEST(absence_needs_evidence),
-        API_TEST(an_absence_is_looked_at_again_now_and_then),
-        API_TEST(a_page_where_the_list_was_is_a_fault),
-        API_TEST(upserts_bring_an_id),
-        API_TEST(an_upsert_waits_no_longer_than_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

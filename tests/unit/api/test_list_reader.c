@@ -6,18 +6,13 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "mail/email_record.h"
+#include "support/test.h"
 
 enum {
     RECORD_MAX = 64,
@@ -116,9 +111,8 @@ static const struct {
     {"[{\"a\":1}," TOO_LONG ",{\"b\":2}]", 0, "{\"a\":1}\n{\"b\":2}\n(record 2)"},
 };
 
-static void lists_in_pieces_of_every_size(void **state)
+TEST(lists_in_pieces_of_every_size)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         size_t len = strlen(cases[i].text);
         for (size_t piece = 1; piece <= len + 1; piece++) {
@@ -133,9 +127,8 @@ static void lists_in_pieces_of_every_size(void **state)
 }
 
 /* An escaped quote, and a bracket, at every place of a string that is longer than one step. */
-static void long_strings_are_passed_over(void **state)
+TEST(long_strings_are_passed_over)
 {
-    (void)state;
     for (size_t at = 0; at < 1200; at++) {
         char text[1300];
         size_t len = 0;
@@ -152,7 +145,7 @@ static void long_strings_are_passed_over(void **state)
     }
 }
 
-static void nul_bytes_are_no_end(void **state)
+TEST(nul_bytes_are_no_end)
 {
     static const char text[] = "[{\"a\": \"x\0y\"}, \0]";
     (void)state;
@@ -162,9 +155,8 @@ static void nul_bytes_are_no_end(void **state)
     strbuf_release(&found.text);
 }
 
-static void deep_nesting_is_passed_over(void **state)
+TEST(deep_nesting_is_passed_over)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     strbuf_append_str(&text, "[{\"a\":");
     for (int i = 0; i < 100000; i++)
@@ -178,9 +170,8 @@ static void deep_nesting_is_passed_over(void **state)
     strbuf_release(&found.text);
 }
 
-static void what_stands_around_a_list_is_bounded(void **state)
+TEST(what_stands_around_a_list_is_bounded)
 {
-    (void)state;
     for (int has_list = 0; has_list <= 1; has_list++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
         struct found found = {.text = STRBUF_INIT(4096)};
@@ -192,9 +183,8 @@ static void what_stands_around_a_list_is_bounded(void **state)
     }
 }
 
-static void a_sink_that_fails_ends_it(void **state)
+TEST(a_sink_that_fails_ends_it)
 {
-    (void)state;
     struct found found = {.text = STRBUF_INIT(4096), .stop_after = 2};
     assert_int_equal(run("[{},{},{}]", 10, 100, &found), -ENOSPC);
     assert_int_equal(found.count, 2);
@@ -286,7 +276,7 @@ static void end_list(struct strbuf *list)
     assert_int_equal(list->error, 0);
 }
 
-static void a_long_list_is_handed_on_in_order(void **state)
+TEST(a_long_list_is_handed_on_in_order)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     (void)state;
@@ -297,7 +287,7 @@ static void a_long_list_is_handed_on_in_order(void **state)
     assert_int_equal(outcome.finished, 0);
 }
 
-static void what_cannot_be_read_hides_nothing(void **state)
+TEST(what_cannot_be_read_hides_nothing)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     (void)state;
@@ -319,7 +309,7 @@ static void what_cannot_be_read_hides_nothing(void **state)
 }
 
 /* Records that are tiny, huge, or grow by their layout: whatever bound is met. */
-static void records_of_every_size_fit(void **state)
+TEST(records_of_every_size_fit)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     (void)state;
@@ -343,7 +333,7 @@ static void records_of_every_size_fit(void **state)
     assert_int_equal(run_both_ways(&list, 0).emails, 2000 + 100000 + 1 + 2000 + 2000);
 }
 
-static void damage_comes_after_what_stood_before_it(void **state)
+TEST(damage_comes_after_what_stood_before_it)
 {
     static const char *const ends[] = {"}", "", ",]", "]]", ",{\"id\":"};
     (void)state;
@@ -361,7 +351,7 @@ static void damage_comes_after_what_stood_before_it(void **state)
     }
 }
 
-static void a_sink_can_stop_it_anywhere(void **state)
+TEST(a_sink_can_stop_it_anywhere)
 {
     static const unsigned int places[] = {1, 2000, 7000, 19999, 20000};
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
@@ -377,7 +367,7 @@ static void a_sink_can_stop_it_anywhere(void **state)
 }
 
 /* While the list goes on: whoever waits for more has seen all that came. */
-static void a_record_is_handed_on_as_soon_as_it_ends(void **state)
+TEST(a_record_is_handed_on_as_soon_as_it_ends)
 {
     struct outcome outcome = {.count = 0};
     struct list_reader reader;
@@ -397,9 +387,8 @@ static void a_record_is_handed_on_as_soon_as_it_ends(void **state)
 }
 
 /* A server may know no limit, and a hostile one no end. */
-static void no_more_are_taken_than_are_wanted(void **state)
+TEST(no_more_are_taken_than_are_wanted)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 5000);
     for (unsigned int most = 4999; most <= 5000; most++) {
@@ -407,24 +396,4 @@ static void no_more_are_taken_than_are_wanted(void **state)
         assert_int_equal(outcome.emails, most);
         assert_int_equal(outcome.stopped_by, most == 5000 ? 0 : -EOVERFLOW);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_in_pieces_of_every_size),
-        cmocka_unit_test(long_strings_are_passed_over),
-        cmocka_unit_test(nul_bytes_are_no_end),
-        cmocka_unit_test(deep_nesting_is_passed_over),
-        cmocka_unit_test(what_stands_around_a_list_is_bounded),
-        cmocka_unit_test(a_sink_that_fails_ends_it),
-        cmocka_unit_test(a_long_list_is_handed_on_in_order),
-        cmocka_unit_test(what_cannot_be_read_hides_nothing),
-        cmocka_unit_test(records_of_every_size_fit),
-        cmocka_unit_test(damage_comes_after_what_stood_before_it),
-        cmocka_unit_test(a_sink_can_stop_it_anywhere),
-        cmocka_unit_test(a_record_is_handed_on_as_soon_as_it_ends),
-        cmocka_unit_test(no_more_are_taken_than_are_wanted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

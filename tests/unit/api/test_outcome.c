@@ -5,15 +5,10 @@
 #include "api/outcome.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 /* Text as it is shown; the caller frees. */
 static char *shown(const char *text)
@@ -23,7 +18,7 @@ static char *shown(const char *text)
     return result.detail;
 }
 
-static void words_are_found(void **state)
+TEST(words_are_found)
 {
     static const struct {
         const char *body;
@@ -68,7 +63,7 @@ static void words_are_found(void **state)
 }
 
 /* Such an answer says nothing of the key, nor of what was sent. */
-static void an_answer_of_a_proxy_is_not_the_services_own(void **state)
+TEST(an_answer_of_a_proxy_is_not_the_services_own)
 {
     static const struct {
         int status;
@@ -108,7 +103,7 @@ static void an_answer_of_a_proxy_is_not_the_services_own(void **state)
     }
 }
 
-static void fields_are_named(void **state)
+TEST(fields_are_named)
 {
     static const struct {
         const char *body;
@@ -139,7 +134,7 @@ static void fields_are_named(void **state)
     }
 }
 
-static void reasons_are_cleaned(void **state)
+TEST(reasons_are_cleaned)
 {
     static const struct {
         const char *text;
@@ -168,9 +163,8 @@ static void reasons_are_cleaned(void **state)
     }
 }
 
-static void words_are_bounded_at_a_character(void **state)
+TEST(words_are_bounded_at_a_character)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 100000; i++)
         strbuf_append_str(&text, "ü€");
@@ -178,16 +172,4 @@ static void words_are_bounded_at_a_character(void **state)
     size_t len = strlen(reason);
     assert_in_range(len, OUTCOME_REASON_MAX_BYTES - 8, OUTCOME_REASON_MAX_BYTES);
     assert_int_equal(len % 5 == 0 || len % 5 == 2, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_found),
-        cmocka_unit_test(an_answer_of_a_proxy_is_not_the_services_own),
-        cmocka_unit_test(fields_are_named),
-        cmocka_unit_test(reasons_are_cleaned),
-        cmocka_unit_test(words_are_bounded_at_a_character),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/thread.h"
+#include "support/test.h"
 
 #define MESSAGE                                                                                              \
     "{\"from_address\": \"me@inbox.example\", \"subject\": \"s\", \"plain_text\": \"p\", \"to_addresses\": " \
@@ -74,7 +75,7 @@ static void assert_form(struct api_fixture *fixture, size_t number, bool as_text
 
 /* ---------------------------------------------------------------- outcomes */
 
-static void each_answer_has_its_outcome(void **state)
+API_TEST(each_answer_has_its_outcome)
 {
     static const struct {
         struct scripted_step step;
@@ -143,9 +144,8 @@ static void each_answer_has_its_outcome(void **state)
     }
 }
 
-static void nobody_there_is_worth_another_try(void **state)
+API_TEST(nobody_there_is_worth_another_try)
 {
-    (void)state;
     struct scripted_server *gone = scripted_server_start();
     struct api_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};
     struct api_fixture fixture = {.server = gone};
@@ -159,7 +159,7 @@ static void nobody_there_is_worth_another_try(void **state)
     api_service_free(fixture.service);
 }
 
-static void retry_after_is_handed_on(void **state)
+API_TEST(retry_after_is_handed_on)
 {
     struct api_fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -175,7 +175,7 @@ static void retry_after_is_handed_on(void **state)
 
 /* ---------------------------------------------------------------- forms of the request */
 
-static void an_object_is_sent_where_it_is_wanted_and_remembered(void **state)
+API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 422, NAMES_FROM);
@@ -195,7 +195,7 @@ static void an_object_is_sent_where_it_is_wanted_and_remembered(void **state)
     assert_int_equal(known.idempotency_key, CAPABILITY_UNKNOWN);
 }
 
-static void a_refused_key_is_left_out_and_remembered(void **state)
+API_TEST(a_refused_key_is_left_out_and_remembered)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 400, "{\"detail\": \"unknown field: idempotency_key\"}");
@@ -278,9 +278,8 @@ static const struct fallback_case fallback_cases[] = {
      NULL},
 };
 
-static void refusals_lead_to_other_forms(void **state)
+API_TEST(refusals_lead_to_other_forms)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(fallback_cases); i++) {
         const struct fallback_case *row = &fallback_cases[i];
         void *own;
@@ -301,7 +300,7 @@ static void refusals_lead_to_other_forms(void **state)
     }
 }
 
-static void what_may_have_been_sent_never_goes_without_its_key(void **state)
+API_TEST(what_may_have_been_sent_never_goes_without_its_key)
 {
     static const char *const refusals[] = {NAMES_KEY, "Bad Request"};
     struct api_fixture *fixture = *state;
@@ -320,7 +319,7 @@ static void what_may_have_been_sent_never_goes_without_its_key(void **state)
     release(&sent);
 }
 
-static void a_request_that_is_no_object_is_not_sent(void **state)
+API_TEST(a_request_that_is_no_object_is_not_sent)
 {
     static const char *const texts[] = {"", "[]", "{\"subject\": ", "null"};
     struct api_fixture *fixture = *state;
@@ -348,7 +347,7 @@ static void *cancel_when_asked(void *argument)
     return NULL;
 }
 
-static void a_cancel_after_the_request_leaves_the_outcome_unknown(void **state)
+API_TEST(a_cancel_after_the_request_leaves_the_outcome_unknown)
 {
     struct api_fixture *fixture = *state;
     struct cancelling cancelling = {.server = fixture->server};
@@ -391,7 +390,7 @@ static void *send_many(void *argument)
     return (void *)failures;
 }
 
-static void threads_send_at_the_same_time(void **state)
+API_TEST(threads_send_at_the_same_time)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 422, NAMES_FROM); /* learning goes on meanwhile */
@@ -410,21 +409,4 @@ static void threads_send_at_the_same_time(void **state)
     assert_int_equal(counters.failures, 1);
     assert_true(counters.sent_bytes > 0 && counters.received_bytes > 0);
     assert_in_range(scripted_server_connections(fixture->server), 1, THREADS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        API_TEST(each_answer_has_its_outcome),
-        API_TEST(nobody_there_is_worth_another_try),
-        API_TEST(retry_after_is_handed_on),
-        API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered),
-        API_TEST(a_refused_key_is_left_out_and_remembered),
-        API_TEST(refusals_lead_to_other_forms),
-        API_TEST(what_may_have_been_sent_never_goes_without_its_key),
-        API_TEST(a_request_that_is_no_object_is_not_sent),
-        API_TEST(a_cancel_after_the_request_leaves_the_outcome_unknown),
-        API_TEST(threads_send_at_the_same_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,9 @@
  */
 #include "base/character.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 static size_t encode(uint32_t code, char ret_text[5])
 {
@@ -40,7 +37,7 @@ static enum character_kind expected_kind(uint32_t code)
     return CHARACTER_PLAIN;
 }
 
-static void every_code_point_is_read(void **state)
+TEST(every_code_point_is_read)
 {
     char text[5];
     (void)state;
@@ -56,7 +53,7 @@ static void every_code_point_is_read(void **state)
     }
 }
 
-static void what_is_no_character_is_invalid(void **state)
+TEST(what_is_no_character_is_invalid)
 {
     static const char *const texts[] = {"\x80",
                                         "\x9b",
@@ -83,9 +80,8 @@ static void what_is_no_character_is_invalid(void **state)
     }
 }
 
-static void characters_of_a_kind_are_found(void **state)
+TEST(characters_of_a_kind_are_found)
 {
-    (void)state;
     assert_false(character_has("", CHARACTER_NOT_PLAIN));
     assert_false(character_has("plain h\u00e9llo \u4e16 \U0001f4a5", CHARACTER_NOT_PLAIN));
     assert_true(character_has("behind the last \u00e9\u2028", CHARACTER_LINE_END));
@@ -93,7 +89,7 @@ static void characters_of_a_kind_are_found(void **state)
     assert_true(character_has("a\u200e", CHARACTER_CONTROL | CHARACTER_MARK));
 }
 
-static void characters_of_a_kind_are_replaced(void **state)
+TEST(characters_of_a_kind_are_replaced)
 {
     char text[] = "a\nb\xc2\x9b"
                   "c\u2028d\u202ee\u200ff\xff\xe2\x80";
@@ -116,7 +112,7 @@ __attribute__((format(printf, 3, 4))) static void format_plain(char *line, size_
     va_end(arguments);
 }
 
-static void a_line_is_plain_and_cut_where_its_room_ends(void **state)
+TEST(a_line_is_plain_and_cut_where_its_room_ends)
 {
     char line[8];
     (void)state;
@@ -124,16 +120,4 @@ static void a_line_is_plain_and_cut_where_its_room_ends(void **state)
     assert_string_equal(line, "a??7");
     format_plain(line, sizeof(line), "%s", "123456\xc3\xa9");
     assert_string_equal(line, "123456?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_point_is_read),
-        cmocka_unit_test(what_is_no_character_is_invalid),
-        cmocka_unit_test(characters_of_a_kind_are_found),
-        cmocka_unit_test(characters_of_a_kind_are_replaced),
-        cmocka_unit_test(a_line_is_plain_and_cut_where_its_room_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,13 @@
 /*
  * A process dies at the point that its environment names, and nowhere else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/test.h"
 
 #include "base/crash_point.h"
 
@@ -32,18 +28,11 @@ static int pass_points(const char *chosen)
     return status;
 }
 
-static void only_the_chosen_point_kills(void **state)
+TEST(only_the_chosen_point_kills)
 {
-    (void)state;
     unsetenv("INBOXFS_CRASH_AT");
     assert_int_equal(WEXITSTATUS(pass_points(NULL)), 7);
     assert_int_equal(WEXITSTATUS(pass_points("elsewhere")), 7);
     assert_int_equal(WTERMSIG(pass_points("here")), SIGKILL);
     assert_int_equal(WTERMSIG(pass_points("there")), SIGKILL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_the_chosen_point_kills)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

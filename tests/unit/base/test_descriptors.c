@@ -6,16 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 static bool is_unusable(int fd)
 {
@@ -25,9 +21,8 @@ static bool is_unusable(int fd)
 }
 
 /* In a process of its own, since the test's report goes to them. */
-static void closed_standard_descriptors_are_taken_and_still_fail(void **state)
+TEST(closed_standard_descriptors_are_taken_and_still_fail)
 {
-    (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -47,17 +42,15 @@ static void closed_standard_descriptors_are_taken_and_still_fail(void **state)
     assert_int_equal(0, WEXITSTATUS(status));
 }
 
-static void open_standard_descriptors_are_left_alone(void **state)
+TEST(open_standard_descriptors_are_left_alone)
 {
-    (void)state;
     int before = fcntl(STDOUT_FILENO, F_GETFL);
     descriptors_open_standard();
     assert_int_equal(before, fcntl(STDOUT_FILENO, F_GETFL));
 }
 
-static void what_the_caller_had_open_is_closed_and_nothing_else(void **state)
+TEST(what_the_caller_had_open_is_closed_and_nothing_else)
 {
-    (void)state;
     struct inherited_descriptors inherited;
     int theirs = open("/dev/null", O_RDONLY);
     int far = fcntl(theirs, F_DUPFD, 200);
@@ -73,14 +66,4 @@ static void what_the_caller_had_open_is_closed_and_nothing_else(void **state)
     assert_int_not_equal(-1, fcntl(STDERR_FILENO, F_GETFD));
     close(ours);
     close(later);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_standard_descriptors_are_taken_and_still_fail),
-        cmocka_unit_test(open_standard_descriptors_are_left_alone),
-        cmocka_unit_test(what_the_caller_had_open_is_closed_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "support/disk.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 static int set_up(void **state)
 {
@@ -50,7 +47,7 @@ static void assert_content(int dir, const char *name, const char *expected)
     assert_string_equal(bytes, expected);
 }
 
-static void what_was_written_is_read(void **state)
+TEST_WITH(what_was_written_is_read, set_up, tear_down)
 {
     int dir = dir_fd(state);
     struct stat status;
@@ -65,7 +62,7 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
-static void a_leftover_of_a_crash_is_replaced(void **state)
+TEST_WITH(a_leftover_of_a_crash_is_replaced, set_up, tear_down)
 {
     int dir = dir_fd(state);
     assert_int_equal(file_replace_at(dir, "a.new", "a much longer leftover", 22, 0600), 0);
@@ -74,7 +71,7 @@ static void a_leftover_of_a_crash_is_replaced(void **state)
 }
 
 /* As on a full disk: half a file never takes the place of the whole one. */
-static void what_cannot_be_written_whole_replaces_nothing(void **state)
+TEST_WITH(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char bytes[10000];
@@ -90,7 +87,7 @@ static void what_cannot_be_written_whole_replaces_nothing(void **state)
     assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
-static void reading_is_bounded(void **state)
+TEST_WITH(reading_is_bounded, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;
@@ -103,9 +100,8 @@ static void reading_is_bounded(void **state)
 }
 
 /* Opened as a file would be, whose reader never waits. */
-static void a_pipe_is_read_to_its_end(void **state)
+TEST(a_pipe_is_read_to_its_end)
 {
-    (void)state;
     const size_t lens[] = {0, 5, 1000, 1001};
     for (size_t i = 0; i < ARRAY_LEN(lens); i++) {
         int ends[2];
@@ -130,7 +126,7 @@ static void a_pipe_is_read_to_its_end(void **state)
     }
 }
 
-static void input_may_be_a_file(void **state)
+TEST_WITH(input_may_be_a_file, set_up, tear_down)
 {
     int dir = dir_fd(state);
     assert_int_equal(file_replace_at(dir, "a", "0123456789", 10, 0600), 0);
@@ -143,7 +139,7 @@ static void input_may_be_a_file(void **state)
     assert_string_equal(got, "0123456789");
 }
 
-static void links_are_not_followed(void **state)
+TEST_WITH(links_are_not_followed, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;
@@ -156,7 +152,7 @@ static void links_are_not_followed(void **state)
     assert_content(dir, "target", "secret");
 }
 
-static void failures_are_told(void **state)
+TEST_WITH(failures_are_told, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;
@@ -172,7 +168,7 @@ static void failures_are_told(void **state)
     assert_int_equal(faccessat(dir, "folder.new", F_OK, 0), -1);
 }
 
-static void positions_are_written_and_read(void **state)
+TEST_WITH(positions_are_written_and_read, set_up, tear_down)
 {
     _cleanup_close_ int fd = openat(dir_fd(state), "a", O_RDWR | O_CREAT, 0600);
     char bytes[10] = "";
@@ -189,7 +185,7 @@ static void positions_are_written_and_read(void **state)
     assert_int_equal(file_sync(-1), -EBADF);
 }
 
-static void folders_are_made_with_their_parents(void **state)
+TEST_WITH(folders_are_made_with_their_parents, set_up, tear_down)
 {
     int dir = dir_fd(state);
     struct stat status;
@@ -209,7 +205,7 @@ static void folders_are_made_with_their_parents(void **state)
     assert_int_equal(file_open_dir(dir, "link/"), -ELOOP);
 }
 
-static void the_name_of_a_new_folder_is_durable(void **state)
+TEST_WITH(the_name_of_a_new_folder_is_durable, set_up, tear_down)
 {
     int dir = dir_fd(state);
     disk_reset();
@@ -233,7 +229,7 @@ static bool is_below(void **state, const char *path, const char *directory)
     return file_is_below(whole, above);
 }
 
-static void what_is_below_a_folder_is_known_before_it_is_there(void **state)
+TEST_WITH(what_is_below_a_folder_is_known_before_it_is_there, set_up, tear_down)
 {
     int dir = dir_fd(state);
     close(file_open_dir(dir, "mail/box"));
@@ -259,24 +255,4 @@ static void what_is_below_a_folder_is_known_before_it_is_there(void **state)
     assert_true(file_is_below("/no such file", "/"));
     assert_false(file_is_below("no such file", "/proc"));
     assert_true(file_is_below("no such file", "."));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_written_is_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_leftover_of_a_crash_is_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reading_is_bounded, set_up, tear_down),
-        cmocka_unit_test(a_pipe_is_read_to_its_end),
-        cmocka_unit_test_setup_teardown(input_may_be_a_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(failures_are_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(positions_are_written_and_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_name_of_a_new_folder_is_durable, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_below_a_folder_is_known_before_it_is_there, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,12 @@
  */
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
-static void every_flipped_bit_changes_it(void **state)
+TEST(every_flipped_bit_changes_it)
 {
-    (void)state;
     unsigned char bytes[] = "a record of a good hundred bytes, so that it takes whole strides, "
                             "words beyond them, and a rest of less";
     for (size_t len = 1; len <= sizeof(bytes); len++) {
@@ -26,22 +23,20 @@ static void every_flipped_bit_changes_it(void **state)
     }
 }
 
-static void the_length_counts(void **state)
+TEST(the_length_counts)
 {
-    (void)state;
     static const char zeros[200];
     for (size_t len = 1; len <= sizeof(zeros); len++)
         assert_true(hash_bytes(0, zeros, len) != hash_bytes(0, zeros, len - 1));
 }
 
-static void the_seed_counts(void **state)
+TEST(the_seed_counts)
 {
-    (void)state;
     assert_true(hash_bytes(1, "key", 3) != hash_bytes(2, "key", 3));
     assert_true(hash_bytes(1, "key", 3) == hash_bytes(1, "key", 3));
 }
 
-static void digests_are_sha_256(void **state)
+TEST(digests_are_sha_256)
 {
     char digest[65];
     (void)state;
@@ -54,7 +49,7 @@ static void digests_are_sha_256(void **state)
 }
 
 /* RFC 4231, test cases 1, 2 and 6. */
-static void digests_with_a_key_are_hmac_sha_256(void **state)
+TEST(digests_with_a_key_are_hmac_sha_256)
 {
     char digest[65];
     char key[131];
@@ -67,16 +62,4 @@ static void digests_with_a_key_are_hmac_sha_256(void **state)
     memset(key, 0xaa, sizeof(key));
     hash_hmac_sha256(key, sizeof(key), "Test Using Larger Than Block-Size Key - Hash Key First", 54, digest);
     assert_string_equal(digest, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_changes_it),
-        cmocka_unit_test(the_length_counts),
-        cmocka_unit_test(the_seed_counts),
-        cmocka_unit_test(digests_are_sha_256),
-        cmocka_unit_test(digests_with_a_key_are_hmac_sha_256),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,9 @@
 #include "base/lock.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t second = PTHREAD_MUTEX_INITIALIZER;
@@ -31,18 +29,16 @@ static bool is_locked_in_a_return(bool is_early)
     return is_locked(&first);
 }
 
-static void a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer(void **state)
+TEST(a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_true(is_locked_in_a_return(i == 0));
         assert_false(is_locked(&first));
     }
 }
 
-static void a_guard_ends_with_its_block(void **state)
+TEST(a_guard_ends_with_its_block)
 {
-    (void)state;
     {
         LOCK_GUARD(&first);
         assert_true(is_locked(&first));
@@ -50,9 +46,8 @@ static void a_guard_ends_with_its_block(void **state)
     assert_false(is_locked(&first));
 }
 
-static void two_guards_hold_two_locks(void **state)
+TEST(two_guards_hold_two_locks)
 {
-    (void)state;
     {
         LOCK_GUARD(&first);
         {
@@ -64,9 +59,8 @@ static void two_guards_hold_two_locks(void **state)
     assert_false(is_locked(&first));
 }
 
-static void readers_share_what_a_writer_has_alone(void **state)
+TEST(readers_share_what_a_writer_has_alone)
 {
-    (void)state;
     {
         READ_GUARD(&shared);
         assert_int_equal(pthread_rwlock_tryrdlock(&shared), 0);
@@ -79,15 +73,4 @@ static void readers_share_what_a_writer_has_alone(void **state)
     }
     assert_int_equal(pthread_rwlock_trywrlock(&shared), 0);
     pthread_rwlock_unlock(&shared);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer),
-        cmocka_unit_test(a_guard_ends_with_its_block),
-        cmocka_unit_test(two_guards_hold_two_locks),
-        cmocka_unit_test(readers_share_what_a_writer_has_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

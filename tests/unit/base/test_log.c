@@ -4,14 +4,10 @@
  */
 #include "base/log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 /* What log_write() puts out on standard error. */
 static void capture(char *ret_text, size_t size, enum log_level level, const char *message)
@@ -30,7 +26,7 @@ static void capture(char *ret_text, size_t size, enum log_level level, const cha
     close(ends[0]);
 }
 
-static void control_characters_are_replaced(void **state)
+TEST(control_characters_are_replaced)
 {
     static const struct {
         const char *message;
@@ -56,7 +52,7 @@ static void control_characters_are_replaced(void **state)
     }
 }
 
-static void levels_are_kept(void **state)
+TEST(levels_are_kept)
 {
     char text[200];
     (void)state;
@@ -71,7 +67,7 @@ static void levels_are_kept(void **state)
     log_set_level(LOG_LEVEL_INFO);
 }
 
-static void a_long_line_is_cut(void **state)
+TEST(a_long_line_is_cut)
 {
     static char message[10000];
     static char text[10000];
@@ -81,14 +77,4 @@ static void a_long_line_is_cut(void **state)
     size_t len = strlen(text);
     assert_true(len > 1000 && len < 3000);
     assert_int_equal(text[len - 1], '\n');
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(control_characters_are_replaced),
-        cmocka_unit_test(levels_are_kept),
-        cmocka_unit_test(a_long_line_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,12 @@
  */
 #include "base/map.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 enum {
     ENTRIES = 5000
@@ -31,7 +29,7 @@ static struct entry *make_entries(void)
     return entries;
 }
 
-static void an_empty_map_finds_nothing(void **state)
+TEST(an_empty_map_finds_nothing)
 {
     struct map map = {0};
     size_t position = 0;
@@ -43,7 +41,7 @@ static void an_empty_map_finds_nothing(void **state)
     map_release(&map);
 }
 
-static void the_beginning_of_a_key_is_another_key(void **state)
+TEST(the_beginning_of_a_key_is_another_key)
 {
     struct map map = {0};
     int one = 1;
@@ -58,7 +56,7 @@ static void the_beginning_of_a_key_is_another_key(void **state)
     map_release(&map);
 }
 
-static void setting_again_replaces_key_and_value(void **state)
+TEST(setting_again_replaces_key_and_value)
 {
     struct map map = {0};
     char first[] = "key";
@@ -84,7 +82,7 @@ static void check_all(const struct map *map, const struct entry *entries)
     assert_int_equal(map->len, len);
 }
 
-static void it_holds_what_any_sequence_of_changes_leaves(void **state)
+TEST(it_holds_what_any_sequence_of_changes_leaves)
 {
     struct map map = {0};
     struct entry *entries = make_entries();
@@ -108,7 +106,7 @@ static void it_holds_what_any_sequence_of_changes_leaves(void **state)
 }
 
 /* Files come and go under ever new names, a few at a time: a search must always meet an empty place. */
-static void names_that_come_and_go_leave_room(void **state)
+TEST(names_that_come_and_go_leave_room)
 {
     enum {
         AT_ONCE = 3
@@ -129,7 +127,7 @@ static void names_that_come_and_go_leave_room(void **state)
     free(entries);
 }
 
-static void a_walk_meets_every_entry_once_and_may_remove_it(void **state)
+TEST(a_walk_meets_every_entry_once_and_may_remove_it)
 {
     struct map map = {0};
     struct entry *entries = make_entries();
@@ -147,17 +145,4 @@ static void a_walk_meets_every_entry_once_and_may_remove_it(void **state)
     assert_int_equal(map.len, 0);
     map_release(&map);
     free(entries);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_map_finds_nothing),
-        cmocka_unit_test(the_beginning_of_a_key_is_another_key),
-        cmocka_unit_test(setting_again_replaces_key_and_value),
-        cmocka_unit_test(it_holds_what_any_sequence_of_changes_leaves),
-        cmocka_unit_test(names_that_come_and_go_leave_room),
-        cmocka_unit_test(a_walk_meets_every_entry_once_and_may_remove_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

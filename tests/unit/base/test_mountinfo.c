@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/mountinfo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
-static void the_mounts_of_a_type_are_found(void **state)
+TEST(the_mounts_of_a_type_are_found)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool found = false;
@@ -25,9 +21,8 @@ static void the_mounts_of_a_type_are_found(void **state)
     assert_true(found);
 }
 
-static void a_mount_is_told_by_its_type_and_place(void **state)
+TEST(a_mount_is_told_by_its_type_and_place)
 {
-    (void)state;
     assert_true(mountinfo_find("proc", "/proc", 0, NULL));
     assert_false(mountinfo_find("proc", "/pro", 0, NULL));
     assert_false(mountinfo_find("fuse.inboxfs", "/proc", 0, NULL));
@@ -39,20 +34,10 @@ static void a_mount_is_told_by_its_type_and_place(void **state)
     assert_false(mountinfo_find("proc", "/proc", status.st_dev + 1, NULL));
 }
 
-static void a_type_is_a_whole_word(void **state)
+TEST(a_type_is_a_whole_word)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     (void)state;
     assert_int_equal(mountinfo_list("pro", &mounts), 0);
     assert_null(mounts[0].path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mounts_of_a_type_are_found),
-        cmocka_unit_test(a_mount_is_told_by_its_type_and_place),
-        cmocka_unit_test(a_type_is_a_whole_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

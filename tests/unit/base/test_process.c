@@ -4,14 +4,10 @@
  */
 #include "base/process.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 static int reset_signals(void **state)
 {
@@ -23,7 +19,7 @@ static int reset_signals(void **state)
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void test_sigterm_sigint_and_sighup_end_it(void **state)
+TEST_WITH(test_sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     sigset_t ending;
@@ -35,7 +31,7 @@ static void test_sigterm_sigint_and_sighup_end_it(void **state)
     }
 }
 
-static void test_a_hangup_that_was_ignored_at_the_start_is_ignored(void **state)
+TEST_WITH(test_a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL)
 {
     sigset_t ending;
     (void)state;
@@ -46,7 +42,7 @@ static void test_a_hangup_that_was_ignored_at_the_start_is_ignored(void **state)
     assert_int_equal(process_wait_for_end(&ending), SIGTERM);
 }
 
-static void test_a_closed_pipe_does_not_end_it(void **state)
+TEST_WITH(test_a_closed_pipe_does_not_end_it, reset_signals, NULL)
 {
     int ends[2];
     sigset_t ending;
@@ -58,7 +54,7 @@ static void test_a_closed_pipe_does_not_end_it(void **state)
     close(ends[1]);
 }
 
-static void test_there_is_no_core_file(void **state)
+TEST(test_there_is_no_core_file)
 {
     struct rlimit limit;
     (void)state;
@@ -67,15 +63,4 @@ static void test_there_is_no_core_file(void **state)
     assert_int_equal(limit.rlim_cur,
                      1); /* with 0, the kernel still starts a program that takes it on a pipe */
     assert_int_equal(limit.rlim_max, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sigterm_sigint_and_sighup_end_it, reset_signals),
-        cmocka_unit_test_setup(test_a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals),
-        cmocka_unit_test_setup(test_a_closed_pipe_does_not_end_it, reset_signals),
-        cmocka_unit_test(test_there_is_no_core_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,20 +6,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 /* Reads a file of this content and mode; frees the words, which have to be there with an error. */
 static int read_secret(const char *text, size_t len, mode_t mode, const char *words, char **ret_secret)
@@ -44,9 +40,8 @@ static int read_secret(const char *text, size_t len, mode_t mode, const char *wo
     return error;
 }
 
-static void its_line_is_the_secret(void **state)
+TEST(its_line_is_the_secret)
 {
-    (void)state;
     static const char *const texts[] = {"a b: c ", "a b: c \n", "a b: c \r\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char *secret = NULL;
@@ -57,9 +52,8 @@ static void its_line_is_the_secret(void **state)
     secret_free(NULL);
 }
 
-static void a_file_open_to_others_is_refused(void **state)
+TEST(a_file_open_to_others_is_refused)
 {
-    (void)state;
     char *secret = NULL;
     assert_int_equal(-EACCES, read_secret("abc\n", 4, 0640, "chmod 600", &secret));
     assert_int_equal(-EACCES, read_secret("abc\n", 4, 0604, "chmod 600", &secret));
@@ -68,7 +62,7 @@ static void a_file_open_to_others_is_refused(void **state)
 }
 
 /* As credentials of systemd are. */
-static void a_file_of_root_may_be_open_to_a_group(void **state)
+TEST(a_file_of_root_may_be_open_to_a_group)
 {
     static const struct {
         mode_t mode;
@@ -104,9 +98,8 @@ static void a_file_of_root_may_be_open_to_a_group(void **state)
     temp_dir_release(&dir);
 }
 
-static void what_is_not_one_line_is_refused(void **state)
+TEST(what_is_not_one_line_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t len;
@@ -120,9 +113,8 @@ static void what_is_not_one_line_is_refused(void **state)
     assert_null(secret);
 }
 
-static void a_file_that_is_not_there_is_said_so(void **state)
+TEST(a_file_that_is_not_there_is_said_so)
 {
-    (void)state;
     char *secret = NULL;
     char *reason = NULL;
     assert_int_equal(-ENOENT, secret_file_read("/nowhere/at/all", "the key file", &secret, &reason));
@@ -130,9 +122,8 @@ static void a_file_that_is_not_there_is_said_so(void **state)
     free(reason);
 }
 
-static void a_pipe_does_as_well(void **state)
+TEST(a_pipe_does_as_well)
 {
-    (void)state;
     int ends[2];
     assert_int_equal(0, pipe(ends));
     assert_int_equal(4, write(ends[1], "abc\n", 4));
@@ -145,17 +136,4 @@ static void a_pipe_does_as_well(void **state)
     assert_string_equal("abc", secret);
     secret_free(secret);
     close(ends[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_line_is_the_secret),
-        cmocka_unit_test(a_file_open_to_others_is_refused),
-        cmocka_unit_test(a_file_of_root_may_be_open_to_a_group),
-        cmocka_unit_test(what_is_not_one_line_is_refused),
-        cmocka_unit_test(a_file_that_is_not_there_is_said_so),
-        cmocka_unit_test(a_pipe_does_as_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,13 @@
 #include "base/strbuf.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
-static void it_grows_as_text_comes(void **state)
+TEST(it_grows_as_text_comes)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(10000);
     (void)state;
@@ -27,7 +23,7 @@ static void it_grows_as_text_comes(void **state)
     assert_int_equal(strncmp(strbuf_str(&buffer) + 9990, "0123456789", 10), 0);
 }
 
-static void every_append_ends_the_text(void **state)
+TEST(every_append_ends_the_text)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
     (void)state;
@@ -45,7 +41,7 @@ static void every_append_ends_the_text(void **state)
     assert_memory_equal(strbuf_str(&buffer), "ab4x\0y", 7);
 }
 
-static void the_ceiling_is_met_exactly(void **state)
+TEST(the_ceiling_is_met_exactly)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
     (void)state;
@@ -55,7 +51,7 @@ static void the_ceiling_is_met_exactly(void **state)
     assert_string_equal(strbuf_str(&buffer), "12345");
 }
 
-static void an_error_sticks_until_cleared(void **state)
+TEST(an_error_sticks_until_cleared)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
     (void)state;
@@ -69,7 +65,7 @@ static void an_error_sticks_until_cleared(void **state)
     assert_string_equal(strbuf_str(&buffer), "1");
 }
 
-static void huge_lengths_do_not_wrap(void **state)
+TEST(huge_lengths_do_not_wrap)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
     (void)state;
@@ -77,7 +73,7 @@ static void huge_lengths_do_not_wrap(void **state)
     assert_int_equal(strbuf_reserve(&buffer, SIZE_MAX), -EMSGSIZE);
 }
 
-static void taking_hands_over_the_text(void **state)
+TEST(taking_hands_over_the_text)
 {
     struct strbuf buffer = STRBUF_INIT(5);
     size_t len = 42;
@@ -93,7 +89,7 @@ static void taking_hands_over_the_text(void **state)
     assert_string_equal(empty, "");
 }
 
-static void taking_gives_nothing_after_an_error(void **state)
+TEST(taking_gives_nothing_after_an_error)
 {
     struct strbuf buffer = STRBUF_INIT(3);
     (void)state;
@@ -102,18 +98,4 @@ static void taking_gives_nothing_after_an_error(void **state)
     assert_null(strbuf_take(&buffer, NULL));
     assert_null(buffer.data);
     assert_int_equal(buffer.error, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_grows_as_text_comes),
-        cmocka_unit_test(every_append_ends_the_text),
-        cmocka_unit_test(the_ceiling_is_met_exactly),
-        cmocka_unit_test(an_error_sticks_until_cleared),
-        cmocka_unit_test(huge_lengths_do_not_wrap),
-        cmocka_unit_test(taking_hands_over_the_text),
-        cmocka_unit_test(taking_gives_nothing_after_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

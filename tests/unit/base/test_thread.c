@@ -4,14 +4,10 @@
  */
 #include "base/thread.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 enum {
     JOBS = 2000,
@@ -50,7 +46,7 @@ static void run_gated(struct worker_job *job)
     pthread_mutex_unlock(&gate->lock);
 }
 
-static void jobs_run_at_once_up_to_the_bound_and_all_are_done(void **state)
+TEST(jobs_run_at_once_up_to_the_bound_and_all_are_done)
 {
     static struct gated_job jobs[JOBS];
     struct gate gate = {.running = 0};
@@ -79,7 +75,7 @@ static void jobs_run_at_once_up_to_the_bound_and_all_are_done(void **state)
     pthread_mutex_destroy(&gate.lock);
 }
 
-static void jobs_taken_back_before_they_begin_do_not_run(void **state)
+TEST(jobs_taken_back_before_they_begin_do_not_run)
 {
     enum {
         FEW = 6
@@ -116,7 +112,7 @@ static void jobs_taken_back_before_they_begin_do_not_run(void **state)
     pthread_mutex_destroy(&gate.lock);
 }
 
-static void a_pool_without_work_can_be_freed(void **state)
+TEST(a_pool_without_work_can_be_freed)
 {
     struct worker_pool *pool = NULL;
     (void)state;
@@ -131,7 +127,7 @@ static void *read_signal_mask(void *ret_mask)
     return NULL;
 }
 
-static void threads_take_no_signals(void **state)
+TEST(threads_take_no_signals)
 {
     sigset_t mask;
     sigset_t own_before;
@@ -146,15 +142,4 @@ static void threads_take_no_signals(void **state)
     assert_int_equal(sigismember(&mask, SIGINT), 1);
     assert_int_equal(sigismember(&mask, SIGPIPE), 1);
     assert_int_equal(sigismember(&own_after, SIGTERM), sigismember(&own_before, SIGTERM));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_run_at_once_up_to_the_bound_and_all_are_done),
-        cmocka_unit_test(jobs_taken_back_before_they_begin_do_not_run),
-        cmocka_unit_test(a_pool_without_work_can_be_freed),
-        cmocka_unit_test(threads_take_no_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

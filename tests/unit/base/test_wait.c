@@ -6,18 +6,13 @@
 #include "base/wait.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "support/fake_clock.h"
+#include "support/test.h"
 
 struct waiter {
     struct fake_clock fake;
@@ -64,7 +59,7 @@ static void *wait_for_either(void *argument)
     return NULL;
 }
 
-static void cancelling_wakes_a_waiter(void **state)
+TEST_WITH(cancelling_wakes_a_waiter, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     pthread_t thread;
@@ -96,7 +91,7 @@ static void *wait_on_a_condition_of_its_own(void *argument)
     return NULL;
 }
 
-static void a_condition_may_go_as_soon_as_its_wait_is_over(void **state)
+TEST_WITH(a_condition_may_go_as_soon_as_its_wait_is_over, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     for (int i = 0; i < 2000; i++) {
@@ -110,7 +105,7 @@ static void a_condition_may_go_as_soon_as_its_wait_is_over(void **state)
     }
 }
 
-static void cancelling_before_the_wait_is_seen(void **state)
+TEST_WITH(cancelling_before_the_wait_is_seen, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     cancel_set(&waiter->cancel);
@@ -119,7 +114,7 @@ static void cancelling_before_the_wait_is_seen(void **state)
     assert_int_equal(waiter->error, -EINTR);
 }
 
-static void no_cancel_is_never_set(void **state)
+TEST_WITH(no_cancel_is_never_set, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     assert_false(cancel_is_set(NULL));
@@ -129,7 +124,7 @@ static void no_cancel_is_never_set(void **state)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-static void moving_the_time_wakes_a_waiter_when_it_has_come(void **state)
+TEST_WITH(moving_the_time_wakes_a_waiter_when_it_has_come, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     pthread_t thread;
@@ -146,7 +141,7 @@ static void moving_the_time_wakes_a_waiter_when_it_has_come(void **state)
     assert_int_equal(clock_realtime_ms(&waiter->fake.clock), 1005000);
 }
 
-static void a_wait_for_the_past_returns(void **state)
+TEST_WITH(a_wait_for_the_past_returns, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     waiter->until_ms = clock_monotonic_ms(&waiter->fake.clock);
@@ -156,7 +151,7 @@ static void a_wait_for_the_past_returns(void **state)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-static void the_machines_clock_goes_on(void **state)
+TEST_WITH(the_machines_clock_goes_on, set_up, tear_down)
 {
     struct clock *clock = clock_system();
     struct waiter *waiter = *state;
@@ -254,7 +249,7 @@ static void put_task_locked(struct shop *shop)
     sleepers_wake_one(&shop->idlers);
 }
 
-static void each_task_wakes_one_thread(void **state)
+TEST(each_task_wakes_one_thread)
 {
     struct shop shop;
     struct hand hands[THREADS];
@@ -271,7 +266,7 @@ static void each_task_wakes_one_thread(void **state)
     assert_int_equal(shop.done, TASKS);
 }
 
-static void who_slept_last_is_woken_first(void **state)
+TEST(who_slept_last_is_woken_first)
 {
     struct shop shop;
     struct hand hands[THREADS];
@@ -286,7 +281,7 @@ static void who_slept_last_is_woken_first(void **state)
     close_shop(&shop, hands);
 }
 
-static void a_heap_of_tasks_wakes_all(void **state)
+TEST(a_heap_of_tasks_wakes_all)
 {
     struct shop shop;
     struct hand hands[THREADS];
@@ -303,7 +298,7 @@ static void a_heap_of_tasks_wakes_all(void **state)
     close_shop(&shop, hands);
 }
 
-static void a_sleep_ends_when_its_time_is_up(void **state)
+TEST(a_sleep_ends_when_its_time_is_up)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct clock *clock = clock_system();
@@ -324,7 +319,7 @@ static void a_sleep_ends_when_its_time_is_up(void **state)
 
 /* ---------------------------------------------------------------- before another attempt */
 
-static void delays_double_up_to_the_bound(void **state)
+TEST(delays_double_up_to_the_bound)
 {
     static const int64_t full_ms[] = {1000, 2000, 4000, 8000, 16000, 20000, 20000, 20000};
     (void)state;
@@ -339,7 +334,7 @@ static void delays_double_up_to_the_bound(void **state)
     }
 }
 
-static void delays_differ(void **state)
+TEST(delays_differ)
 {
     bool differs = false;
     struct backoff backoff = {.min_ms = 1000000, .max_ms = 1000000};
@@ -350,7 +345,7 @@ static void delays_differ(void **state)
     assert_true(differs);
 }
 
-static void a_million_attempts_do_not_overflow(void **state)
+TEST(a_million_attempts_do_not_overflow)
 {
     struct backoff backoff = {.min_ms = 1000, .max_ms = 900000, .attempts = 4294967290U};
     (void)state;
@@ -358,25 +353,4 @@ static void a_million_attempts_do_not_overflow(void **state)
         int64_t delay = backoff_next_ms(&backoff);
         assert_true(delay > 0 && delay <= 900000);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(cancelling_wakes_a_waiter, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cancelling_before_the_wait_is_seen, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_condition_may_go_as_soon_as_its_wait_is_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_cancel_is_never_set, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(moving_the_time_wakes_a_waiter_when_it_has_come, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_wait_for_the_past_returns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_machines_clock_goes_on, set_up, tear_down),
-        cmocka_unit_test(each_task_wakes_one_thread),
-        cmocka_unit_test(who_slept_last_is_woken_first),
-        cmocka_unit_test(a_heap_of_tasks_wakes_all),
-        cmocka_unit_test(a_sleep_ends_when_its_time_is_up),
-        cmocka_unit_test(delays_double_up_to_the_bound),
-        cmocka_unit_test(delays_differ),
-        cmocka_unit_test(a_million_attempts_do_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

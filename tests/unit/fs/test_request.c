@@ -5,19 +5,14 @@
  */
 #include "fs/request.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 static void ignore(int signal_number)
 {
@@ -57,7 +52,7 @@ static void end(pid_t child)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static void signals_that_inform_are_told_from_orders(void **state)
+TEST(signals_that_inform_are_told_from_orders)
 {
     static const struct {
         const char *what;
@@ -88,20 +83,10 @@ static void signals_that_inform_are_told_from_orders(void **state)
     }
 }
 
-static void what_cannot_be_seen_is_an_order(void **state)
+TEST(what_cannot_be_seen_is_an_order)
 {
-    (void)state;
     assert_false(request_signals_only_inform(0));
     assert_false(request_signals_only_inform(-1));
     /* Itself, for whom nothing is pending. */
     assert_true(request_signals_only_inform(getpid()));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_that_inform_are_told_from_orders),
-        cmocka_unit_test(what_cannot_be_seen_is_an_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

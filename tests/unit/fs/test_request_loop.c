@@ -5,19 +5,15 @@
  */
 #include "fs/request_loop.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <linux/fuse.h>
 
 #include "base/cleanup.h"
+#include "support/test.h"
 #include "tree/tree.h"
 
 enum {
@@ -149,7 +145,7 @@ static unsigned int count_threads(struct request_loop *loop)
     return threads;
 }
 
-static void what_is_answered_at_once_takes_one_thread(void **state)
+TEST_WITH(what_is_answered_at_once_takes_one_thread, start, stop)
 {
     struct request_loop *loop = *state;
     open_gate();
@@ -159,7 +155,7 @@ static void what_is_answered_at_once_takes_one_thread(void **state)
     assert_int_equal(count_threads(loop), 1);
 }
 
-static void what_waits_holds_nothing_up(void **state)
+TEST_WITH(what_waits_holds_nothing_up, start, stop)
 {
     struct request_loop *loop = *state;
     uint64_t unique = 0;
@@ -177,7 +173,7 @@ static void what_waits_holds_nothing_up(void **state)
     assert_true(await_come(unique));
 }
 
-static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
+TEST_WITH(without_a_thread_more_requests_wait_in_the_kernel, start, stop)
 {
     uint64_t unique = 0;
     (void)state;
@@ -190,22 +186,10 @@ static void without_a_thread_more_requests_wait_in_the_kernel(void **state)
     assert_true(await_come(unique));
 }
 
-static void an_interrupt_is_carried_out_while_its_request_waits(void **state)
+TEST_WITH(an_interrupt_is_carried_out_while_its_request_waits, start, stop)
 {
-    (void)state;
     send_message(1, FUSE_FSYNCDIR, TREE_ROOT_INO);
     assert_true(await_come(1));
     send_interrupt(2, 1);
     assert_true(await_come(2));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_answered_at_once_takes_one_thread, start, stop),
-        cmocka_unit_test_setup_teardown(what_waits_holds_nothing_up, start, stop),
-        cmocka_unit_test_setup_teardown(without_a_thread_more_requests_wait_in_the_kernel, start, stop),
-        cmocka_unit_test_setup_teardown(an_interrupt_is_carried_out_while_its_request_waits, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
 #include "fs/session.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "support/test.h"
 
 static void ended(void *context)
 {
@@ -33,7 +28,7 @@ static int new_session(const char *options, struct fs_session **ret_session, cha
     return fs_session_new(&config, ret_session, ret_reason);
 }
 
-static void mount_options_are_checked(void **state)
+TEST(mount_options_are_checked)
 {
     static const struct {
         const char *options;
@@ -63,7 +58,7 @@ static void mount_options_are_checked(void **state)
     }
 }
 
-static void a_session_that_was_never_mounted_can_be_stopped_twice(void **state)
+TEST(a_session_that_was_never_mounted_can_be_stopped_twice)
 {
     struct fs_session *session = NULL;
     char *reason = NULL;
@@ -75,7 +70,7 @@ static void a_session_that_was_never_mounted_can_be_stopped_twice(void **state)
     fs_session_free(NULL);
 }
 
-static void mounting_on_nothing_fails_in_words(void **state)
+TEST(mounting_on_nothing_fails_in_words)
 {
     _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -85,20 +80,8 @@ static void mounting_on_nothing_fails_in_words(void **state)
     assert_non_null(reason);
 }
 
-static void what_is_no_mount_is_no_dead_one(void **state)
+TEST(what_is_no_mount_is_no_dead_one)
 {
-    (void)state;
     assert_false(fs_mountpoint_is_dead("/"));
     assert_false(fs_mountpoint_is_dead("/nowhere"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mount_options_are_checked),
-        cmocka_unit_test(a_session_that_was_never_mounted_can_be_stopped_twice),
-        cmocka_unit_test(mounting_on_nothing_fails_in_words),
-        cmocka_unit_test(what_is_no_mount_is_no_dead_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 enum {
     DEADLINE_MS = 10 * 1000
@@ -70,7 +65,7 @@ static bool appears(const struct world *world, const char *name)
     return is_there(world, name);
 }
 
-static void what_is_told_is_created_in_order(void **state)
+TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
 {
     struct world *world = *state;
     char name[32];
@@ -90,7 +85,7 @@ static void what_is_told_is_created_in_order(void **state)
 }
 
 /* The queue has an end; who is told of a few at a time never comes to it. */
-static void it_is_told_of_as_many_as_ever_come(void **state)
+TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
 {
     enum {
         ROUNDS = 25,
@@ -106,7 +101,7 @@ static void it_is_told_of_as_many_as_ever_come(void **state)
     assert_int_equal(*world->helper.done, ROUNDS * NAMES);
 }
 
-static void nothing_is_created_on_another_device(void **state)
+TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(watch_helper_start(&world->helper, world->device + 1, world->dir.path), 0);
@@ -116,7 +111,7 @@ static void nothing_is_created_on_another_device(void **state)
     assert_false(is_there(world, "foreign"));
 }
 
-static void links_are_not_followed(void **state)
+TEST_WITH(links_are_not_followed, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(symlinkat("elsewhere", world->dir.fd, "link"), 0);
@@ -127,7 +122,7 @@ static void links_are_not_followed(void **state)
     assert_false(is_there(world, "elsewhere"));
 }
 
-static void one_that_was_killed_is_replaced(void **state)
+TEST_WITH(one_that_was_killed_is_replaced, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
@@ -147,7 +142,7 @@ static void one_that_was_killed_is_replaced(void **state)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-static void what_a_killed_one_had_is_not_waited_for(void **state)
+TEST_WITH(what_a_killed_one_had_is_not_waited_for, set_up, tear_down)
 {
     struct world *world = *state;
     siginfo_t stopped;
@@ -176,7 +171,7 @@ static void what_a_killed_one_had_is_not_waited_for(void **state)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-static void one_that_could_not_be_forked_is_started_later(void **state)
+TEST_WITH(one_that_could_not_be_forked_is_started_later, set_up, tear_down)
 {
     struct world *world = *state;
     struct rlimit before;
@@ -199,7 +194,7 @@ static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
     return ino % 2 == 0 ? 0 : -ENOENT;
 }
 
-static void what_has_no_path_any_more_is_counted_in_its_turn(void **state)
+TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
 {
     struct world *world = *state;
     char name[32];
@@ -221,7 +216,7 @@ static void what_has_no_path_any_more_is_counted_in_its_turn(void **state)
 }
 
 /* The end waits for the process: it is not stopped twice, nor forgotten. */
-static void one_without_a_process_ends(void **state)
+TEST_WITH(one_without_a_process_ends, set_up, tear_down)
 {
     struct world *world = *state;
     watch_helper_release(&world->helper);
@@ -232,7 +227,7 @@ static void one_without_a_process_ends(void **state)
     watch_helper_stop(&world->helper);
 }
 
-static void a_wait_is_cut_short(void **state)
+TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
 {
     struct world *world = *state;
     struct cancel cancel;
@@ -251,18 +246,6 @@ static void a_wait_is_cut_short(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_told_is_created_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_told_of_as_many_as_ever_come, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_is_created_on_another_device, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_was_killed_is_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_killed_one_had_is_not_waited_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_wait_is_cut_short, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_could_not_be_forked_is_started_later, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_without_a_process_ends, set_up, tear_down),
-    };
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -12,11 +12,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,14 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "support/scripted_server.h"
 #include "support/shifted_clock.h"
+#include "support/test.h"
 
 #define KEY "secret-key-0123456789"
 
@@ -116,7 +111,7 @@ static struct http_response perform(struct fixture *fixture, const struct http_r
 
 /* ---------------------------------------------------------------- what goes out and comes in */
 
-static void a_get_brings_body_status_and_etag(void **state)
+TEST_WITH(a_get_brings_body_status_and_etag, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -140,7 +135,7 @@ static void a_get_brings_body_status_and_etag(void **state)
     assert_null(scripted_request_header(got, "Expect"));
 }
 
-static void a_post_sends_head_file_and_tail(void **state)
+TEST_WITH(a_post_sends_head_file_and_tail, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char file_bytes[300000];
@@ -167,7 +162,7 @@ static void a_post_sends_head_file_and_tail(void **state)
     assert_null(scripted_request_header(got, "Transfer-Encoding"));
 }
 
-static void a_file_that_became_shorter_is_not_sent(void **state)
+TEST_WITH(a_file_that_became_shorter_is_not_sent, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
@@ -180,7 +175,7 @@ static void a_file_that_became_shorter_is_not_sent(void **state)
     assert_false(response.is_written);
 }
 
-static void a_redirect_is_not_followed(void **state)
+TEST_WITH(a_redirect_is_not_followed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(
@@ -192,7 +187,7 @@ static void a_redirect_is_not_followed(void **state)
 }
 
 /* libcurl would undo it, and four megabytes would be a gigabyte. */
-static void an_answer_that_is_packed_is_refused(void **state)
+TEST_WITH(an_answer_that_is_packed_is_refused, set_up, tear_down)
 {
     static const char *const codings[] = {"gzip, chunked", "GZip", "chunked,gzip", "deflate"};
     struct fixture *fixture = *state;
@@ -209,7 +204,7 @@ static void an_answer_that_is_packed_is_refused(void **state)
     }
 }
 
-static void retry_after_is_read_in_both_forms(void **state)
+TEST_WITH(retry_after_is_read_in_both_forms, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     time_t then = time(NULL) + 100;
@@ -241,7 +236,7 @@ static void retry_after_is_read_in_both_forms(void **state)
     }
 }
 
-static void html_is_told_from_json(void **state)
+TEST_WITH(html_is_told_from_json, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -255,7 +250,7 @@ static void html_is_told_from_json(void **state)
 
 /* ---------------------------------------------------------------- connections */
 
-static void one_connection_serves_many_requests(void **state)
+TEST_WITH(one_connection_serves_many_requests, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request get = get_request(fixture);
@@ -266,7 +261,7 @@ static void one_connection_serves_many_requests(void **state)
     assert_int_equal(scripted_server_connections(fixture->server), 1);
 }
 
-static void a_connection_closed_in_between_costs_nothing(void **state)
+TEST_WITH(a_connection_closed_in_between_costs_nothing, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_CLOSE});
@@ -278,7 +273,7 @@ static void a_connection_closed_in_between_costs_nothing(void **state)
 }
 
 /* libcurl by itself would send such a POST again on a fresh connection. */
-static void a_post_on_a_kept_connection_is_never_sent_twice(void **state)
+TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_RESET_AFTER, SCRIPTED_CLOSE_AFTER};
     struct fixture *fixture = *state;
@@ -297,7 +292,7 @@ static void a_post_on_a_kept_connection_is_never_sent_twice(void **state)
 
 /* A reset at the first byte may come before the body went out: then a fresh connection is right. It may come
  * after: then nobody knows, and it must be said. */
-static void a_reset_at_the_first_byte_is_repeated_or_told(void **state)
+TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     for (int i = 0; i < 20; i++) {
@@ -327,7 +322,7 @@ static size_t count_descriptors(void)
     return count;
 }
 
-static void a_get_on_a_silent_connection_goes_out_again(void **state)
+TEST_WITH(a_get_on_a_silent_connection_goes_out_again, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
@@ -351,7 +346,7 @@ static int make_another_request(void *context, int status, const void *bytes, si
     return response.error;
 }
 
-static void all_idle_connections_go_with_the_first_dead_one(void **state)
+TEST_WITH(all_idle_connections_go_with_the_first_dead_one, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
@@ -372,7 +367,7 @@ static void all_idle_connections_go_with_the_first_dead_one(void **state)
 }
 
 /* Bytes that left may have arrived, even if they were not acknowledged. */
-static void a_post_that_left_for_a_silent_server_may_have_arrived(void **state)
+TEST_WITH(a_post_that_left_for_a_silent_server_may_have_arrived, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = post_request(fixture, "{}");
@@ -430,7 +425,7 @@ static void *lose_the_network(void *argument)
     return NULL;
 }
 
-static void a_post_that_the_kernel_never_sent_has_not_left(void **state)
+TEST_WITH(a_post_that_the_kernel_never_sent_has_not_left, set_up, tear_down)
 {
     struct network network = {.requests = 0};
     pthread_t thread;
@@ -445,7 +440,7 @@ static void a_post_that_the_kernel_never_sent_has_not_left(void **state)
     assert_int_equal(network.requests, 2);
 }
 
-static void connections_do_not_outlast_a_sleep(void **state)
+TEST_WITH(connections_do_not_outlast_a_sleep, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request get = get_request(fixture);
@@ -462,7 +457,7 @@ static void connections_do_not_outlast_a_sleep(void **state)
     }
 }
 
-static void a_unix_socket_is_spoken_to(void **state)
+TEST_WITH(a_unix_socket_is_spoken_to, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char path[64];
@@ -487,7 +482,7 @@ static void a_unix_socket_is_spoken_to(void **state)
 
 /* ---------------------------------------------------------------- failures */
 
-static void an_answer_of_just_the_longest_length_is_taken(void **state)
+TEST_WITH(an_answer_of_just_the_longest_length_is_taken, set_up, tear_down)
 {
     static const char body[] = "[1, 2]";
     struct fixture *fixture = *state;
@@ -502,7 +497,7 @@ static void an_answer_of_just_the_longest_length_is_taken(void **state)
     }
 }
 
-static void an_answer_that_is_going_to_be_too_long_is_not_waited_for(void **state)
+TEST_WITH(an_answer_that_is_going_to_be_too_long_is_not_waited_for, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -512,7 +507,7 @@ static void an_answer_that_is_going_to_be_too_long_is_not_waited_for(void **stat
     assert_int_equal(perform(fixture, &request).error, -EFBIG);
 }
 
-static void failures_say_what_can_have_arrived(void **state)
+TEST_WITH(failures_say_what_can_have_arrived, set_up, tear_down)
 {
     static const struct {
         enum scripted_fault fault;
@@ -543,7 +538,7 @@ static void failures_say_what_can_have_arrived(void **state)
     }
 }
 
-static void a_body_cut_off_on_its_way_is_not_written(void **state)
+TEST_WITH(a_body_cut_off_on_its_way_is_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 32 * 1024 * 1024; /* more than the sockets' buffers hold */
@@ -558,7 +553,7 @@ static void a_body_cut_off_on_its_way_is_not_written(void **state)
 }
 
 /* The server hangs up on what it does not want to read, and its words may be lost by that. */
-static void an_early_refusal_is_heard_or_not_written(void **state)
+TEST_WITH(an_early_refusal_is_heard_or_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 32 * 1024 * 1024;
@@ -576,7 +571,7 @@ static void an_early_refusal_is_heard_or_not_written(void **state)
         assert_int_equal(response.error, -ECONNRESET);
 }
 
-static void nobody_listening_is_not_written(void **state)
+TEST_WITH(nobody_listening_is_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct scripted_server *gone = scripted_server_start();
@@ -611,7 +606,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return EAI_AGAIN;
 }
 
-static void a_name_that_is_found_again_is_used_at_once(void **state)
+TEST_WITH(a_name_that_is_found_again_is_used_at_once, set_up, tear_down)
 {
     enum {
         FAILURES = 3
@@ -636,7 +631,7 @@ static void a_name_that_is_found_again_is_used_at_once(void **state)
     assert_int_equal(scripted_server_connections(fixture->server), 1);
 }
 
-static void a_connection_without_a_descriptor_is_not_written(void **state)
+TEST_WITH(a_connection_without_a_descriptor_is_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit before;
@@ -656,7 +651,7 @@ static void a_connection_without_a_descriptor_is_not_written(void **state)
     assert_int_equal(perform(fixture, &request).error, 0);
 }
 
-static void a_server_without_tls_is_not_spoken_to_over_https(void **state)
+TEST_WITH(a_server_without_tls_is_not_spoken_to_over_https, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char url[128];
@@ -674,7 +669,7 @@ static void a_server_without_tls_is_not_spoken_to_over_https(void **state)
     http_client_free(client);
 }
 
-static void a_deadline_ends_a_request(void **state)
+TEST_WITH(a_deadline_ends_a_request, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
@@ -687,7 +682,7 @@ static void a_deadline_ends_a_request(void **state)
 }
 
 /* The kernel takes it at once, and the server reads it over a time that is longer than a stall. */
-static void an_upload_that_makes_progress_is_no_stall(void **state)
+TEST_WITH(an_upload_that_makes_progress_is_no_stall, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 3 * 1024 * 1024;
@@ -709,7 +704,7 @@ static void rest_before_chunk(void *context, size_t sent_bytes)
     nanosleep(&rest, NULL);
 }
 
-static void a_drip_ends_at_last(void **state)
+TEST_WITH(a_drip_ends_at_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static char text[200]; /* the server goes on sending it after the test */
@@ -741,7 +736,7 @@ static void *cancel_when_asked(void *argument)
     return NULL;
 }
 
-static void a_cancel_ends_a_request_at_once(void **state)
+TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancelling cancelling = {.server = fixture->server};
@@ -767,7 +762,7 @@ static void a_cancel_ends_a_request_at_once(void **state)
     cancel_release(&cancelling.cancel);
 }
 
-static void what_has_arrived_is_told_before_more_is_waited_for(void **state)
+TEST_WITH(what_has_arrived_is_told_before_more_is_waited_for, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
@@ -787,7 +782,7 @@ static void what_has_arrived_is_told_before_more_is_waited_for(void **state)
     cancel_release(&cancel);
 }
 
-static void a_sink_can_give_up(void **state)
+TEST_WITH(a_sink_can_give_up, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.body = "something"});
@@ -796,7 +791,7 @@ static void a_sink_can_give_up(void **state)
     assert_int_equal(perform(fixture, &request).error, -ENOSPC);
 }
 
-static void line_breaks_never_reach_a_header(void **state)
+TEST_WITH(line_breaks_never_reach_a_header, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_client *client;
@@ -813,7 +808,7 @@ static void line_breaks_never_reach_a_header(void **state)
     assert_int_equal(scripted_server_requests(fixture->server), 0);
 }
 
-static void an_echoed_key_is_blotted_out(void **state)
+TEST_WITH(an_echoed_key_is_blotted_out, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char text[] = "you sent " KEY ", yes " KEY KEY;
@@ -843,7 +838,7 @@ static void *make_requests(void *argument)
     return (void *)failures;
 }
 
-static void threads_share_a_client(void **state)
+TEST_WITH(threads_share_a_client, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     pthread_t threads[THREADS];
@@ -874,7 +869,7 @@ static void *make_stalled_request(void *argument)
 }
 
 /* More than are kept for later. */
-static void requests_of_many_threads_leave_nothing_open(void **state)
+TEST(requests_of_many_threads_leave_nothing_open)
 {
     enum {
         MANY = 100
@@ -896,49 +891,4 @@ static void requests_of_many_threads_leave_nothing_open(void **state)
     cancel_release(&stalled.cancel);
     tear_down(&own_state);
     assert_int_equal(count_descriptors(), before);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_get_brings_body_status_and_etag),
-        TEST(a_post_sends_head_file_and_tail),
-        TEST(a_file_that_became_shorter_is_not_sent),
-        TEST(a_redirect_is_not_followed),
-        TEST(an_answer_that_is_packed_is_refused),
-        TEST(retry_after_is_read_in_both_forms),
-        TEST(html_is_told_from_json),
-        TEST(one_connection_serves_many_requests),
-        TEST(a_connection_closed_in_between_costs_nothing),
-        TEST(a_post_on_a_kept_connection_is_never_sent_twice),
-        TEST(a_reset_at_the_first_byte_is_repeated_or_told),
-        TEST(a_get_on_a_silent_connection_goes_out_again),
-        TEST(all_idle_connections_go_with_the_first_dead_one),
-        TEST(a_post_that_left_for_a_silent_server_may_have_arrived),
-        TEST(a_post_that_the_kernel_never_sent_has_not_left),
-        TEST(connections_do_not_outlast_a_sleep),
-        TEST(a_unix_socket_is_spoken_to),
-        TEST(an_answer_of_just_the_longest_length_is_taken),
-        TEST(an_answer_that_is_going_to_be_too_long_is_not_waited_for),
-        TEST(failures_say_what_can_have_arrived),
-        TEST(a_body_cut_off_on_its_way_is_not_written),
-        TEST(an_early_refusal_is_heard_or_not_written),
-        TEST(nobody_listening_is_not_written),
-        TEST(a_name_that_is_found_again_is_used_at_once),
-        TEST(a_connection_without_a_descriptor_is_not_written),
-        TEST(a_server_without_tls_is_not_spoken_to_over_https),
-        TEST(a_deadline_ends_a_request),
-        TEST(an_upload_that_makes_progress_is_no_stall),
-        TEST(a_drip_ends_at_last),
-        TEST(a_cancel_ends_a_request_at_once),
-        TEST(what_has_arrived_is_told_before_more_is_waited_for),
-        TEST(a_sink_can_give_up),
-        TEST(line_breaks_never_reach_a_header),
-        TEST(an_echoed_key_is_blotted_out),
-        TEST(threads_share_a_client),
-        cmocka_unit_test(requests_of_many_threads_leave_nothing_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,17 +6,12 @@
 #include "http/http_request.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
 /* ---------------------------------------------------------------- body */
 
@@ -34,9 +29,8 @@ static void assert_reads(const struct http_body *body, const char *expected)
     }
 }
 
-static void pieces_are_read_in_order(void **state)
+TEST(pieces_are_read_in_order)
 {
-    (void)state;
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
     assert_int_equal(write(fd, "file and more", 13), 13);
     assert_reads(&(struct http_body){.content_type = "t", .head = "head", .head_len = 4}, "head");
@@ -61,9 +55,8 @@ static void pieces_are_read_in_order(void **state)
                  "head,bytes,tail");
 }
 
-static void a_file_that_is_too_short_is_an_error(void **state)
+TEST(a_file_that_is_too_short_is_an_error)
 {
-    (void)state;
     char piece[64];
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
     struct http_body body = {.content_type = "t", .fd = fd, .file_len = 4};
@@ -72,15 +65,14 @@ static void a_file_that_is_too_short_is_an_error(void **state)
     assert_int_equal(http_body_read(&body, 0, piece, sizeof(piece)), -EBADF);
 }
 
-static void no_content_type_means_no_body(void **state)
+TEST(no_content_type_means_no_body)
 {
-    (void)state;
     assert_int_equal(http_body_len(&(struct http_body){.head = "x", .head_len = 1}), 0);
 }
 
 /* ---------------------------------------------------------------- path and query */
 
-static void segments_are_encoded(void **state)
+TEST(segments_are_encoded)
 {
     static const struct {
         const char *id;
@@ -106,9 +98,8 @@ static void segments_are_encoded(void **state)
     }
 }
 
-static void queries_are_joined(void **state)
+TEST(queries_are_joined)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     strbuf_append_str(&path, "/email");
     assert_int_equal(http_path_add_query(&path, "inbox_ids", "a&b=c"), 0);
@@ -116,16 +107,15 @@ static void queries_are_joined(void **state)
     assert_string_equal(strbuf_str(&path), "/email?inbox_ids=a%26b%3Dc&limit=100");
 }
 
-static void a_path_has_a_ceiling(void **state)
+TEST(a_path_has_a_ceiling)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(16);
     assert_true(http_path_add_segment(&path, "an-id-that-is-far-too-long") < 0);
 }
 
 /* ---------------------------------------------------------------- multipart */
 
-static void names_are_quoted(void **state)
+TEST(names_are_quoted)
 {
     static const struct {
         const char *name;
@@ -149,7 +139,7 @@ static void names_are_quoted(void **state)
     }
 }
 
-static void only_plain_types_pass(void **state)
+TEST(only_plain_types_pass)
 {
     static const struct {
         const char *type;
@@ -171,9 +161,8 @@ static void only_plain_types_pass(void **state)
     }
 }
 
-static void the_boundary_is_the_same_all_through_and_new_each_time(void **state)
+TEST(the_boundary_is_the_same_all_through_and_new_each_time)
 {
-    (void)state;
     struct http_multipart one, other;
     assert_int_equal(http_multipart_init(&one, "file", "a", "text/plain"), 0);
     assert_int_equal(http_multipart_init(&other, "file", "a", "text/plain"), 0);
@@ -183,7 +172,7 @@ static void the_boundary_is_the_same_all_through_and_new_each_time(void **state)
     assert_string_not_equal(one.tail, other.tail);
 }
 
-static void the_longest_file_name_fits_and_more_is_refused(void **state)
+TEST(the_longest_file_name_fits_and_more_is_refused)
 {
     char name[3000];
     (void)state;
@@ -194,21 +183,4 @@ static void the_longest_file_name_fits_and_more_is_refused(void **state)
     name[255] = '"';
     name[sizeof(name) - 1] = '\0';
     assert_int_equal(http_multipart_init(&multipart, "file", name, "text/plain"), -ENAMETOOLONG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_read_in_order),
-        cmocka_unit_test(a_file_that_is_too_short_is_an_error),
-        cmocka_unit_test(no_content_type_means_no_body),
-        cmocka_unit_test(segments_are_encoded),
-        cmocka_unit_test(queries_are_joined),
-        cmocka_unit_test(a_path_has_a_ceiling),
-        cmocka_unit_test(names_are_quoted),
-        cmocka_unit_test(only_plain_types_pass),
-        cmocka_unit_test(the_boundary_is_the_same_all_through_and_new_each_time),
-        cmocka_unit_test(the_longest_file_name_fits_and_more_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

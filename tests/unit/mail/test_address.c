@@ -6,16 +6,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
-static void what_somebody_receives_mail_at_is_an_address(void **state)
+TEST(what_somebody_receives_mail_at_is_an_address)
 {
     static const char *const cases[] = {
         "a@b",
@@ -53,7 +50,7 @@ static void what_somebody_receives_mail_at_is_an_address(void **state)
             fail_msg("refused: %s", cases[i]);
 }
 
-static void what_nobody_can_be_reached_at_is_none(void **state)
+TEST(what_nobody_can_be_reached_at_is_none)
 {
     static const char *const cases[] = {
         "",
@@ -120,7 +117,7 @@ static void what_nobody_can_be_reached_at_is_none(void **state)
             fail_msg("accepted: %s", cases[i]);
 }
 
-static void a_folder_is_not_called_after_every_address(void **state)
+TEST(a_folder_is_not_called_after_every_address)
 {
     static const char *const names[] = {"alice@inbox.example", "o'brien@x.example", "a..b@mobile.example",
                                         "a@xn--mnchen-3ya.example", "\u00fc@m\u00fcnchen.example"};
@@ -135,7 +132,7 @@ static void a_folder_is_not_called_after_every_address(void **state)
             fail_msg("accepted: %s", others[i]);
 }
 
-static void an_address_is_at_most_254_bytes(void **state)
+TEST(an_address_is_at_most_254_bytes)
 {
     char text[300];
     (void)state;
@@ -156,7 +153,7 @@ static void print_list(const struct address_list *list, struct strbuf *out)
                        list->items[i].address);
 }
 
-static void lists_are_read(void **state)
+TEST(lists_are_read)
 {
     static const struct {
         const char *text;
@@ -241,7 +238,7 @@ static void lists_are_read(void **state)
     }
 }
 
-static void a_list_that_is_not_understood_is_refused_and_the_part_named(void **state)
+TEST(a_list_that_is_not_understood_is_refused_and_the_part_named)
 {
     static const char *const cases[][2] = {
         {"garbage", "garbage"},
@@ -303,7 +300,7 @@ static void a_list_that_is_not_understood_is_refused_and_the_part_named(void **s
     }
 }
 
-static void a_list_stays_as_it_was_where_more_cannot_be_read(void **state)
+TEST(a_list_stays_as_it_was_where_more_cannot_be_read)
 {
     struct address_list list = {0};
     (void)state;
@@ -324,7 +321,7 @@ static int pass_over(void *context, const char *item, size_t len)
 }
 
 /* What takes quadratic time, or a frame of the stack for each, does not come to an end here. */
-static void nesting_and_beginnings_without_end_are_read_once(void **state)
+TEST(nesting_and_beginnings_without_end_are_read_once)
 {
     static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",
                                          "[a", "\\",  "a:",    ":;", "a@",    "@",       ".",     "<@",
@@ -347,7 +344,7 @@ static void nesting_and_beginnings_without_end_are_read_once(void **state)
 }
 
 /* Any prefix of a list is refused, or gives the first addresses of the whole list. */
-static void a_cut_list_never_gives_other_addresses(void **state)
+TEST(a_cut_list_never_gives_other_addresses)
 {
     static const char text[] = "\"Smith, J\" <j@x.example>, team: a@b, C (c) <c@d.example>;, e@f.example";
     (void)state;
@@ -363,7 +360,7 @@ static void a_cut_list_never_gives_other_addresses(void **state)
     }
 }
 
-static void a_long_list_is_read_whole_and_a_longer_one_not_at_all(void **state)
+TEST(a_long_list_is_read_whole_and_a_longer_one_not_at_all)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     struct address_list list = {0};
@@ -385,7 +382,7 @@ static int append_other(void *out, const char *item, size_t len)
     return 0;
 }
 
-static void each_item_that_is_no_address_is_handed_over_and_the_others_are_read(void **state)
+TEST(each_item_that_is_no_address_is_handed_over_and_the_others_are_read)
 {
     static const char *const cases[][3] = {
         {"a@b, garbage, c@d", "<a@b>; <c@d>; ", "[ garbage]"},
@@ -414,7 +411,7 @@ static void each_item_that_is_no_address_is_handed_over_and_the_others_are_read(
     }
 }
 
-static void of_a_list_that_is_too_long_the_first_can_be_read(void **state)
+TEST(of_a_list_that_is_too_long_the_first_can_be_read)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     _cleanup_strbuf_ struct strbuf others = STRBUF_INIT(2000);
@@ -439,7 +436,7 @@ static void of_a_list_that_is_too_long_the_first_can_be_read(void **state)
     address_list_release(&list);
 }
 
-static void a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names(void **state)
+TEST(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names)
 {
     static const char *const cases[][2] = {
         {"root", "<root@here>; "},
@@ -467,9 +464,8 @@ static void a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names
     }
 }
 
-static void case_does_not_tell_addresses_apart(void **state)
+TEST(case_does_not_tell_addresses_apart)
 {
-    (void)state;
     assert_true(address_equals("Alice@Inbox.Example", "alice@inbox.example"));
     assert_false(address_equals("alice@inbox.example", "alicia@inbox.example"));
     assert_false(address_equals("alice@inbox.example", "alice@inbox.example.org"));
@@ -486,7 +482,7 @@ static void *parse_many(void *ret_errors)
     return NULL;
 }
 
-static void several_threads_may_parse(void **state)
+TEST(several_threads_may_parse)
 {
     pthread_t threads[4];
     int errors[4] = {0};
@@ -497,26 +493,4 @@ static void several_threads_may_parse(void **state)
         pthread_join(threads[i], NULL);
         assert_int_equal(errors[i], 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_threads_may_parse),
-        cmocka_unit_test(what_somebody_receives_mail_at_is_an_address),
-        cmocka_unit_test(what_nobody_can_be_reached_at_is_none),
-        cmocka_unit_test(a_folder_is_not_called_after_every_address),
-        cmocka_unit_test(an_address_is_at_most_254_bytes),
-        cmocka_unit_test(lists_are_read),
-        cmocka_unit_test(a_list_that_is_not_understood_is_refused_and_the_part_named),
-        cmocka_unit_test(a_list_stays_as_it_was_where_more_cannot_be_read),
-        cmocka_unit_test(nesting_and_beginnings_without_end_are_read_once),
-        cmocka_unit_test(a_cut_list_never_gives_other_addresses),
-        cmocka_unit_test(a_long_list_is_read_whole_and_a_longer_one_not_at_all),
-        cmocka_unit_test(of_a_list_that_is_too_long_the_first_can_be_read),
-        cmocka_unit_test(each_item_that_is_no_address_is_handed_over_and_the_others_are_read),
-        cmocka_unit_test(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names),
-        cmocka_unit_test(case_does_not_tell_addresses_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 static void check(const char *label, const char *bytes, const char *text)
 {
@@ -29,9 +26,8 @@ static void check(const char *label, const char *bytes, const char *text)
     }
 }
 
-static void labels_are_read_as_browsers_read_them(void **state)
+TEST(labels_are_read_as_browsers_read_them)
 {
-    (void)state;
     check("utf-8", "\xc3\xa4", "\xc3\xa4");
     check("UTF8", "\xc3\xa4", "\xc3\xa4");
     check("iso-8859-1", "\x93\xe4\x94 \x80", "\u201c\u00e4\u201d \u20ac");
@@ -53,9 +49,8 @@ static void labels_are_read_as_browsers_read_them(void **state)
     check("koi8-u", "\xd0\xa4", "\u043f\u0454");
 }
 
-static void other_labels_are_those_of_iconv(void **state)
+TEST(other_labels_are_those_of_iconv)
 {
-    (void)state;
     check("iso-8859-2", "\xb1", "\u0105");
     check("iso-2022-jp", "\x1b$B$3\x1b(B!", "\u3053!");
     check("iso-2022-kr", "\x1b$)C\016\060!\017!", "\uac00!");
@@ -66,14 +61,13 @@ static void other_labels_are_those_of_iconv(void **state)
     check("utf-7", "+AOQ-", "\u00e4");
 }
 
-static void bytes_undefined_in_windows_are_control_characters(void **state)
+TEST(bytes_undefined_in_windows_are_control_characters)
 {
-    (void)state;
     check("iso-8859-1", "a\x81\xe4", "a\xc2\x81\u00e4");
     check("", "a\x81\xe4", "a\xc2\x81\u00e4");
 }
 
-static void without_a_charset_text_is_utf8_or_windows_1252(void **state)
+TEST(without_a_charset_text_is_utf8_or_windows_1252)
 {
     static const char *const labels[] = {"", "us-ascii", "ASCII", "csASCII", "ANSI_X3.4-1968", "ISO646-US"};
     (void)state;
@@ -90,9 +84,8 @@ static void without_a_charset_text_is_utf8_or_windows_1252(void **state)
     }
 }
 
-static void utf8_under_a_wrong_label_stays(void **state)
+TEST(utf8_under_a_wrong_label_stays)
 {
-    (void)state;
     check("iso-2022-jp", "\xc3\xa4", "\u00e4");
     check("no-such-charset-1", "\xc3\xa4", "\u00e4");
     check("hz-gb-2312", "\xc3\xa4 ~!", "\u00e4 ~!");
@@ -100,7 +93,7 @@ static void utf8_under_a_wrong_label_stays(void **state)
     check("a-label-that-is-longer-than-any-charset-has-one-1", "\xc3\xa4", "\u00e4");
 }
 
-static void bytes_that_do_not_fit_are_refused_or_replaced(void **state)
+TEST(bytes_that_do_not_fit_are_refused_or_replaced)
 {
     static const struct {
         const char *label;
@@ -143,7 +136,7 @@ static void bytes_that_do_not_fit_are_refused_or_replaced(void **state)
     }
 }
 
-static void long_text_is_whole_and_bounded(void **state)
+TEST(long_text_is_whole_and_bounded)
 {
     enum {
         LEN = 10 * 1000
@@ -184,7 +177,7 @@ static bool is_mapped(const char *library)
 }
 
 /* A header of 45 MB that names these in turn took 166 s. */
-static void the_library_of_a_charset_is_loaded_once(void **state)
+TEST(the_library_of_a_charset_is_loaded_once)
 {
     static const char *const labels[] = {"koi8-r",     "windows-1251", "euc-jp",  "iso-8859-3",
                                          "iso-8859-4", "windows-1253", "ibm-037", "ibm-500"};
@@ -200,7 +193,7 @@ static void the_library_of_a_charset_is_loaded_once(void **state)
     assert_true(is_mapped("BIG5HKSCS"));
 }
 
-static void threads_convert_at_the_same_time(void **state)
+TEST(threads_convert_at_the_same_time)
 {
     pthread_t threads[4];
     bool is_wrong[ARRAY_LEN(threads)] = {false};
@@ -211,20 +204,4 @@ static void threads_convert_at_the_same_time(void **state)
         pthread_join(threads[i], NULL);
         assert_false(is_wrong[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_are_read_as_browsers_read_them),
-        cmocka_unit_test(other_labels_are_those_of_iconv),
-        cmocka_unit_test(bytes_undefined_in_windows_are_control_characters),
-        cmocka_unit_test(without_a_charset_text_is_utf8_or_windows_1252),
-        cmocka_unit_test(utf8_under_a_wrong_label_stays),
-        cmocka_unit_test(bytes_that_do_not_fit_are_refused_or_replaced),
-        cmocka_unit_test(the_library_of_a_charset_is_loaded_once),
-        cmocka_unit_test(threads_convert_at_the_same_time),
-        cmocka_unit_test(long_text_is_whole_and_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,13 @@
 #include "mail/content_folder.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
+#include "support/test.h"
 
 static struct content_folder folder_of(const char *json)
 {
@@ -36,7 +32,7 @@ static const char *text_of(const struct content_folder *folder, const char *name
     return entry->bytes;
 }
 
-static void texts(void **state)
+TEST(texts)
 {
     static const struct {
         const char *json;
@@ -83,7 +79,7 @@ static void texts(void **state)
 }
 
 /* What a terminal would obey, and what line ends become, in plain text and in the text of HTML. */
-static void nothing_in_a_text_hides_or_moves_another(void **state)
+TEST(nothing_in_a_text_hides_or_moves_another)
 {
 #define SHOWN "\xef\xbf\xbd"
     static const struct {
@@ -134,15 +130,14 @@ static void nothing_in_a_text_hides_or_moves_another(void **state)
     content_folder_release(&folder);
 }
 
-static void mail_of_pictures_alone_is_not_empty(void **state)
+TEST(mail_of_pictures_alone_is_not_empty)
 {
-    (void)state;
     struct content_folder folder = folder_of("{\"html\":\"<img src='cid:1'>\"}");
     assert_true(strlen(text_of(&folder, "body.txt")) > 0);
     content_folder_release(&folder);
 }
 
-static void names_of_attachments(void **state)
+TEST(names_of_attachments)
 {
     static const struct {
         const char *filename; /* JSON */
@@ -190,9 +185,8 @@ static void names_of_attachments(void **state)
     content_folder_release(&folder);
 }
 
-static void long_names_keep_their_end(void **state)
+TEST(long_names_keep_their_end)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
     strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"");
     for (int i = 0; i < 2000; i++)
@@ -205,9 +199,8 @@ static void long_names_keep_their_end(void **state)
     content_folder_release(&folder);
 }
 
-static void a_thousand_files_of_one_name(void **state)
+TEST(a_thousand_files_of_one_name)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
     strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"x.txt\"}");
     for (int i = 1; i < 1000; i++)
@@ -224,9 +217,8 @@ static void a_thousand_files_of_one_name(void **state)
     content_folder_release(&folder);
 }
 
-static void earlier_emails_have_files(void **state)
+TEST(earlier_emails_have_files)
 {
-    (void)state;
     struct content_folder folder = folder_of(
         "{\"plain_text\":\"x\",\"previous_emails\":["
         "{\"id\":\"e-1\",\"subject\":\"Lunch\",\"date\":\"2026-11-20T10:00:00Z\",\"prompt\":\"# Lunch\"},"
@@ -243,18 +235,4 @@ static void earlier_emails_have_files(void **state)
     assert_string_equal(entry->bytes, "# Lunch");
     assert_int_equal(entry->date_ms, 1795168800000);
     content_folder_release(&folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts),
-        cmocka_unit_test(nothing_in_a_text_hides_or_moves_another),
-        cmocka_unit_test(mail_of_pictures_alone_is_not_empty),
-        cmocka_unit_test(names_of_attachments),
-        cmocka_unit_test(long_names_keep_their_end),
-        cmocka_unit_test(a_thousand_files_of_one_name),
-        cmocka_unit_test(earlier_emails_have_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,11 @@
  * large to be kept.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "base/hash.h"
@@ -106,9 +103,8 @@ static void check_message(void *context, const struct corpus_message *message)
     }
 }
 
-static void every_structure_comes_to_what_is_in_it(void **state)
+TEST(every_structure_comes_to_what_is_in_it)
 {
-    (void)state;
     assert_true(corpus_for_each(check_message, NULL) >= 60);
 }
 
@@ -125,9 +121,8 @@ static void make_large(struct strbuf *message, size_t attachment_bytes)
     strbuf_append_str(message, "--b--\n");
 }
 
-static void large_messages_are_read_up_to_the_limits(void **state)
+TEST(large_messages_are_read_up_to_the_limits)
 {
-    (void)state;
     static const struct {
         size_t attachment_bytes;
         int error;
@@ -142,13 +137,4 @@ static void large_messages_are_read_up_to_the_limits(void **state)
             assert_in_range(draft->parts[0].len, cases[i].attachment_bytes, cases[i].attachment_bytes + 57);
         draft_free(draft);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_structure_comes_to_what_is_in_it),
-        cmocka_unit_test(large_messages_are_read_up_to_the_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

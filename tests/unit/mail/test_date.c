@@ -6,16 +6,13 @@
 #include "mail/header_date.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
-static void iso_8601_is_read(void **state)
+TEST(iso_8601_is_read)
 {
     static const struct {
         const char *text;
@@ -53,7 +50,7 @@ static void iso_8601_is_read(void **state)
     }
 }
 
-static void anything_else_is_refused(void **state)
+TEST(anything_else_is_refused)
 {
     static const char *const cases[] = {
         "",
@@ -99,7 +96,7 @@ static void anything_else_is_refused(void **state)
 }
 
 /* Each says 2026-11-20T10:14:36Z. */
-static void headers_are_read_as_mail_programs_write_them(void **state)
+TEST(headers_are_read_as_mail_programs_write_them)
 {
     static const char *const cases[] = {
         /* as RFC 5322 has it, with its obsolete forms */
@@ -154,9 +151,8 @@ static void assert_header(const char *text, int64_t expected_ms)
     assert_int_equal(ms, expected_ms);
 }
 
-static void times_in_headers_may_be_out_of_the_ordinary(void **state)
+TEST(times_in_headers_may_be_out_of_the_ordinary)
 {
-    (void)state;
     assert_header("Sat, 31 Dec 2016 23:59:60 +0000", INT64_C(1483228800000));
     assert_header("2016-12-31T23:59:60Z", INT64_C(1483228800000));
     assert_header("Fri, 20 Nov 2026 9:04:06 +0000", INT64_C(1795165446000));
@@ -167,7 +163,7 @@ static void times_in_headers_may_be_out_of_the_ordinary(void **state)
     assert_header("Fri, 20 Nov 2026", INT64_C(1795132800000));
 }
 
-static void headers_without_a_date_are_refused(void **state)
+TEST(headers_without_a_date_are_refused)
 {
     static const char *const cases[] = {
         "",
@@ -194,9 +190,8 @@ static void headers_without_a_date_are_refused(void **state)
     assert_int_equal(header_date_parse(longest, 998, &ms), 0);
 }
 
-static void what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
-    (void)state;
     for (int64_t ms = INT64_C(-62167219200000); ms < INT64_C(253402300799999); ms += INT64_C(86399999) * 13) {
         char text[32];
         int64_t again = 0;
@@ -207,7 +202,7 @@ static void what_is_written_is_read_again(void **state)
     }
 }
 
-static void years_without_four_digits_are_clamped(void **state)
+TEST(years_without_four_digits_are_clamped)
 {
     char text[32];
     (void)state;
@@ -215,18 +210,4 @@ static void years_without_four_digits_are_clamped(void **state)
     assert_string_equal(text, "0000-01-01T00:00:00.000Z");
     date_format(INT64_MAX, text);
     assert_string_equal(text, "9999-12-31T23:59:59.999Z");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iso_8601_is_read),
-        cmocka_unit_test(anything_else_is_refused),
-        cmocka_unit_test(headers_are_read_as_mail_programs_write_them),
-        cmocka_unit_test(times_in_headers_may_be_out_of_the_ordinary),
-        cmocka_unit_test(headers_without_a_date_are_refused),
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(years_without_four_digits_are_clamped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

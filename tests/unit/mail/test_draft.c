@@ -9,17 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "mail/json_writer.h"
+#include "support/test.h"
 
 #define VALID "tests/data/valid/messages"
 #define INVALID "tests/data/invalid/messages"
@@ -125,15 +122,13 @@ static void check_folder(const char *folder, void (*check)(const char *name), un
     assert_true(checked >= at_least);
 }
 
-static void valid_messages_come_to_what_is_expected(void **state)
+TEST(valid_messages_come_to_what_is_expected)
 {
-    (void)state;
     check_folder(VALID, check_valid, 25);
 }
 
-static void invalid_messages_are_refused_in_words(void **state)
+TEST(invalid_messages_are_refused_in_words)
 {
-    (void)state;
     check_folder(INVALID, check_invalid, 40);
 }
 
@@ -146,7 +141,7 @@ static struct draft *parse_text(const char *text)
     return draft;
 }
 
-static void the_request_is_completed_in_a_stable_order(void **state)
+TEST(the_request_is_completed_in_a_stable_order)
 {
     static const char *const ids[] = {"p2", "p3"};
     static const struct {
@@ -186,7 +181,7 @@ static void the_request_is_completed_in_a_stable_order(void **state)
     }
 }
 
-static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **state)
+TEST(words_about_a_message_hold_nothing_that_a_terminal_obeys)
 {
     static const char message[] = "{\"\x7f\xc2\x9b"
                                   "1m \u202etxt \u2028 \u200f \u061c\": 1}";
@@ -197,7 +192,7 @@ static void words_about_a_message_hold_nothing_that_a_terminal_obeys(void **stat
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
 
-static void a_field_of_another_interface_is_refused_by_the_name_that_it_has_here(void **state)
+TEST(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here)
 {
     static const struct {
         const char *message;
@@ -242,9 +237,8 @@ static void assert_message_ids(const char *headers, const char *expected)
     draft_free(draft);
 }
 
-static void what_it_answers_is_named_likeliest_first(void **state)
+TEST(what_it_answers_is_named_likeliest_first)
 {
-    (void)state;
     assert_message_ids("", "");
     assert_message_ids("In-Reply-To: <r@x>\n", "r@x ");
     assert_message_ids("in-reply-to: <r@x>\nreferences: <1@x>\n <2@x>\n", "r@x 2@x 1@x ");
@@ -256,7 +250,7 @@ static void what_it_answers_is_named_likeliest_first(void **state)
     assert_message_ids("X-In-Reply-To: <r@x>\nMessage-ID: <m@x>\n", "");
 }
 
-static void of_a_long_thread_the_last_emails_are_named(void **state)
+TEST(of_a_long_thread_the_last_emails_are_named)
 {
     _cleanup_strbuf_ struct strbuf headers = STRBUF_INIT(1 << 20);
     _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 20);
@@ -275,7 +269,7 @@ static void of_a_long_thread_the_last_emails_are_named(void **state)
 }
 
 /* What a message answers is one email. */
-static void an_email_named_by_its_id_is_what_it_answers(void **state)
+TEST(an_email_named_by_its_id_is_what_it_answers)
 {
     static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
     static const char message[] = "To: a@b\nIn-Reply-To: <r@x>\n\nx\n";
@@ -312,7 +306,7 @@ static void assert_answer_goes_to(const char *message, const char *to, const cha
 }
 
 /* "Cc:" takes the place of those of the email, too: whoever emptied it wants nobody there. */
-static void a_list_that_names_nobody_is_for_nobody(void **state)
+TEST(a_list_that_names_nobody_is_for_nobody)
 {
     static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
     static const char cc[] = "[{\"address\":\"cc@x\",\"name\":null}]";
@@ -331,7 +325,7 @@ static void a_list_that_names_nobody_is_for_nobody(void **state)
         -EDESTADDRREQ);
 }
 
-static void the_request_of_a_reply_names_the_email(void **state)
+TEST(the_request_of_a_reply_names_the_email)
 {
     _cleanup_free_ char *reply = NULL;
     _cleanup_free_ char *new_thread = NULL;
@@ -362,7 +356,7 @@ static void append_many(struct strbuf *message, const char *text, size_t times)
         strbuf_append_str(message, text);
 }
 
-static void what_is_too_large_is_refused(void **state)
+TEST(what_is_too_large_is_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES + 1000);
     (void)state;
@@ -399,7 +393,7 @@ static void what_is_too_large_is_refused(void **state)
     assert_refused(&message, -EMSGSIZE);
 }
 
-static void a_type_too_long_to_be_one_is_that_of_bytes(void **state)
+TEST(a_type_too_long_to_be_one_is_that_of_bytes)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -421,7 +415,7 @@ static void assert_parsed(struct strbuf *headers, int expected)
         assert_refused(headers, expected);
 }
 
-static void a_line_too_long_before_its_colon_is_no_header(void **state)
+TEST(a_line_too_long_before_its_colon_is_no_header)
 {
     static const struct {
         size_t name_len;
@@ -437,7 +431,7 @@ static void a_line_too_long_before_its_colon_is_no_header(void **state)
     }
 }
 
-static void too_many_recipients_or_attachments_are_refused(void **state)
+TEST(too_many_recipients_or_attachments_are_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -460,7 +454,7 @@ static void too_many_recipients_or_attachments_are_refused(void **state)
 }
 
 /* What else is wrong with these would be found out by reading them, which takes ten times their memory. */
-static void a_flood_of_recipients_is_refused_before_it_is_read(void **state)
+TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 {
     static const struct {
         const char *before;
@@ -494,7 +488,7 @@ static void a_flood_of_recipients_is_refused_before_it_is_read(void **state)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
-static void a_flood_of_empty_parts_is_refused(void **state)
+TEST(a_flood_of_empty_parts_is_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -510,7 +504,7 @@ static void a_flood_of_empty_parts_is_refused(void **state)
 }
 
 /* The boundary was measured in each line: this took minutes. */
-static void a_long_boundary_is_looked_for_in_many_lines(void **state)
+TEST(a_long_boundary_is_looked_for_in_many_lines)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -521,7 +515,7 @@ static void a_long_boundary_is_looked_for_in_many_lines(void **state)
     assert_refused(&message, -EBADMSG);
 }
 
-static void deep_nesting_is_refused(void **state)
+TEST(deep_nesting_is_refused)
 {
     static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
     (void)state;
@@ -537,7 +531,7 @@ static void deep_nesting_is_refused(void **state)
     }
 }
 
-static void deep_nesting_within_attached_messages_is_survived(void **state)
+TEST(deep_nesting_within_attached_messages_is_survived)
 {
     static const unsigned int depths[] = {10, 1000, 20000};
     (void)state;
@@ -556,7 +550,7 @@ static void deep_nesting_within_attached_messages_is_survived(void **state)
 
 /* ---- messages that end too soon */
 
-static void a_cut_json_message_is_never_accepted(void **state)
+TEST(a_cut_json_message_is_never_accepted)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -572,7 +566,7 @@ static void a_cut_json_message_is_never_accepted(void **state)
 }
 
 /* Cut within a header, or right behind one: refused, however well it reads. */
-static void a_message_cut_in_its_headers_is_never_accepted(void **state)
+TEST(a_message_cut_in_its_headers_is_never_accepted)
 {
     static const char *const messages[] = {
         "To: bob@x.example, carol@x.example\nSubject: s\n\nText.\n",
@@ -593,7 +587,7 @@ static void a_message_cut_in_its_headers_is_never_accepted(void **state)
 }
 
 /* A message with parts ends with its closing boundary: cut before, it is refused; cut within, it is whole. */
-static void a_cut_multipart_message_is_never_accepted(void **state)
+TEST(a_cut_multipart_message_is_never_accepted)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -651,9 +645,8 @@ static void survive_invalid(const char *name)
     survive(INVALID, name);
 }
 
-static void damaged_messages_are_survived(void **state)
+TEST(damaged_messages_are_survived)
 {
-    (void)state;
     check_folder(VALID, survive_valid, 25);
     check_folder(INVALID, survive_invalid, 40);
 }
@@ -677,7 +670,7 @@ static void *parse_many(void *argument)
     return NULL;
 }
 
-static void several_threads_may_parse(void **state)
+TEST(several_threads_may_parse)
 {
     _cleanup_free_ char *bytes = NULL;
     struct parsing parsings[4];
@@ -695,7 +688,7 @@ static void several_threads_may_parse(void **state)
     }
 }
 
-static void sequences_are_the_same_for_the_same_people(void **state)
+TEST(sequences_are_the_same_for_the_same_people)
 {
     static const char one[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null},"
                               "{\"address\":\"b@x.example\",\"name\":\"B\"}]}";
@@ -713,36 +706,4 @@ static void sequences_are_the_same_for_the_same_people(void **state)
     assert_string_not_equal(sequences[0], sequences[2]);
     assert_string_not_equal(sequences[0], sequences[3]);
     assert_int_equal(draft_sequence("[]", "me@i.example", sequences[0]), -EBADMSG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_threads_may_parse),
-        cmocka_unit_test(valid_messages_come_to_what_is_expected),
-        cmocka_unit_test(invalid_messages_are_refused_in_words),
-        cmocka_unit_test(what_it_answers_is_named_likeliest_first),
-        cmocka_unit_test(of_a_long_thread_the_last_emails_are_named),
-        cmocka_unit_test(an_email_named_by_its_id_is_what_it_answers),
-        cmocka_unit_test(a_list_that_names_nobody_is_for_nobody),
-        cmocka_unit_test(the_request_of_a_reply_names_the_email),
-        cmocka_unit_test(words_about_a_message_hold_nothing_that_a_terminal_obeys),
-        cmocka_unit_test(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here),
-        cmocka_unit_test(the_request_is_completed_in_a_stable_order),
-        cmocka_unit_test(what_is_too_large_is_refused),
-        cmocka_unit_test(too_many_recipients_or_attachments_are_refused),
-        cmocka_unit_test(a_type_too_long_to_be_one_is_that_of_bytes),
-        cmocka_unit_test(a_line_too_long_before_its_colon_is_no_header),
-        cmocka_unit_test(a_flood_of_recipients_is_refused_before_it_is_read),
-        cmocka_unit_test(a_flood_of_empty_parts_is_refused),
-        cmocka_unit_test(a_long_boundary_is_looked_for_in_many_lines),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(deep_nesting_within_attached_messages_is_survived),
-        cmocka_unit_test(a_cut_json_message_is_never_accepted),
-        cmocka_unit_test(a_message_cut_in_its_headers_is_never_accepted),
-        cmocka_unit_test(a_cut_multipart_message_is_never_accepted),
-        cmocka_unit_test(damaged_messages_are_survived),
-        cmocka_unit_test(sequences_are_the_same_for_the_same_people),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,12 @@
  * what cannot go out is told.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
+
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -56,7 +55,7 @@ static void assert_refused(const char *message, const char *words)
     assert_string_equal(reason, words);
 }
 
-static void a_part_ends_before_the_line_end_of_its_boundary(void **state)
+TEST(a_part_ends_before_the_line_end_of_its_boundary)
 {
     static const struct {
         const char *message;
@@ -89,7 +88,7 @@ static void a_part_ends_before_the_line_end_of_its_boundary(void **state)
     }
 }
 
-static void the_last_line_of_a_text_keeps_its_end_or_has_none(void **state)
+TEST(the_last_line_of_a_text_keeps_its_end_or_has_none)
 {
     static const struct {
         const char *message;
@@ -110,7 +109,7 @@ static void the_last_line_of_a_text_keeps_its_end_or_has_none(void **state)
     }
 }
 
-static void an_attached_message_goes_out_as_it_stood(void **state)
+TEST(an_attached_message_goes_out_as_it_stood)
 {
     static const char *const messages[] = {
         "From: a@b\nSubject: s\n\ntext",
@@ -141,7 +140,7 @@ static void an_attached_message_goes_out_as_it_stood(void **state)
     }
 }
 
-static void encodings_are_read_as_they_are_written(void **state)
+TEST(encodings_are_read_as_they_are_written)
 {
     static const struct {
         const char *encoding;
@@ -171,7 +170,7 @@ static void encodings_are_read_as_they_are_written(void **state)
     }
 }
 
-static void what_cannot_be_read_whole_is_refused_by_its_part(void **state)
+TEST(what_cannot_be_read_whole_is_refused_by_its_part)
 {
     static const struct {
         const char *message;
@@ -234,7 +233,7 @@ static void assert_not_carried(const char *message, const char *words)
 #define LOGO "--B\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x>\n\nx\n--B--\n"
 #define HTML "--B\nContent-Type: text/html\n\n"
 
-static void what_the_interface_cannot_carry_is_told_in_words(void **state)
+TEST(what_the_interface_cannot_carry_is_told_in_words)
 {
     static const struct {
         const char *message;
@@ -278,7 +277,7 @@ static void what_the_interface_cannot_carry_is_told_in_words(void **state)
         assert_not_carried(cases[i].message, cases[i].words);
 }
 
-static void a_flood_of_what_is_not_carried_is_told_in_few_words(void **state)
+TEST(a_flood_of_what_is_not_carried_is_told_in_few_words)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -292,7 +291,7 @@ static void a_flood_of_what_is_not_carried_is_told_in_few_words(void **state)
     draft_free(draft);
 }
 
-static void a_text_of_many_lines_with_dashes_is_no_flood_of_parts(void **state)
+TEST(a_text_of_many_lines_with_dashes_is_no_flood_of_parts)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     (void)state;
@@ -300,19 +299,4 @@ static void a_text_of_many_lines_with_dashes_is_no_flood_of_parts(void **state)
     for (size_t i = 0; i < 100 * 1000; i++)
         strbuf_append_str(&text, "-- \n");
     draft_free(parse(strbuf_str(&text)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_ends_before_the_line_end_of_its_boundary),
-        cmocka_unit_test(the_last_line_of_a_text_keeps_its_end_or_has_none),
-        cmocka_unit_test(an_attached_message_goes_out_as_it_stood),
-        cmocka_unit_test(encodings_are_read_as_they_are_written),
-        cmocka_unit_test(what_cannot_be_read_whole_is_refused_by_its_part),
-        cmocka_unit_test(what_the_interface_cannot_carry_is_told_in_words),
-        cmocka_unit_test(a_flood_of_what_is_not_carried_is_told_in_few_words),
-        cmocka_unit_test(a_text_of_many_lines_with_dashes_is_no_flood_of_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,24 +5,19 @@
 #include "mail/email_content.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "support/test.h"
 
 static int read_content(const char *text, struct email_content *ret)
 {
     return email_content_from_text(text, strlen(text), ret);
 }
 
-static void a_published_record_is_read_whole(void **state)
+TEST(a_published_record_is_read_whole)
 {
-    (void)state;
     static const char text[] =
         "{\"id\":\"e-2\",\"inbox_id\":\"i-1\",\"subject\":\"Re: lunch\",\"date\":\"2026-11-20T10:00:00Z\","
         "\"from_address\":{\"address\":\"bob@x.example\",\"name\":\"Bob\"},"
@@ -60,9 +55,8 @@ static void a_published_record_is_read_whole(void **state)
     assert_int_equal(content.previous_emails[0].previous_emails_len, 0);
 }
 
-static void what_is_null_or_odd_is_passed_over(void **state)
+TEST(what_is_null_or_odd_is_passed_over)
 {
-    (void)state;
     static const char text[] =
         "{\"id\":7,\"plain_text\":null,\"html\":[1],\"prompt\":{},\"subject\":5,\"date\":\"soon\","
         "\"from_address\":\"bob@x.example\",\"to_addresses\":[1,{\"address\":\"no address\"},"
@@ -86,9 +80,8 @@ static void what_is_null_or_odd_is_passed_over(void **state)
     assert_int_equal(content.previous_emails_len, 1);
 }
 
-static void what_is_no_address_is_kept_as_text(void **state)
+TEST(what_is_no_address_is_kept_as_text)
 {
-    (void)state;
     static const struct {
         const char *to; /* JSON */
         const char *addresses, *unusable;
@@ -118,9 +111,8 @@ static void what_is_no_address_is_kept_as_text(void **state)
 }
 
 /* Cut off, it could be an address of somebody else. */
-static void a_long_text_that_is_no_address_becomes_none_when_it_is_cut(void **state)
+TEST(a_long_text_that_is_no_address_becomes_none_when_it_is_cut)
 {
-    (void)state;
     char text[3000];
     for (int blanks = 0; blanks <= 2000; blanks += 2000) {
         _cleanup_email_content_ struct email_content content = {0};
@@ -132,7 +124,7 @@ static void a_long_text_that_is_no_address_becomes_none_when_it_is_cut(void **st
     }
 }
 
-static void a_text_with_too_many_addresses_is_kept_as_text(void **state)
+TEST(a_text_with_too_many_addresses_is_kept_as_text)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
     _cleanup_email_content_ struct email_content content = {0};
@@ -146,9 +138,8 @@ static void a_text_with_too_many_addresses_is_kept_as_text(void **state)
     assert_non_null(content.to.unusable);
 }
 
-static void texts_may_hold_anything(void **state)
+TEST(texts_may_hold_anything)
 {
-    (void)state;
     _cleanup_email_content_ struct email_content content = {0};
     assert_int_equal(read_content("{\"plain_text\":\"a\\u0000b\",\"html\":\"\"}", &content), 0);
     assert_int_equal(content.plain_text.len, 3);
@@ -157,9 +148,8 @@ static void texts_may_hold_anything(void **state)
     assert_int_equal(content.html.len, 0);
 }
 
-static void half_a_surrogate_pair_spoils_nothing(void **state)
+TEST(half_a_surrogate_pair_spoils_nothing)
 {
-    (void)state;
     _cleanup_email_content_ struct email_content content = {0};
     assert_int_equal(read_content("{\"subject\":\"x\\ud83d\",\"plain_text\":\"kept\"}", &content), 0);
     assert_string_equal(content.subject, "x\xef\xbf\xbd");
@@ -171,9 +161,8 @@ static void half_a_surrogate_pair_spoils_nothing(void **state)
     assert_memory_equal(content.plain_text.bytes, "a\0b", 4);
 }
 
-static void what_is_no_content_is_refused(void **state)
+TEST(what_is_no_content_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         int error;
@@ -195,9 +184,8 @@ static void what_is_no_content_is_refused(void **state)
     }
 }
 
-static void lists_are_bounded(void **state)
+TEST(lists_are_bounded)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
     strbuf_append_str(&text, "{\"attachments\":[{\"id\":\"a\"}");
     for (int i = 0; i < EMAIL_CONTENT_ATTACHMENTS_MAX; i++)
@@ -206,20 +194,4 @@ static void lists_are_bounded(void **state)
     _cleanup_email_content_ struct email_content content = {0};
     assert_int_equal(email_content_from_text(text.data, text.len, &content), 0);
     assert_int_equal(content.attachments_len, EMAIL_CONTENT_ATTACHMENTS_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_published_record_is_read_whole),
-        cmocka_unit_test(what_is_null_or_odd_is_passed_over),
-        cmocka_unit_test(what_is_no_address_is_kept_as_text),
-        cmocka_unit_test(a_long_text_that_is_no_address_becomes_none_when_it_is_cut),
-        cmocka_unit_test(a_text_with_too_many_addresses_is_kept_as_text),
-        cmocka_unit_test(texts_may_hold_anything),
-        cmocka_unit_test(half_a_surrogate_pair_spoils_nothing),
-        cmocka_unit_test(what_is_no_content_is_refused),
-        cmocka_unit_test(lists_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

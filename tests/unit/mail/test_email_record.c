@@ -5,17 +5,14 @@
 #include "mail/email_record.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
+#include "support/test.h"
 
 static json_t *load(const char *text)
 {
@@ -39,7 +36,7 @@ static struct email_record read_record(const char *text)
     return record;
 }
 
-static void the_text_is_as_the_contract_says(void **state)
+TEST(the_text_is_as_the_contract_says)
 {
     static const char text[] =
         "{\"zeta\":{},\"subject\":\"H\u00e9llo \\u001b[31m \\u202e\",\"status\":\"valid\",\"list\":[],"
@@ -76,7 +73,7 @@ static void the_text_is_as_the_contract_says(void **state)
     email_record_release(&record);
 }
 
-static void odd_fields_are_carried(void **state)
+TEST(odd_fields_are_carried)
 {
     static const struct {
         const char *text;
@@ -114,7 +111,7 @@ static void odd_fields_are_carried(void **state)
     }
 }
 
-static void what_is_no_record_is_told_apart(void **state)
+TEST(what_is_no_record_is_told_apart)
 {
     static const struct {
         const char *text;
@@ -156,7 +153,7 @@ static void what_is_no_record_is_told_apart(void **state)
             fail_msg("case %zu: %s", i, cases[i].text);
 }
 
-static void what_other_readers_choke_on_is_carried(void **state)
+TEST(what_other_readers_choke_on_is_carried)
 {
     static const char text[] = "{\"id\":123456789012345678901234567890,\"n\":-0.10e+05,\"big\":1e999,"
                                "\"s\":\"\\ud800 \\udc00 \\ud83d\\ude00 \\/ \\ud83d\\uf8ff "
@@ -180,7 +177,7 @@ static void what_other_readers_choke_on_is_carried(void **state)
     email_record_release(&record);
 }
 
-static void without_an_id_the_content_tells_records_apart(void **state)
+TEST(without_an_id_the_content_tells_records_apart)
 {
     struct email_record one = read_record("{\"subject\":\"a\",\"date\":\"2026-11-20\"}");
     struct email_record reordered = read_record("{\"date\":\"2026-11-20\",\"subject\":\"a\"}");
@@ -194,7 +191,7 @@ static void without_an_id_the_content_tells_records_apart(void **state)
 }
 
 /* `cat` of a record must not be able to do anything to a terminal. */
-static void nothing_in_the_text_acts_on_a_terminal(void **state)
+TEST(nothing_in_the_text_acts_on_a_terminal)
 {
     char text[8 * 256] = "{\"subject\":\"";
     (void)state;
@@ -212,7 +209,7 @@ static void nothing_in_the_text_acts_on_a_terminal(void **state)
     email_record_release(&record);
 }
 
-static void a_record_has_a_ceiling(void **state)
+TEST(a_record_has_a_ceiling)
 {
     _cleanup_free_ char *text = malloc(EMAIL_RECORD_MAX_BYTES + 100);
     struct email_record record;
@@ -232,7 +229,7 @@ static void a_record_has_a_ceiling(void **state)
     email_record_release(&record);
 }
 
-static void a_record_has_so_many_fields_at_most(void **state)
+TEST(a_record_has_so_many_fields_at_most)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     struct email_record record;
@@ -247,7 +244,7 @@ static void a_record_has_so_many_fields_at_most(void **state)
     assert_int_equal(email_record_from_text(text.data, text.len, &record), -EMSGSIZE);
 }
 
-static void deep_nesting_is_survived(void **state)
+TEST(deep_nesting_is_survived)
 {
     char text[5000] = "{\"id\":\"1\",\"deep\":";
     struct email_record record;
@@ -332,7 +329,7 @@ static void assert_same_verdict(const char *text, size_t len)
     email_record_release(&record);
 }
 
-static void random_damage_is_judged_as_by_another_reader(void **state)
+TEST(random_damage_is_judged_as_by_another_reader)
 {
     enum {
         ROUNDS = 50000
@@ -378,15 +375,14 @@ static void check_line_of(const char *text)
     email_record_release(&record);
 }
 
-static void the_line_of_the_index_is_the_record_and_its_name(void **state)
+TEST(the_line_of_the_index_is_the_record_and_its_name)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(corpus); i++)
         check_line_of(corpus[i]);
 }
 
 /* What looks like layout and is none, and what is laid out deeply, at every distance from the beginning. */
-static void the_line_is_right_wherever_its_parts_stand(void **state)
+TEST(the_line_is_right_wherever_its_parts_stand)
 {
     static const char *const parts[] = {
         "\"a\":\"x\\\": y \\\\\",\"b\":{\"c\":[1,{\"d\":null}]},\"e\":\"\"",
@@ -411,7 +407,7 @@ static void the_line_is_right_wherever_its_parts_stand(void **state)
 }
 
 /* Text from a damaged disk: whatever it is, exactly so many bytes are written. */
-static void a_line_of_anything_has_the_length_it_is_to_have(void **state)
+TEST(a_line_of_anything_has_the_length_it_is_to_have)
 {
     uint64_t seed = 5;
     (void)state;
@@ -431,7 +427,7 @@ static void a_line_of_anything_has_the_length_it_is_to_have(void **state)
     }
 }
 
-static void what_rules_hold_back_is_told_by_status_and_mark(void **state)
+TEST(what_rules_hold_back_is_told_by_status_and_mark)
 {
     static const struct {
         const char *json;
@@ -460,25 +456,4 @@ static void what_rules_hold_back_is_told_by_status_and_mark(void **state)
         assert_int_equal(record.is_held, rows[i].is_held);
         email_record_release(&record);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_is_as_the_contract_says),
-        cmocka_unit_test(odd_fields_are_carried),
-        cmocka_unit_test(what_is_no_record_is_told_apart),
-        cmocka_unit_test(what_other_readers_choke_on_is_carried),
-        cmocka_unit_test(without_an_id_the_content_tells_records_apart),
-        cmocka_unit_test(nothing_in_the_text_acts_on_a_terminal),
-        cmocka_unit_test(a_record_has_a_ceiling),
-        cmocka_unit_test(a_record_has_so_many_fields_at_most),
-        cmocka_unit_test(deep_nesting_is_survived),
-        cmocka_unit_test(random_damage_is_judged_as_by_another_reader),
-        cmocka_unit_test(the_line_of_the_index_is_the_record_and_its_name),
-        cmocka_unit_test(the_line_is_right_wherever_its_parts_stand),
-        cmocka_unit_test(a_line_of_anything_has_the_length_it_is_to_have),
-        cmocka_unit_test(what_rules_hold_back_is_told_by_status_and_mark),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,14 @@
  */
 #include "mail/event.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "mail/mail_service.h"
+#include "support/test.h"
 
-static void an_event_is_one_line(void **state)
+TEST(an_event_is_one_line)
 {
     static const struct {
         struct event event;
@@ -39,7 +35,7 @@ static void an_event_is_one_line(void **state)
     }
 }
 
-static void kinds_have_the_names_of_the_contract(void **state)
+TEST(kinds_have_the_names_of_the_contract)
 {
     static const struct {
         enum event_kind kind;
@@ -54,7 +50,7 @@ static void kinds_have_the_names_of_the_contract(void **state)
         assert_string_equal(event_kind_name(cases[i].kind), cases[i].name);
 }
 
-static void a_result_can_be_released_twice(void **state)
+TEST(a_result_can_be_released_twice)
 {
     struct service_result result = {.outcome = SERVICE_REJECTED, .detail = strdup("words")};
     (void)state;
@@ -62,14 +58,4 @@ static void a_result_can_be_released_twice(void **state)
     assert_null(result.detail);
     assert_true(result.retry_after_ms == -1);
     service_result_release(&result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_event_is_one_line),
-        cmocka_unit_test(kinds_have_the_names_of_the_contract),
-        cmocka_unit_test(a_result_can_be_released_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

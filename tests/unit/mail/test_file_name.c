@@ -5,22 +5,20 @@
 #include "mail/file_name.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <glib.h>
 
 #include "base/cleanup.h"
+#include "support/test.h"
 
 static const char key[] = "3c90c3cc-0d44-4b50";
 static const int64_t date_ms = INT64_C(1795169676123);
 
 #define SIXTY "abcdefghijabcdefghijabcdefghijabcdefghijabcdefghijabcdefghij"
 
-static void subjects_become_slugs(void **state)
+TEST(subjects_become_slugs)
 {
     static const struct {
         const char *subject;
@@ -82,7 +80,7 @@ static void slug_by_characters(const char *subject, char *ret_slug)
     strcpy(ret_slug + len, len > 0 ? "" : "no-subject");
 }
 
-static void gaps_of_every_length_stand_anywhere(void **state)
+TEST(gaps_of_every_length_stand_anywhere)
 {
     unsigned int seed = 11;
     (void)state;
@@ -101,7 +99,7 @@ static void gaps_of_every_length_stand_anywhere(void **state)
     }
 }
 
-static void dates_and_keys_fill_their_places(void **state)
+TEST(dates_and_keys_fill_their_places)
 {
     static const struct {
         bool has_date;
@@ -129,7 +127,7 @@ static void dates_and_keys_fill_their_places(void **state)
 }
 
 /* Anything at all as the subject and the key: bytes from a fixed generator, in many lengths. */
-static void no_subject_makes_an_unsafe_name(void **state)
+TEST(no_subject_makes_an_unsafe_name)
 {
     unsigned int seed = 12345;
     (void)state;
@@ -151,9 +149,8 @@ static void no_subject_makes_an_unsafe_name(void **state)
     }
 }
 
-static void a_huge_subject_is_cut_soon(void **state)
+TEST(a_huge_subject_is_cut_soon)
 {
-    (void)state;
     _cleanup_free_ char *subject = malloc(10 * 1000 * 1000 + 1);
     assert_non_null(subject);
     memset(subject, 'a', 10 * 1000 * 1000);
@@ -167,7 +164,7 @@ static void a_huge_subject_is_cut_soon(void **state)
     assert_true(strlen(stem) <= 17 + 60 + 9);
 }
 
-static void taken_names_get_more_of_the_key(void **state)
+TEST(taken_names_get_more_of_the_key)
 {
     char previous[300] = "stem";
     (void)state;
@@ -184,7 +181,7 @@ static void taken_names_get_more_of_the_key(void **state)
     }
 }
 
-static void texts_become_folder_names(void **state)
+TEST(texts_become_folder_names)
 {
     static const struct {
         const char *text;
@@ -221,7 +218,7 @@ static void texts_become_folder_names(void **state)
     assert_true(file_name_is_valid(invalid));
 }
 
-static void temporary_files_and_backups_are_known_by_their_names(void **state)
+TEST(temporary_files_and_backups_are_known_by_their_names)
 {
     static const char *const temporary[] = {".", ".hidden", ".x.swp", ".#a",   "a~",
                                             "~", "a.tmp",   "a.part", "a.swp", "4913"};
@@ -240,7 +237,7 @@ static void temporary_files_and_backups_are_known_by_their_names(void **state)
         assert_false(file_name_is_temporary(others[i]) || file_name_is_backup(others[i]));
 }
 
-static void numbers_go_before_the_extension(void **state)
+TEST(numbers_go_before_the_extension)
 {
     static const struct {
         const char *name;
@@ -263,7 +260,7 @@ static void numbers_go_before_the_extension(void **state)
     }
 }
 
-static void numbers_are_taken_off_again(void **state)
+TEST(numbers_are_taken_off_again)
 {
     static const struct {
         const char *name;
@@ -291,9 +288,8 @@ static void numbers_are_taken_off_again(void **state)
     }
 }
 
-static void numbered_names_stay_short_enough(void **state)
+TEST(numbered_names_stay_short_enough)
 {
-    (void)state;
     for (size_t len = 240; len <= 255; len++) {
         char name[300];
         for (size_t i = 0; i < len; i++)
@@ -305,7 +301,7 @@ static void numbered_names_stay_short_enough(void **state)
     }
 }
 
-static void shortened_names_keep_their_extension(void **state)
+TEST(shortened_names_keep_their_extension)
 {
     static const struct {
         const char *name;
@@ -330,7 +326,7 @@ static void shortened_names_keep_their_extension(void **state)
     }
 }
 
-static void validity(void **state)
+TEST(validity)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "r\u00e9sum\u00e9.pdf", "a\\b", "\"", "-rf"};
     static const char *const bad[] = {"",      ".",     "..",        "a/b",  "/",    "a\nb",
@@ -349,7 +345,7 @@ static void validity(void **state)
     assert_false(file_name_is_valid(name));
 }
 
-static void names_that_differ_only_in_case_or_normalisation_fold_into_one(void **state)
+TEST(names_that_differ_only_in_case_or_normalisation_fold_into_one)
 {
     static const char *const same[][2] = {
         {"A.txt", "a.TXT"},         {"\u00dcber", "u\u0308BER"},
@@ -370,25 +366,4 @@ static void names_that_differ_only_in_case_or_normalisation_fold_into_one(void *
         assert_string_not_equal(one, other);
     }
     assert_null(file_name_fold("\xff"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(subjects_become_slugs),
-        cmocka_unit_test(gaps_of_every_length_stand_anywhere),
-        cmocka_unit_test(dates_and_keys_fill_their_places),
-        cmocka_unit_test(no_subject_makes_an_unsafe_name),
-        cmocka_unit_test(a_huge_subject_is_cut_soon),
-        cmocka_unit_test(taken_names_get_more_of_the_key),
-        cmocka_unit_test(texts_become_folder_names),
-        cmocka_unit_test(temporary_files_and_backups_are_known_by_their_names),
-        cmocka_unit_test(numbers_go_before_the_extension),
-        cmocka_unit_test(numbers_are_taken_off_again),
-        cmocka_unit_test(numbered_names_stay_short_enough),
-        cmocka_unit_test(shortened_names_keep_their_extension),
-        cmocka_unit_test(validity),
-        cmocka_unit_test(names_that_differ_only_in_case_or_normalisation_fold_into_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
 #include "mail/mime_text.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 static void assert_text(const char *flowed, bool is_delsp, const char *expected)
 {
@@ -32,9 +27,8 @@ static void assert_joined(const char *flowed, const char *expected)
     assert_text(flowed, false, expected);
 }
 
-static void wrapped_paragraphs_are_one_line(void **state)
+TEST(wrapped_paragraphs_are_one_line)
 {
-    (void)state;
     assert_joined("", "");
     assert_joined("Hello\n", "Hello\n");
     assert_joined("one \ntwo \nthree\nfour\n", "one two three\nfour\n");
@@ -45,9 +39,8 @@ static void wrapped_paragraphs_are_one_line(void **state)
     assert_joined("one \r", "one \r");
 }
 
-static void delsp_takes_the_blank_that_a_line_was_wrapped_at(void **state)
+TEST(delsp_takes_the_blank_that_a_line_was_wrapped_at)
 {
-    (void)state;
     assert_text("https://x.example/one \r\ntwo \r\nthree\r\n", true, "https://x.example/onetwothree\r\n");
     assert_text("one  \ntwo\n", true, "one two\n");
     assert_text("東京 \n都\n", true, "東京都\n");
@@ -56,18 +49,16 @@ static void delsp_takes_the_blank_that_a_line_was_wrapped_at(void **state)
     assert_text("one\n-- \nAnn\n", true, "one\n-- \nAnn\n");
 }
 
-static void blanks_that_hide_how_a_line_begins_are_removed(void **state)
+TEST(blanks_that_hide_how_a_line_begins_are_removed)
 {
-    (void)state;
     assert_joined(" From here\n", "From here\n");
     assert_joined(" > no quote\n", "> no quote\n");
     assert_joined("a \n > b\n", "a > b\n");
     assert_joined("diff --git a/x b/x\n  context\n+new\n", "diff --git a/x b/x\n context\n+new\n");
 }
 
-static void quotes_of_different_depth_are_kept_apart(void **state)
+TEST(quotes_of_different_depth_are_kept_apart)
 {
-    (void)state;
     assert_joined("> one \n> two\n", "> one two\n");
     assert_joined(">one \n>two\n", ">one two\n");
     assert_joined("> one \ntwo\n", "> one \ntwo\n");
@@ -78,41 +69,24 @@ static void quotes_of_different_depth_are_kept_apart(void **state)
     assert_joined("> one \n>\n> two\n", "> one \n>\n> two\n");
 }
 
-static void separators_of_signatures_are_lines_of_their_own(void **state)
+TEST(separators_of_signatures_are_lines_of_their_own)
 {
-    (void)state;
     assert_joined("one \n-- \nAnn\n", "one \n-- \nAnn\n");
     assert_joined("-- \r\nAnn \r\nLee\r\n", "-- \r\nAnn Lee\r\n");
     assert_joined("> one \n> -- \n> Ann\n", "> one \n> -- \n> Ann\n");
     assert_joined("> -- \none\n", "> -- \none\n");
 }
 
-static void blank_lines_end_a_paragraph_that_says_it_flows(void **state)
+TEST(blank_lines_end_a_paragraph_that_says_it_flows)
 {
-    (void)state;
     assert_joined("Hello, \n\nnext\n", "Hello, \n\nnext\n");
     assert_joined("Hello, \n  \nnext\n", "Hello, \n \nnext\n");
     assert_joined("  \n  \n", " \n \n");
 }
 
-static void text_beyond_what_the_buffer_takes_is_an_error(void **state)
+TEST(text_beyond_what_the_buffer_takes_is_an_error)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4);
     assert_int_equal(flowed_append(&out, "one \ntwo\n", 9, false), -EMSGSIZE);
     assert_int_equal(flowed_append(&out, "a", 1, false), -EMSGSIZE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrapped_paragraphs_are_one_line),
-        cmocka_unit_test(delsp_takes_the_blank_that_a_line_was_wrapped_at),
-        cmocka_unit_test(blanks_that_hide_how_a_line_begins_are_removed),
-        cmocka_unit_test(quotes_of_different_depth_are_kept_apart),
-        cmocka_unit_test(separators_of_signatures_are_lines_of_their_own),
-        cmocka_unit_test(blank_lines_end_a_paragraph_that_says_it_flows),
-        cmocka_unit_test(text_beyond_what_the_buffer_takes_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,11 @@
 #include "mail/header_text.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 struct reading {
     const char *value;
@@ -29,7 +26,7 @@ static void check(int (*decode)(const char *, size_t, char **), const struct rea
     }
 }
 
-static void text_without_encoded_words_stays(void **state)
+TEST(text_without_encoded_words_stays)
 {
     static const struct reading readings[] = {
         {"", ""},
@@ -47,7 +44,7 @@ static void text_without_encoded_words_stays(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void encoded_words_are_decoded_wherever_they_stand(void **state)
+TEST(encoded_words_are_decoded_wherever_they_stand)
 {
     static const struct reading readings[] = {
         {"=?utf-8?q?caf=C3=A9_=26_bar?=", "caf\xc3\xa9 & bar"},
@@ -72,7 +69,7 @@ static void encoded_words_are_decoded_wherever_they_stand(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void neighbouring_words_are_one_text(void **state)
+TEST(neighbouring_words_are_one_text)
 {
     static const struct reading readings[] = {
         {"=?UTF-8?B?w6Q=?= =?UTF-8?B?w7Y=?= =?UTF-8?B?w7w=?=", "\xc3\xa4\xc3\xb6\xc3\xbc"},
@@ -86,7 +83,7 @@ static void neighbouring_words_are_one_text(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void a_character_may_begin_in_one_word_and_end_in_the_next(void **state)
+TEST(a_character_may_begin_in_one_word_and_end_in_the_next)
 {
     static const struct reading readings[] = {
         {"=?UTF-8?B?0J/RgA==?= =?UTF-8?B?0LjQstC1?= =?UTF-8?Q?=D1?= =?UTF-8?Q?=82?=",
@@ -98,7 +95,7 @@ static void a_character_may_begin_in_one_word_and_end_in_the_next(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void what_is_no_encoded_word_stays_as_written(void **state)
+TEST(what_is_no_encoded_word_stays_as_written)
 {
     static const struct reading readings[] = {
         {"=?utf-8?x?abc?=", "=?utf-8?x?abc?="},
@@ -112,7 +109,7 @@ static void what_is_no_encoded_word_stays_as_written(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void bytes_that_are_no_text_do_not_hide_the_rest(void **state)
+TEST(bytes_that_are_no_text_do_not_hide_the_rest)
 {
     static const struct reading readings[] = {
         {"Gr\xfc\xdf"
@@ -132,7 +129,7 @@ static void bytes_that_are_no_text_do_not_hide_the_rest(void **state)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-static void a_phrase_loses_its_quotes(void **state)
+TEST(a_phrase_loses_its_quotes)
 {
     static const struct reading readings[] = {
         {"Bob", "Bob"},
@@ -161,9 +158,8 @@ static void check_name(const char *value, const char *name)
                  name == NULL ? "" : name);
 }
 
-static void a_parameter_is_found_among_others(void **state)
+TEST(a_parameter_is_found_among_others)
 {
-    (void)state;
     check_name("attachment; filename=report.pdf", "report.pdf");
     check_name("attachment;filename=\"report.pdf\";size=12", "report.pdf");
     check_name("attachment; size=12;\r\n\tFileName = my report (1).pdf ; x=y", "my report (1).pdf");
@@ -183,9 +179,8 @@ static void a_parameter_is_found_among_others(void **state)
     check_name("attachment; filenames=x; xfilename=y; filename*x=z", NULL);
 }
 
-static void a_parameter_may_have_a_charset_and_pieces(void **state)
+TEST(a_parameter_may_have_a_charset_and_pieces)
 {
-    (void)state;
     check_name("attachment; filename*=utf-8''r%C3%A9sum%C3%A9.pdf", "r\xc3\xa9sum\xc3\xa9.pdf");
     check_name("attachment; filename*=iso-8859-1'fr'r%E9sum%E9.pdf", "r\xc3\xa9sum\xc3\xa9.pdf");
     check_name("attachment; filename=resume.pdf; filename*=utf-8''r%C3%A9sum%C3%A9.pdf",
@@ -201,9 +196,8 @@ static void a_parameter_may_have_a_charset_and_pieces(void **state)
     check_name("attachment; filename*1000000000000000000000=a; filename*100=b", NULL);
 }
 
-static void a_parameter_may_be_encoded_words_or_bare_bytes(void **state)
+TEST(a_parameter_may_be_encoded_words_or_bare_bytes)
 {
-    (void)state;
     check_name("attachment; filename=\"=?UTF-8?B?0L7RgtGH0ZHRgi5wZGY=?=\"",
                "\xd0\xbe\xd1\x82\xd1\x87\xd1\x91\xd1\x82.pdf");
     check_name("attachment; filename==?UTF-8?B?0L7RgtGH?=", "\xd0\xbe\xd1\x82\xd1\x87");
@@ -219,7 +213,7 @@ static void a_parameter_may_be_encoded_words_or_bare_bytes(void **state)
 }
 
 /* Looking for its end from each of them would take minutes. */
-static void many_words_without_an_end_take_no_time(void **state)
+TEST(many_words_without_an_end_take_no_time)
 {
     enum {
         WORDS = 200 * 1000
@@ -233,22 +227,4 @@ static void many_words_without_an_end_take_no_time(void **state)
         memcpy(value + i * (sizeof(word) - 1), word, sizeof(word));
     assert_int_equal(header_text_decode(value, strlen(value), &text), 0);
     assert_string_equal(text, value);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_without_encoded_words_stays),
-        cmocka_unit_test(encoded_words_are_decoded_wherever_they_stand),
-        cmocka_unit_test(neighbouring_words_are_one_text),
-        cmocka_unit_test(a_character_may_begin_in_one_word_and_end_in_the_next),
-        cmocka_unit_test(what_is_no_encoded_word_stays_as_written),
-        cmocka_unit_test(bytes_that_are_no_text_do_not_hide_the_rest),
-        cmocka_unit_test(a_phrase_loses_its_quotes),
-        cmocka_unit_test(a_parameter_is_found_among_others),
-        cmocka_unit_test(a_parameter_may_have_a_charset_and_pieces),
-        cmocka_unit_test(a_parameter_may_be_encoded_words_or_bare_bytes),
-        cmocka_unit_test(many_words_without_an_end_take_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

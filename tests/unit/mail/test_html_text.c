@@ -6,16 +6,12 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 enum {
     MANY = 60 * 1000, /* enough for what recurses to overflow its stack, and for what is not linear to hang */
@@ -37,9 +33,8 @@ static void check(const struct example *examples, size_t len)
     }
 }
 
-static void paragraphs_and_lines_are_kept_apart(void **state)
+TEST(paragraphs_and_lines_are_kept_apart)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<p>Hello <b>there</b></p><p>again</p>", "Hello there\n\nagain\n"},
         {"a  \n b", "a b\n"},
@@ -56,9 +51,8 @@ static void paragraphs_and_lines_are_kept_apart(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void lists_quotes_and_tables_are_marked(void **state)
+TEST(lists_quotes_and_tables_are_marked)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<ul><li>one<li>two</ul>", "- one\n- two\n"},
         {"<ul><li>one<ul><li>inner</ul><li>two</ul>end", "- one\n  - inner\n- two\n\nend\n"},
@@ -100,9 +94,8 @@ static void lists_quotes_and_tables_are_marked(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void links_are_followed_by_their_address_where_the_text_does_not_say_it(void **state)
+TEST(links_are_followed_by_their_address_where_the_text_does_not_say_it)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<a href='https://x.example/?a=1&amp;b=2'>text</a>.", "text <https://x.example/?a=1&b=2>.\n"},
         {"<a href='https://x.example/'>x.example</a>", "x.example\n"},
@@ -136,9 +129,8 @@ static void links_are_followed_by_their_address_where_the_text_does_not_say_it(v
     check(examples, ARRAY_LEN(examples));
 }
 
-static void markdown_has_headings(void **state)
+TEST(markdown_has_headings)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<h1>One</h1>text<h2>Two</h2><h6>Six</h6>", "## One\n\ntext\n\n### Two\n\n###### Six\n"},
         {"<h1></h1>text", "text\n"},
@@ -154,9 +146,8 @@ static void markdown_has_headings(void **state)
     }
 }
 
-static void characters_are_shown_as_themselves(void **state)
+TEST(characters_are_shown_as_themselves)
 {
-    (void)state;
     static const struct example examples[] = {
         {"&lt;b&gt; &amp; &quot;&apos;&#233;&#xE9;&eacute;&nbsp;.", "<b> & \"'ééé .\n"},
         {"&unknown; & 1 < 2", "&unknown; & 1 < 2\n"},
@@ -184,9 +175,8 @@ static void characters_are_shown_as_themselves(void **state)
                         strbuf_str(&text));
 }
 
-static void what_is_not_displayed_is_left_out(void **state)
+TEST(what_is_not_displayed_is_left_out)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<head><title>t</title><style>p{}</style></head>x<script>alert('</p>')</script>y", "xy\n"},
         {"<style type='text/css'>a > b { c: d }</style>x", "x\n"},
@@ -205,9 +195,8 @@ static void what_is_not_displayed_is_left_out(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void a_mail_that_shows_nothing_has_a_text_all_the_same(void **state)
+TEST(a_mail_that_shows_nothing_has_a_text_all_the_same)
 {
-    (void)state;
     static const struct example examples[] = {
         {"<div style='display:none'>all there is</div>", "all there is\n"},
         {"<body hidden><img src='cid:1'></body>", "[image]\n"},
@@ -219,9 +208,8 @@ static void a_mail_that_shows_nothing_has_a_text_all_the_same(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void damaged_html_loses_no_text(void **state)
+TEST(damaged_html_loses_no_text)
 {
-    (void)state;
     static const struct example examples[] = {
         {"</p></div>one</b><td>two", "one  two\n"},
         {"<b><i>one</b>two</i>", "onetwo\n"},
@@ -246,9 +234,8 @@ static void append_repeated(struct strbuf *html, const char *text, size_t times)
         strbuf_append_str(html, text);
 }
 
-static void the_text_behind_any_nesting_is_found(void **state)
+TEST(the_text_behind_any_nesting_is_found)
 {
-    (void)state;
     static const char *const tags[] = {"<div>", "<b>",        "<blockquote>", "<ul><li>", "<table><tr><td>",
                                        "<pre>", "<a href=x>", "<form>",       "<font>",   "<span hidden=''>"};
     for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
@@ -263,9 +250,8 @@ static void the_text_behind_any_nesting_is_found(void **state)
     }
 }
 
-static void deep_quotes_are_not_mostly_marks(void **state)
+TEST(deep_quotes_are_not_mostly_marks)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
     append_repeated(&html, "<blockquote>", 240);
@@ -275,9 +261,8 @@ static void deep_quotes_are_not_mostly_marks(void **state)
 }
 
 /* The parser compares every attribute with all before it. */
-static void a_tag_of_any_number_of_attributes_is_read(void **state)
+TEST(a_tag_of_any_number_of_attributes_is_read)
 {
-    (void)state;
     static const char *const beginnings[] = {
         "<a ",       "<a b=\">\" ",      "<script><b c=\"</script><a ",   "<!-- --!><a ",
         "<a b='<i ", "<!-- <a \"--><a ", "<textarea><a b='</textarea><a "};
@@ -293,9 +278,8 @@ static void a_tag_of_any_number_of_attributes_is_read(void **state)
     }
 }
 
-static void beginnings_without_end_are_read(void **state)
+TEST(beginnings_without_end_are_read)
 {
-    (void)state;
     static const char *const beginnings[] = {
         "<", "<a ", "<a b='", "<a b=\"<a c='", "</",      "<!--",  "<![if ", "<!DOCTYPE ",        "<?",
         "&", "&#",  "&amp",   "<script>",      "<title>", "<a b=", "]]>",    "<p style='display "};
@@ -308,9 +292,8 @@ static void beginnings_without_end_are_read(void **state)
     }
 }
 
-static void any_bytes_come_to_text_without_control_characters(void **state)
+TEST(any_bytes_come_to_text_without_control_characters)
 {
-    (void)state;
     static const char *const pieces[] = {
         "<p>",         "</p>", "<ul>", "<li>",     "</ul>",        "<pre>",
         "</pre>",      "<!--", "-->",  "<script>", "</script>",    "<a href='http://x/'>",
@@ -332,42 +315,18 @@ static void any_bytes_come_to_text_without_control_characters(void **state)
     g_rand_free(random);
 }
 
-static void text_beyond_the_ceiling_is_left_off(void **state)
+TEST(text_beyond_the_ceiling_is_left_off)
 {
-    (void)state;
     static const char html[] = "<p>first<p>second<p>third";
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(16);
     assert_int_equal(-EMSGSIZE, html_to_text(&text, html, strlen(html)));
     assert_memory_equal("first\n\nsecond", strbuf_str(&text), strlen("first\n\nsecond"));
 }
 
-static void it_is_appended(void **state)
+TEST(it_is_appended)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
     strbuf_append_str(&text, "before\n");
     assert_int_equal(0, html_to_text(&text, " <p>text", 8));
     assert_string_equal("before\ntext\n", strbuf_str(&text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paragraphs_and_lines_are_kept_apart),
-        cmocka_unit_test(lists_quotes_and_tables_are_marked),
-        cmocka_unit_test(links_are_followed_by_their_address_where_the_text_does_not_say_it),
-        cmocka_unit_test(markdown_has_headings),
-        cmocka_unit_test(characters_are_shown_as_themselves),
-        cmocka_unit_test(what_is_not_displayed_is_left_out),
-        cmocka_unit_test(a_mail_that_shows_nothing_has_a_text_all_the_same),
-        cmocka_unit_test(damaged_html_loses_no_text),
-        cmocka_unit_test(the_text_behind_any_nesting_is_found),
-        cmocka_unit_test(deep_quotes_are_not_mostly_marks),
-        cmocka_unit_test(a_tag_of_any_number_of_attributes_is_read),
-        cmocka_unit_test(beginnings_without_end_are_read),
-        cmocka_unit_test(any_bytes_come_to_text_without_control_characters),
-        cmocka_unit_test(text_beyond_the_ceiling_is_left_off),
-        cmocka_unit_test(it_is_appended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

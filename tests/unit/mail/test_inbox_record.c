@@ -5,14 +5,11 @@
 #include "mail/inbox_record.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "mail/json_writer.h"
+#include "support/test.h"
 
 static const char full[] =
     "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\","
@@ -27,7 +24,7 @@ static struct inbox_record read_record(const char *text)
     return record;
 }
 
-static void a_record_is_kept_as_it_came(void **state)
+TEST(a_record_is_kept_as_it_came)
 {
     struct inbox_record record = read_record("{\"name\":\"A\",\"id\":\"1\",\"email_address\":\"a@b\"}");
     (void)state;
@@ -43,7 +40,7 @@ static void a_record_is_kept_as_it_came(void **state)
     inbox_record_release(&record);
 }
 
-static void odd_records(void **state)
+TEST(odd_records)
 {
     static const struct {
         const char *text;
@@ -85,7 +82,7 @@ static void odd_records(void **state)
     }
 }
 
-static void an_id_alone_makes_a_record(void **state)
+TEST(an_id_alone_makes_a_record)
 {
     struct inbox_record record;
     (void)state;
@@ -98,7 +95,7 @@ static void an_id_alone_makes_a_record(void **state)
     assert_int_equal(inbox_record_from_id("\xff", &record), -EINVAL);
 }
 
-static void creation_asks_for_id_null_and_the_local_part_as_name(void **state)
+TEST(creation_asks_for_id_null_and_the_local_part_as_name)
 {
     _cleanup_free_ char *request = NULL;
     struct inbox_record record;
@@ -112,7 +109,7 @@ static void creation_asks_for_id_null_and_the_local_part_as_name(void **state)
     inbox_record_release(&record);
 }
 
-static void creation_refuses_what_is_no_address(void **state)
+TEST(creation_refuses_what_is_no_address)
 {
     static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "-alice@x", "<a@b>", "a/b@c"};
     (void)state;
@@ -123,7 +120,7 @@ static void creation_refuses_what_is_no_address(void **state)
     }
 }
 
-static void an_update_carries_every_field(void **state)
+TEST(an_update_carries_every_field)
 {
     static const struct {
         const char *edited;
@@ -161,7 +158,7 @@ static void an_update_carries_every_field(void **state)
     inbox_record_release(&current);
 }
 
-static void an_update_is_checked_with_words(void **state)
+TEST(an_update_is_checked_with_words)
 {
     static const struct {
         const char *edited;
@@ -190,7 +187,7 @@ static void an_update_is_checked_with_words(void **state)
     inbox_record_release(&current);
 }
 
-static void a_text_is_complete_at_its_last_byte(void **state)
+TEST(a_text_is_complete_at_its_last_byte)
 {
     static const char text[] = "{\n  \"a\": [1, {\"b\": \"}\"}]\n}";
     (void)state;
@@ -202,19 +199,4 @@ static void a_text_is_complete_at_its_last_byte(void **state)
     assert_false(inbox_text_is_complete("{}}", 3));
     assert_false(inbox_text_is_complete("{}{}", 4));
     assert_false(inbox_text_is_complete("12", 2));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_kept_as_it_came),
-        cmocka_unit_test(odd_records),
-        cmocka_unit_test(an_id_alone_makes_a_record),
-        cmocka_unit_test(creation_asks_for_id_null_and_the_local_part_as_name),
-        cmocka_unit_test(creation_refuses_what_is_no_address),
-        cmocka_unit_test(an_update_carries_every_field),
-        cmocka_unit_test(an_update_is_checked_with_words),
-        cmocka_unit_test(a_text_is_complete_at_its_last_byte),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,19 +5,14 @@
 #include "mail/json_value.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "mail/json_writer.h"
+#include "support/test.h"
 
-static void what_jansson_refuses_is_replaced(void **state)
+TEST(what_jansson_refuses_is_replaced)
 {
     static const struct {
         const char *text;
@@ -39,7 +34,7 @@ static void what_jansson_refuses_is_replaced(void **state)
     }
 }
 
-static void what_is_no_json_is_told_apart(void **state)
+TEST(what_is_no_json_is_told_apart)
 {
     static const struct {
         const char *text;
@@ -67,7 +62,7 @@ static void what_is_no_json_is_told_apart(void **state)
     }
 }
 
-static void a_nul_is_no_end(void **state)
+TEST(a_nul_is_no_end)
 {
     static const char text[] = "[]\0[";
     json_t *value = NULL;
@@ -75,7 +70,7 @@ static void a_nul_is_no_end(void **state)
     assert_int_equal(json_value_read(text, sizeof(text) - 1, 0, &value), -EBADMSG);
 }
 
-static void nesting_is_bounded(void **state)
+TEST(nesting_is_bounded)
 {
     char text[2 * (JSON_PARSER_MAX_DEPTH + 1)];
     json_t *value = NULL;
@@ -87,7 +82,7 @@ static void nesting_is_bounded(void **state)
     json_decref(value);
 }
 
-static void the_number_of_values_is_bounded(void **state)
+TEST(the_number_of_values_is_bounded)
 {
     enum {
         LEN = 2 * JSON_VALUES_MAX + 1
@@ -106,16 +101,4 @@ static void the_number_of_values_is_bounded(void **state)
     assert_int_equal(json_value_read(text, LEN + 2, 0, &value), 0);
     json_decref(value);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_jansson_refuses_is_replaced),
-        cmocka_unit_test(what_is_no_json_is_told_apart),
-        cmocka_unit_test(a_nul_is_no_end),
-        cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(the_number_of_values_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,14 @@
 #include "mail/json_writer.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "base/cleanup.h"
+#include "support/test.h"
 
-static void strings_are_escaped(void **state)
+TEST(strings_are_escaped)
 {
     static const struct {
         const char *text;
@@ -45,7 +43,7 @@ static void strings_are_escaped(void **state)
     }
 }
 
-static void what_needs_an_escape_is_found_at_every_place(void **state)
+TEST(what_needs_an_escape_is_found_at_every_place)
 {
     static const char special[] = {'"', '\\', '\0', '\n', '\x1f', '\x7f', '\x80', '\xff'};
     (void)state;
@@ -60,9 +58,8 @@ static void what_needs_an_escape_is_found_at_every_place(void **state)
     }
 }
 
-static void every_character_comes_back_from_a_parser(void **state)
+TEST(every_character_comes_back_from_a_parser)
 {
-    (void)state;
     for (unsigned int c = 1; c < 0x3000; c++) {
         char text[4];
         size_t len;
@@ -116,7 +113,7 @@ static void write_sample(struct json_writer *writer)
     json_end_object(writer);
 }
 
-static void all_on_one_line_without_an_indent(void **state)
+TEST(all_on_one_line_without_an_indent)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
@@ -130,7 +127,7 @@ static void all_on_one_line_without_an_indent(void **state)
                         "\"as it is\":{\"b\":2},\"nothing\":null}");
 }
 
-static void a_line_each_with_an_indent(void **state)
+TEST(a_line_each_with_an_indent)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
@@ -156,7 +153,7 @@ static void a_line_each_with_an_indent(void **state)
                                           "}");
 }
 
-static void the_ceiling_sticks(void **state)
+TEST(the_ceiling_sticks)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(10);
     struct json_writer writer;
@@ -167,7 +164,7 @@ static void the_ceiling_sticks(void **state)
     assert_true(out.len <= 10);
 }
 
-static void values_of_a_parser_are_written_as_they_were(void **state)
+TEST(values_of_a_parser_are_written_as_they_were)
 {
     static const char text[] =
         "{\"z\":[1,-2,1.5,1e+300,true,false,null,\"a\\u0000b\"],\"a\":{\"\":\"\u00e9\"}}";
@@ -182,18 +179,4 @@ static void values_of_a_parser_are_written_as_they_were(void **state)
     assert_true(json_equal(value, again));
     assert_non_null(strstr(strbuf_str(&out), "a\\u0000b"));
     assert_true(strstr(strbuf_str(&out), "\"z\"") < strstr(strbuf_str(&out), "\"a\""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_are_escaped),
-        cmocka_unit_test(what_needs_an_escape_is_found_at_every_place),
-        cmocka_unit_test(every_character_comes_back_from_a_parser),
-        cmocka_unit_test(all_on_one_line_without_an_indent),
-        cmocka_unit_test(a_line_each_with_an_indent),
-        cmocka_unit_test(the_ceiling_sticks),
-        cmocka_unit_test(values_of_a_parser_are_written_as_they_were),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

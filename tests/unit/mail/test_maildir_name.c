@@ -4,14 +4,11 @@
  */
 #include "mail/maildir_name.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 #define BASE "1795169676.0123456789abcdef.inboxfs,U=42"
 
@@ -38,13 +35,12 @@ static void assert_formats(const struct maildir_name *name, const char *expected
     assert_int_equal(again.flags, name->flags);
 }
 
-static void a_new_message_has_no_info(void **state)
+TEST(a_new_message_has_no_info)
 {
-    (void)state;
     assert_formats(&plain, BASE);
 }
 
-static void flags_stand_in_the_order_of_ascii(void **state)
+TEST(flags_stand_in_the_order_of_ascii)
 {
     struct maildir_name name = plain;
     (void)state;
@@ -58,7 +54,7 @@ static void flags_stand_in_the_order_of_ascii(void **state)
     assert_formats(&name, BASE ":2,ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
 
-static void numbers_at_their_ends_make_names(void **state)
+TEST(numbers_at_their_ends_make_names)
 {
     struct maildir_name name = {.epoch = -1, .uid = 1};
     (void)state;
@@ -70,7 +66,7 @@ static void numbers_at_their_ends_make_names(void **state)
                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
 
-static void flags_in_any_order_mean_the_same(void **state)
+TEST(flags_in_any_order_mean_the_same)
 {
     struct maildir_name name;
     (void)state;
@@ -78,7 +74,7 @@ static void flags_in_any_order_mean_the_same(void **state)
     assert_int_equal(name.flags, flags_of("FRS"));
 }
 
-static void nothing_else_is_a_name(void **state)
+TEST(nothing_else_is_a_name)
 {
     static const char *const cases[] = {
         "",
@@ -124,7 +120,7 @@ static void nothing_else_is_a_name(void **state)
     }
 }
 
-static void names_differ_by_every_part_but_marks(void **state)
+TEST(names_differ_by_every_part_but_marks)
 {
     struct maildir_name other = plain;
     (void)state;
@@ -141,7 +137,7 @@ static void names_differ_by_every_part_but_marks(void **state)
     assert_false(maildir_name_is_same_message(&plain, &other));
 }
 
-static void letters_alone_are_flags(void **state)
+TEST(letters_alone_are_flags)
 {
     uint64_t all = 0;
     (void)state;
@@ -150,18 +146,4 @@ static void letters_alone_are_flags(void **state)
     assert_int_equal(all, (UINT64_C(1) << MAILDIR_LETTERS) - 1);
     assert_int_equal(maildir_flag('\0'), 0);
     assert_int_equal(maildir_flag('1'), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_message_has_no_info),
-        cmocka_unit_test(flags_stand_in_the_order_of_ascii),
-        cmocka_unit_test(numbers_at_their_ends_make_names),
-        cmocka_unit_test(flags_in_any_order_mean_the_same),
-        cmocka_unit_test(nothing_else_is_a_name),
-        cmocka_unit_test(names_differ_by_every_part_but_marks),
-        cmocka_unit_test(letters_alone_are_flags),
-    };
-    return cmocka_run_group_tests_name("maildir_name", tests, NULL, NULL);
 }

@@ -3,15 +3,11 @@
  * Message-IDs in what mail programs write.
  */
 #include <glib.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -35,9 +31,8 @@ static void assert_ids(const char *value, const char *expected)
         assert_string_equal(first, ids[0]);
 }
 
-static void what_is_in_brackets_counts(void **state)
+TEST(what_is_in_brackets_counts)
 {
-    (void)state;
     assert_ids("<a@b>", "a@b ");
     assert_ids(" <a@b>\r\n\t<c@d> ", "a@b c@d ");
     assert_ids("<a@b>,<c@d><e@f>", "a@b c@d e@f ");
@@ -46,9 +41,8 @@ static void what_is_in_brackets_counts(void **state)
     assert_ids("", "");
 }
 
-static void ids_without_brackets_count_where_nothing_else_stands(void **state)
+TEST(ids_without_brackets_count_where_nothing_else_stands)
 {
-    (void)state;
     assert_ids("a@b", "a@b ");
     assert_ids(" a@b\r\n\tc@d, e@f;g@h\r\n", "a@b c@d e@f g@h ");
     assert_ids("a@b (of Monday)", "a@b ");
@@ -59,18 +53,16 @@ static void ids_without_brackets_count_where_nothing_else_stands(void **state)
     assert_ids("@", "");
 }
 
-static void ids_in_encoded_words_are_decoded(void **state)
+TEST(ids_in_encoded_words_are_decoded)
 {
-    (void)state;
     assert_ids("=?utf-8?Q?=3Ca=40b=3E?=", "a@b ");
     assert_ids("=?us-ascii?B?PGFAYj4gPGNAZD4=?=", "a@b c@d ");
     assert_ids("<1@x> =?utf-8?Q?=3Clong?=\r\n =?utf-8?Q?er=40b=3E?=", "1@x longer@b ");
     assert_ids("=?utf-8?Q?a=40b?=", "a@b ");
 }
 
-static void comments_and_quoted_strings_are_skipped(void **state)
+TEST(comments_and_quoted_strings_are_skipped)
 {
-    (void)state;
     assert_ids("(see <no@no>) <a@b> (c (d <no@no>) \\) <no@no>) <e@f>", "a@b e@f ");
     assert_ids("Your message of \"Tue, \\\" 01 Jan <no@no>\" <a@b>", "a@b ");
     assert_ids("<a@b> (open <no@no>", "a@b ");
@@ -80,25 +72,22 @@ static void comments_and_quoted_strings_are_skipped(void **state)
     assert_ids("<a(b)\"c@d> ) <e@f>", "a(b)\"c@d e@f ");
 }
 
-static void ids_that_were_folded_are_whole_again(void **state)
+TEST(ids_that_were_folded_are_whole_again)
 {
-    (void)state;
     assert_ids("<a\r\n\tb@c>", "ab@c ");
     assert_ids("< a@b >", "a@b ");
 }
 
-static void what_is_no_message_id_is_passed_over(void **state)
+TEST(what_is_no_message_id_is_passed_over)
 {
-    (void)state;
     assert_ids("<> < > <a@b>", "a@b ");
     assert_ids("<a@\x01>", "");
     assert_ids("<<a@b>>", "a@b ");
     assert_ids("<lost <a@b>", "a@b ");
 }
 
-static void the_longest_fits_a_line_with_its_brackets(void **state)
+TEST(the_longest_fits_a_line_with_its_brackets)
 {
-    (void)state;
     for (size_t len = MESSAGE_ID_MAX_BYTES - 1; len <= MESSAGE_ID_MAX_BYTES + 1; len++) {
         char value[MESSAGE_ID_MAX_BYTES + 8];
         memset(value, 'x', sizeof(value));
@@ -111,9 +100,8 @@ static void the_longest_fits_a_line_with_its_brackets(void **state)
     }
 }
 
-static void of_very_long_values_the_newest_ids_count(void **state)
+TEST(of_very_long_values_the_newest_ids_count)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 20000; i++)
         strbuf_appendf(&value, "<%d@x>\r\n ", i);
@@ -135,9 +123,8 @@ static void assert_message(const char *message, const char *expected)
         assert_string_equal(id, expected);
 }
 
-static void a_message_has_that_of_its_header(void **state)
+TEST(a_message_has_that_of_its_header)
 {
-    (void)state;
     assert_message("Subject: x\r\nMessage-ID: <a@b>\r\n\r\nbody", "a@b");
     assert_message("message-id:<a@b>\n\nbody", "a@b");
     assert_message("Message-Id:\r\n <a@b>\r\nSubject: x\r\n", "a@b");
@@ -148,9 +135,8 @@ static void a_message_has_that_of_its_header(void **state)
     assert_message("Message-ID: <a@b>\nMessage-ID: <c@d>\n\n", "a@b");
 }
 
-static void a_message_without_one_has_none(void **state)
+TEST(a_message_without_one_has_none)
 {
-    (void)state;
     assert_message("", NULL);
     assert_message("Subject: x\r\n\r\nMessage-ID: <a@b>\r\n", NULL);
     assert_message("X: y\n Message-ID: <a@b>\n\n", NULL);
@@ -158,21 +144,4 @@ static void a_message_without_one_has_none(void **state)
     assert_message("Message-ID: none\n\n", NULL);
     assert_message("Message-ID", NULL);
     assert_message("Message-ID: <a@b", NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_brackets_counts),
-        cmocka_unit_test(ids_without_brackets_count_where_nothing_else_stands),
-        cmocka_unit_test(ids_in_encoded_words_are_decoded),
-        cmocka_unit_test(comments_and_quoted_strings_are_skipped),
-        cmocka_unit_test(ids_that_were_folded_are_whole_again),
-        cmocka_unit_test(what_is_no_message_id_is_passed_over),
-        cmocka_unit_test(the_longest_fits_a_line_with_its_brackets),
-        cmocka_unit_test(of_very_long_values_the_newest_ids_count),
-        cmocka_unit_test(a_message_has_that_of_its_header),
-        cmocka_unit_test(a_message_without_one_has_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,17 +6,13 @@
 #include "mail/mime.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/mime_text.h"
+#include "support/test.h"
 
 static struct span span_of(const char *text)
 {
@@ -29,7 +25,7 @@ static void assert_span(const char *expected, struct span span)
     assert_memory_equal(expected, span.bytes, span.len);
 }
 
-static void a_line_that_is_no_field_begins_the_body(void **state)
+TEST(a_line_that_is_no_field_begins_the_body)
 {
     static const struct {
         const char *entity;
@@ -54,7 +50,7 @@ static void a_line_that_is_no_field_begins_the_body(void **state)
     }
 }
 
-static void fields_are_found_by_name_whatever_its_case(void **state)
+TEST(fields_are_found_by_name_whatever_its_case)
 {
     struct span header = span_of("to: 1\nTo2: 2\nTO : 3\n folded\n"), value;
     (void)state;
@@ -66,7 +62,7 @@ static void fields_are_found_by_name_whatever_its_case(void **state)
     assert_false(mime_next_field(&header, "To", &value));
 }
 
-static void parts_end_where_a_line_is_the_boundary_and_nowhere_else(void **state)
+TEST(parts_end_where_a_line_is_the_boundary_and_nowhere_else)
 {
     static const struct {
         const char *boundary;
@@ -115,7 +111,7 @@ static int note_defect(void *context, const struct mime_entity *entity, enum mim
 
 #define MIXED "Content-Type: multipart/mixed; boundary=b\n\n"
 
-static void broken_grammar_is_read_and_reported(void **state)
+TEST(broken_grammar_is_read_and_reported)
 {
     static const struct {
         const char *message;
@@ -155,7 +151,7 @@ static int join_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
 }
 
 /* 24 MB in 9,999 parts: a copy of all before it for each would take minutes. */
-static void many_texts_are_joined_in_time_in_proportion_to_them(void **state)
+TEST(many_texts_are_joined_in_time_in_proportion_to_them)
 {
     enum {
         PARTS = 9999,
@@ -181,16 +177,4 @@ static void many_texts_are_joined_in_time_in_proportion_to_them(void **state)
         assert_null(plain);
         assert_int_equal(MAX_BYTES, strlen(html));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_that_is_no_field_begins_the_body),
-        cmocka_unit_test(fields_are_found_by_name_whatever_its_case),
-        cmocka_unit_test(parts_end_where_a_line_is_the_boundary_and_nowhere_else),
-        cmocka_unit_test(broken_grammar_is_read_and_reported),
-        cmocka_unit_test(many_texts_are_joined_in_time_in_proportion_to_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

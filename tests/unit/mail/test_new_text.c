@@ -6,16 +6,12 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
+#include "support/test.h"
 
 struct example {
     const char *text;
@@ -37,9 +33,8 @@ static void check(const struct example *examples, size_t len)
     check_kind(NEW_TEXT_OF_ANSWER, examples, len);
 }
 
-static void what_is_all_new_stays_as_it_is(void **state)
+TEST(what_is_all_new_stays_as_it_is)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Hello,\n\n\nthere.\n", "Hello,\n\n\nthere.\n"},
         {"no newline", "no newline\n"},
@@ -67,9 +62,8 @@ static void what_is_all_new_stays_as_it_is(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void quotes_go_with_the_line_above_them(void **state)
+TEST(quotes_go_with_the_line_above_them)
 {
-    (void)state;
     static const char *const attributions[] = {
         "On Fri, Nov 20, 2026 at 10:14 AM Ann Example <ann@x.example> wrote:",
         "On Fri, Nov 20, 2026 at 10:14 AM Ann Example <ann.example@quite-long.example>\nwrote:",
@@ -120,9 +114,8 @@ static void quotes_go_with_the_line_above_them(void **state)
     }
 }
 
-static void a_mail_that_answers_nothing_loses_no_line(void **state)
+TEST(a_mail_that_answers_nothing_loses_no_line)
 {
-    (void)state;
     static const char *const texts[] = {
         "Run this:\n\n> npm install\n",
         "> npm install\n\nis what you run.\n",
@@ -136,9 +129,8 @@ static void a_mail_that_answers_nothing_loses_no_line(void **state)
         check_kind(NEW_TEXT_OF_FIRST, &(struct example){texts[i], texts[i]}, 1);
 }
 
-static void a_text_that_answers_is_an_answer_without_headers_that_say_so(void **state)
+TEST(a_text_that_answers_is_an_answer_without_headers_that_say_so)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Yes.\n\nAnn wrote:\n> Lunch?\n", "Yes.\n"},
         {"Yes.\n\nOn Fri, 20 Nov 2026 at 10:14 Ann wrote:\nLunch?\n", "Yes.\n"},
@@ -150,9 +142,8 @@ static void a_text_that_answers_is_an_answer_without_headers_that_say_so(void **
     check_kind(NEW_TEXT_OF_FIRST, examples, ARRAY_LEN(examples));
 }
 
-static void a_forward_keeps_history_that_nothing_calls_forwarded(void **state)
+TEST(a_forward_keeps_history_that_nothing_calls_forwarded)
 {
-    (void)state;
     static const char headers[] = "From: Ann\nSent: Friday\nTo: Bob\nSubject: Lunch\n\nLunch?\n-- \nAnn\n";
     static const char quote[] = "Ann wrote:\n> Lunch?\n";
     static const char *const beginnings[] = {"See below.\n\n", "See below.\n-- \nBob\n\n"};
@@ -170,9 +161,8 @@ static void a_forward_keeps_history_that_nothing_calls_forwarded(void **state)
 
 #define LONG_QUOTE "> It would be good to meet on Tuesday at the office and to talk about the"
 
-static void rests_of_wrapped_quotes_go_with_the_quote(void **state)
+TEST(rests_of_wrapped_quotes_go_with_the_quote)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Yes.\n\n" LONG_QUOTE "\nplan of Ann.\n> When?\n", "Yes.\n"},
         {LONG_QUOTE "\nplan\n\nYes.\n", "Yes.\n"},
@@ -189,9 +179,8 @@ static void rests_of_wrapped_quotes_go_with_the_quote(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void answers_directly_under_a_quote_stay(void **state)
+TEST(answers_directly_under_a_quote_stay)
 {
-    (void)state;
     static const struct example examples[] = {
         {"> Come?\nyes\n", "yes\n"},
         {"> Shall we?\nyes, at ten\n> Where?\nhere\n", "yes, at ten\n\nhere\n"},
@@ -203,9 +192,8 @@ static void answers_directly_under_a_quote_stay(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void a_line_to_write_above_ends_what_is_new(void **state)
+TEST(a_line_to_write_above_ends_what_is_new)
 {
-    (void)state;
     static const char *const lines[] = {
         "##- Please type your reply above this line -##",
         "Reply above this line.",
@@ -250,9 +238,8 @@ static void a_line_to_write_above_ends_what_is_new(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void words_above_an_attribution_stay(void **state)
+TEST(words_above_an_attribution_stay)
 {
-    (void)state;
     static const char *const words[] = {
         "2 apples",          "On the other hand", "On the 20th at 10:14 I come",
         "Ann came at 10:14", "From: Bob",         "On 20 November I saw that 10:14 < 10:15",
@@ -267,9 +254,8 @@ static void words_above_an_attribution_stay(void **state)
     }
 }
 
-static void answers_between_the_lines_stay(void **state)
+TEST(answers_between_the_lines_stay)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Ann wrote:\n> Come?\n\nYes.\n\n\n> When?\nAt ten.\n\nBob\n", "Yes.\n\nAt ten.\n\nBob\n"},
         {" > indented\nnew\n>\n>still\nmore\n", "new\n\nmore\n"},
@@ -280,9 +266,8 @@ static void answers_between_the_lines_stay(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void history_that_is_not_quoted_ends_what_is_new(void **state)
+TEST(history_that_is_not_quoted_ends_what_is_new)
 {
-    (void)state;
     static const char *const histories[] = {
         "On Fri, Nov 20, 2026, 10:14 AM, Ann <ann@x.example> wrote:",
         "Ann <ann@x.example>, 20 Kas 2026 Cum, 10:14 tarihinde şunu yazdı:",
@@ -364,9 +349,8 @@ static void history_that_is_not_quoted_ends_what_is_new(void **state)
     }
 }
 
-static void signatures_go(void **state)
+TEST(signatures_go)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Yes.\n-- \nBob\nExample Ltd\n", "Yes.\n"},
         {"Yes.\r\n-- \r\nBob\r\n", "Yes.\r\n"},
@@ -380,9 +364,8 @@ static void signatures_go(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void lines_that_a_telephone_adds_go(void **state)
+TEST(lines_that_a_telephone_adds_go)
 {
-    (void)state;
     static const char *const lines[] = {
         "Sent from my iPhone",
         "Sent from Mail for Windows",
@@ -431,9 +414,8 @@ static void lines_that_a_telephone_adds_go(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void footers_of_mailing_lists_go(void **state)
+TEST(footers_of_mailing_lists_go)
 {
-    (void)state;
     static const struct example examples[] = {
         {"Yes.\n\nBob\n\n_______________________________________________\nTalk mailing list\ntalk@x.example\n"
          "https://x.example/listinfo/talk\n",
@@ -449,9 +431,8 @@ static void footers_of_mailing_lists_go(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void forwards_stay_with_the_words_above_them(void **state)
+TEST(forwards_stay_with_the_words_above_them)
 {
-    (void)state;
     static const char *const separators[] = {
         "---------- Forwarded message ---------",
         "-------- Forwarded Message --------",
@@ -494,9 +475,8 @@ static void forwards_stay_with_the_words_above_them(void **state)
     }
 }
 
-static void what_has_nothing_new_is_given_whole(void **state)
+TEST(what_has_nothing_new_is_given_whole)
 {
-    (void)state;
     static const struct example examples[] = {
         {"> only\n> a quote\n", "> only\n> a quote\n"},
         {"---------- Forwarded message ---------\nFrom: Ann\nDate: Friday\n\nHello\n",
@@ -509,9 +489,8 @@ static void what_has_nothing_new_is_given_whole(void **state)
     check(examples, ARRAY_LEN(examples));
 }
 
-static void any_bytes_come_to_no_more_than_they_were(void **state)
+TEST(any_bytes_come_to_no_more_than_they_were)
 {
-    (void)state;
     static const char *const pieces[] = {"> ",
                                          "\n",
                                          "On ",
@@ -554,9 +533,8 @@ static void any_bytes_come_to_no_more_than_they_were(void **state)
     g_rand_free(random);
 }
 
-static void long_texts_are_read_in_one_pass(void **state)
+TEST(long_texts_are_read_in_one_pass)
 {
-    (void)state;
     static const char *const lines[] = {"wrote:\n",
                                         "On 1:\n",
                                         "1\n",
@@ -585,9 +563,8 @@ static void long_texts_are_read_in_one_pass(void **state)
 }
 
 /* Lines that could begin one are put together in a place of fixed size. */
-static void attributions_of_every_length_are_none_without_their_end(void **state)
+TEST(attributions_of_every_length_are_none_without_their_end)
 {
-    (void)state;
     char text[1000];
     for (int total = 360; total < 440; total++) {
         for (int first = 1; first < total; first += 7) {
@@ -599,39 +576,11 @@ static void attributions_of_every_length_are_none_without_their_end(void **state
     }
 }
 
-static void it_is_appended_up_to_the_ceiling(void **state)
+TEST(it_is_appended_up_to_the_ceiling)
 {
-    (void)state;
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(20);
     strbuf_append_str(&added, "before\n");
     assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, "a\n> b", 5));
     assert_string_equal("before\na\n", strbuf_str(&added));
     assert_int_equal(-EMSGSIZE, new_text(&added, NEW_TEXT_OF_ANSWER, "a line of more bytes\n", 21));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_all_new_stays_as_it_is),
-        cmocka_unit_test(quotes_go_with_the_line_above_them),
-        cmocka_unit_test(a_mail_that_answers_nothing_loses_no_line),
-        cmocka_unit_test(a_text_that_answers_is_an_answer_without_headers_that_say_so),
-        cmocka_unit_test(a_forward_keeps_history_that_nothing_calls_forwarded),
-        cmocka_unit_test(rests_of_wrapped_quotes_go_with_the_quote),
-        cmocka_unit_test(answers_directly_under_a_quote_stay),
-        cmocka_unit_test(a_line_to_write_above_ends_what_is_new),
-        cmocka_unit_test(words_above_an_attribution_stay),
-        cmocka_unit_test(answers_between_the_lines_stay),
-        cmocka_unit_test(history_that_is_not_quoted_ends_what_is_new),
-        cmocka_unit_test(signatures_go),
-        cmocka_unit_test(lines_that_a_telephone_adds_go),
-        cmocka_unit_test(footers_of_mailing_lists_go),
-        cmocka_unit_test(forwards_stay_with_the_words_above_them),
-        cmocka_unit_test(what_has_nothing_new_is_given_whole),
-        cmocka_unit_test(any_bytes_come_to_no_more_than_they_were),
-        cmocka_unit_test(long_texts_are_read_in_one_pass),
-        cmocka_unit_test(attributions_of_every_length_are_none_without_their_end),
-        cmocka_unit_test(it_is_appended_up_to_the_ceiling),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

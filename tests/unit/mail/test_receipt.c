@@ -3,23 +3,19 @@
  * Receipts are JSON, whatever is in them, with what the service reports of sent mail.
  */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test.h"
+
 #include "base/cleanup.h"
 #include "mail/json_writer.h"
 #include "mail/receipt.h"
 
-static void a_receipt_is_json_with_all_members(void **state)
+TEST(a_receipt_is_json_with_all_members)
 {
     static const char *const members[] = {"state",       "kind",        "id",       "idempotency_key",
                                           "accepted_at", "finished_at", "attempts", "http_status",
@@ -67,7 +63,7 @@ static char *format_delivery(const char *record)
     return text.len == 0 ? strdup("") : strbuf_take(&text, NULL);
 }
 
-static void status_and_latest_event_are_members(void **state)
+TEST(status_and_latest_event_are_members)
 {
     static const struct {
         const char *record;
@@ -89,7 +85,7 @@ static void status_and_latest_event_are_members(void **state)
     }
 }
 
-static void what_is_no_record_is_refused(void **state)
+TEST(what_is_no_record_is_refused)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
     (void)state;
@@ -98,7 +94,7 @@ static void what_is_no_record_is_refused(void **state)
     assert_int_equal(text.len, 0);
 }
 
-static void a_receipt_stays_json_with_them(void **state)
+TEST(a_receipt_stays_json_with_them)
 {
     const struct receipt sent = {.state = "sent", .kind = "message", .key = "", .request = "{\"a\":1}"};
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
@@ -118,7 +114,7 @@ static void a_receipt_stays_json_with_them(void **state)
 }
 
 /* The receipt is what a user looks at when something is wrong. */
-static void a_damaged_request_makes_a_receipt_that_is_json(void **state)
+TEST(a_damaged_request_makes_a_receipt_that_is_json)
 {
     static const char *const requests[] = {
         "",
@@ -150,16 +146,4 @@ static void a_damaged_request_makes_a_receipt_that_is_json(void **state)
         assert_string_equal(json_string_value(json_object_get(value, "state")), "failed");
         assert_true(json_is_string(json_object_get(value, "request")));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receipt_is_json_with_all_members),
-        cmocka_unit_test(status_and_latest_event_are_members),
-        cmocka_unit_test(what_is_no_record_is_refused),
-        cmocka_unit_test(a_receipt_stays_json_with_them),
-        cmocka_unit_test(a_damaged_request_makes_a_receipt_that_is_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,14 @@
 #include "mail/reply.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "mail/draft.h"
 #include "mail/json_writer.h"
+#include "support/test.h"
 
 DEFINE_CLEANUP_FREE(draft)
 
@@ -24,9 +20,8 @@ static const char *const own[] = {"bob@inbox.example", "shop@inbox.example"};
 
 /* ---- subjects */
 
-static void marks_before_subjects_are_not_doubled(void **state)
+TEST(marks_before_subjects_are_not_doubled)
 {
-    (void)state;
     static const struct {
         enum reply_kind kind;
         const char *subject;
@@ -70,9 +65,8 @@ static void marks_before_subjects_are_not_doubled(void **state)
     }
 }
 
-static void files_are_named_by_the_subject(void **state)
+TEST(files_are_named_by_the_subject)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"{\"subject\": \"Re: Dinner, at ten?\"}", "re-dinner-at-ten.eml"},
         {"{\"subject\": \"Fwd: Grüße/../x\"}", "fwd-grüße-x.eml"},
@@ -131,9 +125,8 @@ static void join(const json_t *request, const char *key, char ret_text[500])
     }
 }
 
-static void answers_go_to_whom_mail_users_expect(void **state)
+TEST(answers_go_to_whom_mail_users_expect)
 {
-    (void)state;
     static const struct {
         enum reply_kind kind;
         const char *from, *reply_to, *to, *cc;
@@ -182,9 +175,8 @@ static void answers_go_to_whom_mail_users_expect(void **state)
     }
 }
 
-static void an_answer_names_sender_email_and_kind(void **state)
+TEST(an_answer_names_sender_email_and_kind)
 {
-    (void)state;
     _cleanup_free_ char *reply = make(REPLY_ALL, "Ann <ann@x.example>", NULL, "eve@x.example", NULL);
     assert_string_equal("{\"from_address\":\"bob@inbox.example\",\"to_addresses\":[{\"address\":"
                         "\"ann@x.example\",\"name\":\"Ann\"}],\"cc_addresses\":[{\"address\":"
@@ -205,9 +197,8 @@ static int parse(enum reply_kind kind, const char *text, struct draft **ret_draf
     return draft_parse(text, strlen(text), reply, ret_draft, ret_reason);
 }
 
-static void a_text_is_laid_over_the_answer(void **state)
+TEST(a_text_is_laid_over_the_answer)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *to, *cc, *subject, *plain_text;
@@ -254,9 +245,8 @@ static void a_text_is_laid_over_the_answer(void **state)
     }
 }
 
-static void a_forward_needs_to_be_told_to_whom(void **state)
+TEST(a_forward_needs_to_be_told_to_whom)
 {
-    (void)state;
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
     assert_int_equal(-EDESTADDRREQ, parse(REPLY_FORWARD, "See below.\n", &draft, &reason));
@@ -266,9 +256,8 @@ static void a_forward_needs_to_be_told_to_whom(void **state)
     assert_non_null(strstr(draft->request, "\"subject\":\"Fwd: Dinner\""));
 }
 
-static void what_is_neither_body_nor_message_is_refused_in_words(void **state)
+TEST(what_is_neither_body_nor_message_is_refused_in_words)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *reason;
@@ -292,9 +281,8 @@ static void what_is_neither_body_nor_message_is_refused_in_words(void **state)
     }
 }
 
-static void an_answer_goes_to_all_whom_it_should_or_to_nobody(void **state)
+TEST(an_answer_goes_to_all_whom_it_should_or_to_nobody)
 {
-    (void)state;
     static const struct {
         enum reply_kind kind;
         const char *from, *reply_to, *to, *cc;
@@ -356,9 +344,8 @@ static void an_answer_goes_to_all_whom_it_should_or_to_nobody(void **state)
     }
 }
 
-static void a_text_that_may_say_where_it_goes_is_not_refused_before_it_does(void **state)
+TEST(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does)
 {
-    (void)state;
     static const char *const bodies[] = {"Yes.\n",   "\n\nYes.",           "Dear Ann:\n",
                                          "\xc3\xbc", "\xef\xbb\xbfYes.\n", "\xef\xbf"};
     static const char *const others[] = {
@@ -376,9 +363,8 @@ static void a_text_that_may_say_where_it_goes_is_not_refused_before_it_does(void
     }
 }
 
-static void a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning(void **state)
+TEST(a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning)
 {
-    (void)state;
     static const char fyi[] = "FYI\n";
     _cleanup_free_ char *forward = make(REPLY_FORWARD, "ann@x.example", NULL, NULL, NULL);
     _cleanup_free_ char *reply = make(REPLY_SENDER, "ann@x.example", NULL, NULL, NULL);
@@ -389,9 +375,8 @@ static void a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning(void **
     assert_int_equal(0, draft_check_beginning(fyi, strlen(fyi), reply, &other_reason));
 }
 
-static void an_answer_to_more_than_an_email_can_have_is_refused(void **state)
+TEST(an_answer_to_more_than_an_email_can_have_is_refused)
 {
-    (void)state;
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
     struct email_content head = {0};
@@ -410,22 +395,4 @@ static void an_answer_to_more_than_an_email_can_have_is_refused(void **state)
     free(TAKE_PTR(reason));
     static const char with_cc[] = "Cc: dan@x.example\n\nYes.\n";
     assert_int_equal(0, draft_parse(with_cc, strlen(with_cc), reply, &draft, &reason));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marks_before_subjects_are_not_doubled),
-        cmocka_unit_test(files_are_named_by_the_subject),
-        cmocka_unit_test(answers_go_to_whom_mail_users_expect),
-        cmocka_unit_test(an_answer_names_sender_email_and_kind),
-        cmocka_unit_test(a_text_is_laid_over_the_answer),
-        cmocka_unit_test(a_forward_needs_to_be_told_to_whom),
-        cmocka_unit_test(an_answer_goes_to_all_whom_it_should_or_to_nobody),
-        cmocka_unit_test(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does),
-        cmocka_unit_test(a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning),
-        cmocka_unit_test(an_answer_to_more_than_an_email_can_have_is_refused),
-        cmocka_unit_test(what_is_neither_body_nor_message_is_refused_in_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,10 @@
  * Search queries taken apart, and what of records they are compared with.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -69,7 +66,7 @@ static void assert_rows(const struct row *rows, size_t len)
     }
 }
 
-static void queries_are_taken_apart(void **state)
+TEST(queries_are_taken_apart)
 {
     static const struct row rows[] = {
         {"invoice", "invoice"},
@@ -91,7 +88,7 @@ static void queries_are_taken_apart(void **state)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-static void a_minus_stands_before_what_is_not_wanted(void **state)
+TEST(a_minus_stands_before_what_is_not_wanted)
 {
     static const struct row rows[] = {
         {"invoice -code", "invoice -code"},
@@ -107,7 +104,7 @@ static void a_minus_stands_before_what_is_not_wanted(void **state)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-static void or_binds_closer_than_a_blank(void **state)
+TEST(or_binds_closer_than_a_blank)
 {
     static const struct row rows[] = {
         {"a OR b", "a | b"},
@@ -127,7 +124,7 @@ static void or_binds_closer_than_a_blank(void **state)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-static void dates_are_beginnings_or_ages(void **state)
+TEST(dates_are_beginnings_or_ages)
 {
     static const struct row rows[] = {
         {"after:2026-11-20", "after:2026-11-20T00:00:00.000Z"},
@@ -151,7 +148,7 @@ static void dates_are_beginnings_or_ages(void **state)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-static void an_operator_that_nobody_knows_is_refused_and_other_colons_are_text(void **state)
+TEST(an_operator_that_nobody_knows_is_refused_and_other_colons_are_text)
 {
     static const struct row rows[] = {
         {"is:unread", NULL},
@@ -179,7 +176,7 @@ static void an_operator_that_nobody_knows_is_refused_and_other_colons_are_text(v
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-static void a_query_that_looks_for_nothing_is_none(void **state)
+TEST(a_query_that_looks_for_nothing_is_none)
 {
     static const char *const nothing[] = {"", " ", "\"\"", "***", "-", "~", "\"\" \"", "(){}", "AND"};
     struct search_query query;
@@ -189,7 +186,7 @@ static void a_query_that_looks_for_nothing_is_none(void **state)
     assert_int_equal(parse("caf\xe9", &query), -EILSEQ);
 }
 
-static void long_queries_are_refused(void **state)
+TEST(long_queries_are_refused)
 {
     struct search_query query;
     char text[SEARCH_QUERY_MAX_BYTES + 2];
@@ -207,7 +204,7 @@ static void long_queries_are_refused(void **state)
     search_query_release(&query);
 }
 
-static void every_group_of_facts_has_to_be_met(void **state)
+TEST(every_group_of_facts_has_to_be_met)
 {
     static const struct {
         const char *query;
@@ -242,7 +239,7 @@ static void every_group_of_facts_has_to_be_met(void **state)
     }
 }
 
-static void text_is_folded_by_what_its_letters_are(void **state)
+TEST(text_is_folded_by_what_its_letters_are)
 {
     static const char *const rows[][2] = {
         {"", ""},
@@ -261,7 +258,7 @@ static void text_is_folded_by_what_its_letters_are(void **state)
     }
 }
 
-static void a_record_shows_its_subject_and_everybody(void **state)
+TEST(a_record_shows_its_subject_and_everybody)
 {
     static const char json[] = "{\"subject\": \"Hello\", \"from_address\": {\"address\": \"B@x.example\", "
                                "\"name\": \"Bob\"}, \"to_addresses\": [{\"address\": \"a@x.example\", "
@@ -284,7 +281,7 @@ static void a_record_shows_its_subject_and_everybody(void **state)
     assert_int_equal(search_record_read("[1]", 3, &record), -EBADMSG);
 }
 
-static void other_fields_are_passed_over_whatever_they_hold(void **state)
+TEST(other_fields_are_passed_over_whatever_they_hold)
 {
     static const char json[] = "{\n  \"id\": \"x\",\n  \"deep\": {\"subject\": \"no\", \"list\": [[], {}, "
                                "[{\"a\": [1.5e3, true]}], \"]}\\\"\"]},"
@@ -303,7 +300,7 @@ static void other_fields_are_passed_over_whatever_they_hold(void **state)
     search_record_release(&record);
 }
 
-static void a_record_that_cannot_be_read_is_refused(void **state)
+TEST(a_record_that_cannot_be_read_is_refused)
 {
     static const char *const broken[] = {
         "",
@@ -335,7 +332,7 @@ static void a_record_that_cannot_be_read_is_refused(void **state)
     }
 }
 
-static void crowds_are_cut_short(void **state)
+TEST(crowds_are_cut_short)
 {
     enum {
         PEOPLE = 20000
@@ -353,24 +350,4 @@ static void crowds_are_cut_short(void **state)
     assert_string_equal(record.subject, "party");
     assert_true(strlen(record.recipients) > 200 * 1024 && strlen(record.recipients) <= 256 * 1024);
     search_record_release(&record);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queries_are_taken_apart),
-        cmocka_unit_test(a_minus_stands_before_what_is_not_wanted),
-        cmocka_unit_test(or_binds_closer_than_a_blank),
-        cmocka_unit_test(dates_are_beginnings_or_ages),
-        cmocka_unit_test(an_operator_that_nobody_knows_is_refused_and_other_colons_are_text),
-        cmocka_unit_test(a_query_that_looks_for_nothing_is_none),
-        cmocka_unit_test(long_queries_are_refused),
-        cmocka_unit_test(every_group_of_facts_has_to_be_met),
-        cmocka_unit_test(text_is_folded_by_what_its_letters_are),
-        cmocka_unit_test(a_record_shows_its_subject_and_everybody),
-        cmocka_unit_test(other_fields_are_passed_over_whatever_they_hold),
-        cmocka_unit_test(a_record_that_cannot_be_read_is_refused),
-        cmocka_unit_test(crowds_are_cut_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
  * Sessions of SMTP and LMTP: what a client sends, what it is answered, and what is delivered. Each is given
  * to the session in one piece, and byte by byte.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "mail/smtp_session.h"
@@ -244,9 +241,8 @@ static void check(enum smtp_dialect dialect, bool has_login, const struct dialog
     world_close(&world);
 }
 
-static void dialogues_are_answered(void **state)
+TEST(dialogues_are_answered)
 {
-    (void)state;
     static const size_t pieces[] = {1, 2, 3, SIZE_MAX};
     for (size_t piece = 0; piece < ARRAY_LEN(pieces); piece++) {
         for (size_t i = 0; i < ARRAY_LEN(smtp); i++)
@@ -268,9 +264,8 @@ static void assert_answered(struct world *world, const char *expected)
     strbuf_clear(&world->answers);
 }
 
-static void a_message_may_have_fifty_million_bytes(void **state)
+TEST(a_message_may_have_fifty_million_bytes)
 {
-    (void)state;
     static char line[100000];
     memset(line, 'x', sizeof(line));
     for (size_t surplus = 0; surplus < 2; surplus++) {
@@ -295,9 +290,8 @@ static void a_message_may_have_fifty_million_bytes(void **state)
     }
 }
 
-static void all_messages_under_way_have_a_common_bound(void **state)
+TEST(all_messages_under_way_have_a_common_bound)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
     say(&world, BEGIN "1\r\n");
@@ -313,9 +307,8 @@ static void all_messages_under_way_have_a_common_bound(void **state)
     world_close(&world);
 }
 
-static void a_thousand_recipients_are_taken(void **state)
+TEST(a_thousand_recipients_are_taken)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_LMTP);
     say(&world, "LHLO me\r\nMAIL FROM:<>\r\n");
@@ -332,9 +325,8 @@ static void a_thousand_recipients_are_taken(void **state)
     world_close(&world);
 }
 
-static void a_line_that_is_too_long_is_skipped(void **state)
+TEST(a_line_that_is_too_long_is_skipped)
 {
-    (void)state;
     static char line[5000];
     memset(line, 'x', sizeof(line));
     struct world world;
@@ -347,9 +339,8 @@ static void a_line_that_is_too_long_is_skipped(void **state)
     world_close(&world);
 }
 
-static void who_makes_too_many_mistakes_is_sent_away(void **state)
+TEST(who_makes_too_many_mistakes_is_sent_away)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
     say(&world, HELLO);
@@ -365,9 +356,8 @@ static void who_makes_too_many_mistakes_is_sent_away(void **state)
 
 /* ---------------------------------------------------------------- what a delivery comes to */
 
-static void the_host_answers_a_message(void **state)
+TEST(the_host_answers_a_message)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_LMTP);
     world.service.answer = "554 5.6.0 an answer\nof \303\244ll\033 words";
@@ -386,9 +376,8 @@ static void the_host_answers_a_message(void **state)
     world_close(&world);
 }
 
-static void a_host_can_have_local_names_as_they_are(void **state)
+TEST(a_host_can_have_local_names_as_they_are)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
     world.host.keeps_local_names = true;
@@ -399,9 +388,8 @@ static void a_host_can_have_local_names_as_they_are(void **state)
     world_close(&world);
 }
 
-static void after_the_handshake_nothing_counts_that_was_said_before(void **state)
+TEST(after_the_handshake_nothing_counts_that_was_said_before)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
     world.host.takes_login = world.host.offers_tls = true;
@@ -425,9 +413,8 @@ static void after_the_handshake_nothing_counts_that_was_said_before(void **state
     world_close(&world);
 }
 
-static void a_login_may_have_a_long_token(void **state)
+TEST(a_login_may_have_a_long_token)
 {
-    (void)state;
     char token[12000];
     memset(token, 'Q', sizeof(token));
     struct world world;
@@ -443,9 +430,8 @@ static void a_login_may_have_a_long_token(void **state)
     world_close(&world);
 }
 
-static void answers_do_not_repeat_what_was_said(void **state)
+TEST(answers_do_not_repeat_what_was_said)
 {
-    (void)state;
     struct world world;
     world_open(&world, DIALECT_SMTP);
     world.host.takes_login = true;
@@ -455,22 +441,4 @@ static void answers_do_not_repeat_what_was_said(void **state)
     assert_null(strstr(strbuf_str(&world.answers), "secret"));
     assert_null(strchr(strbuf_str(&world.answers), '\033'));
     world_close(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dialogues_are_answered),
-        cmocka_unit_test(a_message_may_have_fifty_million_bytes),
-        cmocka_unit_test(all_messages_under_way_have_a_common_bound),
-        cmocka_unit_test(a_thousand_recipients_are_taken),
-        cmocka_unit_test(a_line_that_is_too_long_is_skipped),
-        cmocka_unit_test(who_makes_too_many_mistakes_is_sent_away),
-        cmocka_unit_test(the_host_answers_a_message),
-        cmocka_unit_test(a_host_can_have_local_names_as_they_are),
-        cmocka_unit_test(after_the_handshake_nothing_counts_that_was_said_before),
-        cmocka_unit_test(a_login_may_have_a_long_token),
-        cmocka_unit_test(answers_do_not_repeat_what_was_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

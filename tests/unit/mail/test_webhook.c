@@ -5,17 +5,14 @@
 #include "mail/webhook.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "mail/date.h"
+#include "support/test.h"
 
 #define SECRET "s3cret"
 #define NOW_MS INT64_C(1795168800000) /* 2026-11-20T10:00:00Z */
@@ -28,9 +25,8 @@ static int check(const char *body, char **ret_inbox_id)
     return webhook_check(SECRET, signature, body, strlen(body), NOW_MS, ret_inbox_id);
 }
 
-static void it_says_which_inbox_it_is_about(void **state)
+TEST(it_says_which_inbox_it_is_about)
 {
-    (void)state;
     /* By openssl dgst -sha256 -hmac s3cret. */
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
     static const char signature[] = "02691cab1f6cd5a3ebaa3bb7f74708290a6b8792b59b427946df2e2bf63b1193";
@@ -40,9 +36,8 @@ static void it_says_which_inbox_it_is_about(void **state)
     free(inbox_id);
 }
 
-static void only_the_signature_of_these_bytes_with_this_secret_counts(void **state)
+TEST(only_the_signature_of_these_bytes_with_this_secret_counts)
 {
-    (void)state;
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
     char signature[65];
     char wrong[80];
@@ -71,9 +66,8 @@ static void only_the_signature_of_these_bytes_with_this_secret_counts(void **sta
     assert_null(inbox_id);
 }
 
-static void what_is_five_minutes_away_is_refused(void **state)
+TEST(what_is_five_minutes_away_is_refused)
 {
-    (void)state;
     static const struct {
         int64_t away_ms;
         int outcome;
@@ -98,9 +92,8 @@ static void what_is_five_minutes_away_is_refused(void **state)
     }
 }
 
-static void what_the_service_does_not_send_is_refused(void **state)
+TEST(what_the_service_does_not_send_is_refused)
 {
-    (void)state;
     static const char *const bodies[] = {
         "",
         "{}",
@@ -127,9 +120,8 @@ static void what_the_service_does_not_send_is_refused(void **state)
 }
 
 /* A stranger chooses the subject, and the texts. */
-static void what_the_rest_of_the_body_says_makes_no_difference(void **state)
+TEST(what_the_rest_of_the_body_says_makes_no_difference)
 {
-    (void)state;
     static const char body[] =
         "{\"inbox_id\":\"in-1\",\"subject\":\"\\ud800 \\u0000 "
         "\\\",\\\"inbox_id\\\":\\\"in-2\\\"\",\"n\":1e999,"
@@ -141,9 +133,8 @@ static void what_the_rest_of_the_body_says_makes_no_difference(void **state)
     free(inbox_id);
 }
 
-static void it_need_not_say_which_inbox(void **state)
+TEST(it_need_not_say_which_inbox)
 {
-    (void)state;
     static const char *const bodies[] = {
         "{\"timestamp\":\"2026-11-20T10:00:00Z\"}",
         "{\"inbox_id\":null,\"timestamp\":\"2026-11-20T10:00:00Z\"}",
@@ -157,7 +148,7 @@ static void it_need_not_say_which_inbox(void **state)
     }
 }
 
-static void each_webhook_counts_once(void **state)
+TEST(each_webhook_counts_once)
 {
     struct webhook_memory *memory = calloc(1, sizeof(*memory));
     char signature[65];
@@ -173,18 +164,4 @@ static void each_webhook_counts_once(void **state)
     assert_true(webhook_memory_add(memory, "0000000000000001"));
     assert_false(webhook_memory_add(memory, "0000000000000003"));
     free(memory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_says_which_inbox_it_is_about),
-        cmocka_unit_test(only_the_signature_of_these_bytes_with_this_secret_counts),
-        cmocka_unit_test(what_is_five_minutes_away_is_refused),
-        cmocka_unit_test(what_the_service_does_not_send_is_refused),
-        cmocka_unit_test(what_the_rest_of_the_body_says_makes_no_difference),
-        cmocka_unit_test(it_need_not_say_which_inbox),
-        cmocka_unit_test(each_webhook_counts_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

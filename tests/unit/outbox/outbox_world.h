@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -370,6 +370,6 @@ static inline bool sent_contains(struct world *world, unsigned int index, const 
     return strstr(fake_service_get(world->fake, FAKE_SEND, index).text, part) != NULL;
 }
 
-#define WORLD_TEST(function) cmocka_unit_test_setup_teardown(function, world_setup, world_teardown)
+#define WORLD_TEST(function) TEST_WITH(function, world_setup, world_teardown)
 
 #endif

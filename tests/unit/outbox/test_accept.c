@@ -6,7 +6,9 @@
 
 #include <inttypes.h>
 
-static void bad_drafts_stay_with_the_errno_that_fits(void **state)
+#include "support/test.h"
+
+WORLD_TEST(bad_drafts_stay_with_the_errno_that_fits)
 {
     static const struct {
         const char *content;
@@ -44,7 +46,7 @@ static void bad_drafts_stay_with_the_errno_that_fits(void **state)
     assert_int_equal(sends(world), 0);
 }
 
-static void what_is_no_ordinary_file_is_refused(void **state)
+WORLD_TEST(what_is_no_ordinary_file_is_refused)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
@@ -60,7 +62,7 @@ static void what_is_no_ordinary_file_is_refused(void **state)
     assert_int_equal(sends(world), 0);
 }
 
-static void sizes_are_bounded(void **state)
+WORLD_TEST(sizes_are_bounded)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
@@ -85,7 +87,7 @@ static void sizes_are_bounded(void **state)
         -EMSGSIZE);
 }
 
-static void what_stands_in_the_way(void **state)
+WORLD_TEST(what_stands_in_the_way)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -114,7 +116,7 @@ static void what_stands_in_the_way(void **state)
     assert_true(shown_contains(world, OUT, "held.eml", "How are you?"));
 }
 
-static void names_never_sent_are_held_unchecked(void **state)
+WORLD_TEST(names_never_sent_are_held_unchecked)
 {
     struct world *world = *state;
     put_draft(world, "x", "anything");
@@ -128,7 +130,7 @@ static void names_never_sent_are_held_unchecked(void **state)
     assert_int_equal(sends(world), 0);
 }
 
-static void what_cannot_be_moved_is_refused_and_stays_a_draft(void **state)
+WORLD_TEST(what_cannot_be_moved_is_refused_and_stays_a_draft)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
@@ -146,7 +148,7 @@ static void what_cannot_be_moved_is_refused_and_stays_a_draft(void **state)
 
 /* ---------------------------------------------------------------- out again */
 
-static void queued_messages_are_cancelled_by_taking_them_out(void **state)
+WORLD_TEST(queued_messages_are_cancelled_by_taking_them_out)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -163,7 +165,7 @@ static void queued_messages_are_cancelled_by_taking_them_out(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 0);
 }
 
-static void what_is_being_sent_cannot_be_cancelled(void **state)
+WORLD_TEST(what_is_being_sent_cannot_be_cancelled)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -178,7 +180,7 @@ static void what_is_being_sent_cannot_be_cancelled(void **state)
     assert_int_equal(settle(world), 0);
 }
 
-static void receipts_cannot_be_moved(void **state)
+WORLD_TEST(receipts_cannot_be_moved)
 {
     struct world *world = *state;
     assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
@@ -205,7 +207,7 @@ static void fail_one(struct world *world, const char *content)
     assert_int_equal(settle(world), -EIO);
 }
 
-static void unedited_from_failed_keeps_the_key(void **state)
+WORLD_TEST(unedited_from_failed_keeps_the_key)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -216,7 +218,7 @@ static void unedited_from_failed_keeps_the_key(void **state)
     assert_string_equal(first, second);
 }
 
-static void by_way_of_drafts_it_is_a_new_message(void **state)
+WORLD_TEST(by_way_of_drafts_it_is_a_new_message)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -229,7 +231,7 @@ static void by_way_of_drafts_it_is_a_new_message(void **state)
     assert_string_not_equal(first, second);
 }
 
-static void edited_gets_a_new_key(void **state)
+WORLD_TEST(edited_gets_a_new_key)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -244,7 +246,7 @@ static void edited_gets_a_new_key(void **state)
 }
 
 /* Of what may have been sent, the text is another by now. */
-static void what_is_edited_and_refused_was_certainly_not_sent(void **state)
+WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -261,7 +263,7 @@ static void what_is_edited_and_refused_was_certainly_not_sent(void **state)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"failed\""));
 }
 
-static void from_sent_gets_a_new_key(void **state)
+WORLD_TEST(from_sent_gets_a_new_key)
 {
     struct world *world = *state;
     assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
@@ -277,25 +279,4 @@ static void from_sent_gets_a_new_key(void **state)
     _cleanup_free_ char *third = key_of_send(world, 2);
     assert_string_not_equal(first, second);
     assert_string_not_equal(second, third);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(bad_drafts_stay_with_the_errno_that_fits),
-        WORLD_TEST(what_is_no_ordinary_file_is_refused),
-        WORLD_TEST(sizes_are_bounded),
-        WORLD_TEST(what_stands_in_the_way),
-        WORLD_TEST(names_never_sent_are_held_unchecked),
-        WORLD_TEST(what_cannot_be_moved_is_refused_and_stays_a_draft),
-        WORLD_TEST(queued_messages_are_cancelled_by_taking_them_out),
-        WORLD_TEST(what_is_being_sent_cannot_be_cancelled),
-        WORLD_TEST(receipts_cannot_be_moved),
-        WORLD_TEST(unedited_from_failed_keeps_the_key),
-        WORLD_TEST(by_way_of_drafts_it_is_a_new_message),
-        WORLD_TEST(edited_gets_a_new_key),
-        WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent),
-        WORLD_TEST(from_sent_gets_a_new_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
  */
 #include "outbox_world.h"
 
+#include "support/test.h"
+
 #define DINNER                                                                       \
     "{\"from_address\":\"" ME "\",\"to_addresses\":[{\"address\":\"ann@x.example\"," \
     "\"name\":null}],\"subject\":\"Re: Dinner\",\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}"
@@ -40,7 +42,7 @@ static void assert_sent_request(struct world *world, unsigned int index, const c
         fail_msg("%s is not in %s", part, record.text);
 }
 
-static void a_body_alone_goes_to_who_wrote(void **state)
+TEST_WITH(a_body_alone_goes_to_who_wrote, world_setup, world_teardown)
 {
     struct world *world = *state;
     write_answer(world, DINNER, "re-dinner.eml", "Yes.\n");
@@ -54,7 +56,7 @@ static void a_body_alone_goes_to_who_wrote(void **state)
     assert_true(shown_contains(world, SENT, "re-dinner.eml.receipt.json", "Re: Dinner"));
 }
 
-static void a_draft_moved_in_is_an_answer(void **state)
+TEST_WITH(a_draft_moved_in_is_an_answer, world_setup, world_teardown)
 {
     struct world *world = *state;
     put_draft(world, "answer", "Subject: Breakfast\n\nYes.\n");
@@ -66,7 +68,7 @@ static void a_draft_moved_in_is_an_answer(void **state)
     assert_true(is_listed(world, SENT, "re-dinner.eml"));
 }
 
-static void a_bad_answer_stays_a_draft_and_says_why(void **state)
+TEST_WITH(a_bad_answer_stays_a_draft_and_says_why, world_setup, world_teardown)
 {
     struct world *world = *state;
     put_draft(world, "note", "See below.\n");
@@ -81,7 +83,7 @@ static void a_bad_answer_stays_a_draft_and_says_why(void **state)
     assert_int_equal(0, fake_service_count(world->fake, FAKE_SEND));
 }
 
-static void names_that_are_taken_get_numbers(void **state)
+TEST_WITH(names_that_are_taken_get_numbers, world_setup, world_teardown)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -95,7 +97,7 @@ static void names_that_are_taken_get_numbers(void **state)
     assert_true(is_listed(world, OUT, "re-dinner-4.eml"));
 }
 
-static void answers_to_two_emails_in_the_same_words_are_two_messages(void **state)
+TEST_WITH(answers_to_two_emails_in_the_same_words_are_two_messages, world_setup, world_teardown)
 {
     struct world *world = *state;
     write_answer(world, DINNER, "re-dinner.eml", "Yes.\n");
@@ -118,7 +120,7 @@ static void answers_to_two_emails_in_the_same_words_are_two_messages(void **stat
     assert_string_not_equal(refused.key, other.key);
 }
 
-static void what_it_answers_survives_failures_and_restarts(void **state)
+TEST_WITH(what_it_answers_survives_failures_and_restarts, world_setup, world_teardown)
 {
     struct world *world = *state;
     fake_service_push(
@@ -140,7 +142,7 @@ static void what_it_answers_survives_failures_and_restarts(void **state)
     assert_true(shown_contains(world, SENT, "again.eml.receipt.json", "existing_email_id"));
 }
 
-static void an_interrupted_answer_can_be_finished(void **state)
+TEST_WITH(an_interrupted_answer_can_be_finished, world_setup, world_teardown)
 {
     struct world *world = *state;
     struct outbox_handle *handle = begin_answer(world, DINNER, "re-dinner.eml");
@@ -155,20 +157,4 @@ static void an_interrupted_answer_can_be_finished(void **state)
     assert_int_equal(0, move(world, FAILED, "re-dinner.eml", OUT, "re-dinner.eml"));
     assert_int_equal(0, settle(world));
     assert_sent_request(world, 0, "\"existing_email_id\":\"e1\"");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_body_alone_goes_to_who_wrote, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(a_draft_moved_in_is_an_answer, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(a_bad_answer_stays_a_draft_and_says_why, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(names_that_are_taken_get_numbers, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(answers_to_two_emails_in_the_same_words_are_two_messages, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(what_it_answers_survives_failures_and_restarts, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(an_interrupted_answer_can_be_finished, world_setup, world_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

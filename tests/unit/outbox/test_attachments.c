@@ -8,10 +8,11 @@
 #include <inttypes.h>
 
 #include "outbox/change.h"
+#include "support/test.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 
-static void a_file_is_uploaded_and_stays(void **state)
+WORLD_TEST(a_file_is_uploaded_and_stays)
 {
     struct world *world = *state;
     copy_in(world, ATTACHED, "a.txt", "some text\n");
@@ -35,7 +36,7 @@ static void a_file_is_uploaded_and_stays(void **state)
 }
 
 /* As cp -p by a program that closes the file first: shutil.copy2(), rsync --inplace. */
-static void a_file_may_be_touched_while_it_is_uploaded(void **state)
+WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded)
 {
     struct world *world = *state;
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
@@ -52,7 +53,7 @@ static void a_file_may_be_touched_while_it_is_uploaded(void **state)
     assert_int_equal(stat.mtime.tv_sec, 2000);
 }
 
-static void what_a_file_is_shows_by_its_extension_or_its_bytes(void **state)
+WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes)
 {
     static const struct {
         const char *name;
@@ -78,7 +79,7 @@ static void what_a_file_is_shows_by_its_extension_or_its_bytes(void **state)
     }
 }
 
-static void a_message_waits_for_its_attachment(void **state)
+WORLD_TEST(a_message_waits_for_its_attachment)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, ATTACHED, "a.txt");
@@ -98,7 +99,7 @@ static void a_message_waits_for_its_attachment(void **state)
     assert_true(sent_contains(world, 1, "attachment_ids"));
 }
 
-static void a_message_that_waits_for_an_upload_holds_up_those_behind_it(void **state)
+WORLD_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_UPLOAD);
@@ -115,7 +116,7 @@ static void a_message_that_waits_for_an_upload_holds_up_those_behind_it(void **s
     assert_true(sent_contains(world, 2, "\"later\""));
 }
 
-static void a_message_whose_attachment_dies_fails(void **state)
+WORLD_TEST(a_message_whose_attachment_dies_fails)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, ATTACHED, "a.txt");
@@ -138,7 +139,7 @@ static void a_message_whose_attachment_dies_fails(void **state)
 }
 
 /* To an attachment no name but that of a temporary file means anything. */
-static void an_interrupted_backup_goes_to_failed_as_any_file(void **state)
+WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, ATTACHED, "db.bak");
@@ -154,7 +155,7 @@ static void an_interrupted_backup_goes_to_failed_as_any_file(void **state)
     assert_true(is_listed(world, ATTACHED, "db.bak"));
 }
 
-static void a_refused_upload_fails_with_its_messages(void **state)
+WORLD_TEST(a_refused_upload_fails_with_its_messages)
 {
     struct world *world = *state;
     fake_service_set(world->fake, FAKE_UPLOAD,
@@ -199,7 +200,7 @@ static char *id_in_receipt(struct world *world)
     return copy;
 }
 
-static void replacing_by_writing_leaves_queued_messages_as_they_are(void **state)
+WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -217,7 +218,7 @@ static void replacing_by_writing_leaves_queued_messages_as_they_are(void **state
     assert_string_not_equal(id, second);
 }
 
-static void appending_leaves_queued_messages_as_they_are(void **state)
+WORLD_TEST(appending_leaves_queued_messages_as_they_are)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -240,7 +241,7 @@ static void appending_leaves_queued_messages_as_they_are(void **state)
 }
 
 /* Its upload is called off by what is written. */
-static void a_message_gets_what_was_on_its_way_before_its_writer_wrote(void **state)
+WORLD_TEST(a_message_gets_what_was_on_its_way_before_its_writer_wrote)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -260,7 +261,7 @@ static void a_message_gets_what_was_on_its_way_before_its_writer_wrote(void **st
 }
 
 /* The kernel has looked the name up before it opens what it found: it is to look once more. */
-static void what_was_replaced_or_removed_is_looked_up_again(void **state)
+WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again)
 {
     struct world *world = *state;
     struct outbox_handle *handle;
@@ -277,7 +278,7 @@ static void what_was_replaced_or_removed_is_looked_up_again(void **state)
     assert_int_equal(outbox_open_item(world->outbox, removed, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
 }
 
-static void replacing_by_rename_leaves_queued_messages_as_they_are(void **state)
+WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -301,7 +302,7 @@ static size_t count_spool_files(struct world *world)
     return count;
 }
 
-static void an_attachment_that_got_no_id_fails_and_so_does_its_message(void **state)
+WORLD_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
@@ -312,7 +313,7 @@ static void an_attachment_that_got_no_id_fails_and_so_does_its_message(void **st
     assert_int_equal(sends(world), 0);
 }
 
-static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
+WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -346,7 +347,7 @@ static void a_file_that_cannot_be_begun_again_stays_whole(void **state)
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1 and 2"));
 }
 
-static void a_removed_file_is_kept_until_nobody_needs_it(void **state)
+WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -362,7 +363,7 @@ static void a_removed_file_is_kept_until_nobody_needs_it(void **state)
     world_open(world);
 }
 
-static void a_file_removed_before_its_upload_is_still_sent(void **state)
+WORLD_TEST(a_file_removed_before_its_upload_is_still_sent)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -377,7 +378,7 @@ static void a_file_removed_before_its_upload_is_still_sent(void **state)
     assert_true(is_listed(world, SENT, "m.eml"));
 }
 
-static void a_renamed_file_is_uploaded_under_its_new_name(void **state)
+WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -441,7 +442,7 @@ static void send_after_restart(struct world *world)
 }
 
 /* Envelopes name contents: after a restart nothing else tells which of them a message bound. */
-static void after_a_restart_each_message_has_the_content_that_it_bound(void **state)
+WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
 {
     struct world *world = *state;
     fake_service_set(world->fake, FAKE_SEND,
@@ -467,7 +468,7 @@ static void after_a_restart_each_message_has_the_content_that_it_bound(void **st
 }
 
 /* It was open for writing when the message was handed in: the message has bound a copy. */
-static void after_a_restart_a_message_has_what_was_there_before_its_writer_wrote(void **state)
+WORLD_TEST(after_a_restart_a_message_has_what_was_there_before_its_writer_wrote)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -489,7 +490,7 @@ static void after_a_restart_a_message_has_what_was_there_before_its_writer_wrote
 }
 
 /* A content of its own number alone: what is held has no place in the queue. */
-static void after_a_restart_files_that_were_moved_in_are_told_apart(void **state)
+WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart)
 {
     static const char *const names[] = {"a.txt", "b.txt"};
     static const char *const ids[] = {"pool-0", "pool-1"};
@@ -513,7 +514,7 @@ static void after_a_restart_files_that_were_moved_in_are_told_apart(void **state
 
 /* A handle that was opened before a message bound the file writes nevermore into what the message has,
  * whatever becomes of the file's name. */
-static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **state)
+WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -541,7 +542,7 @@ static void a_handle_from_before_cannot_write_into_what_a_message_binds(void **s
 
 /* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
  * content with it. What changes in the same second counts, too. */
-static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
+WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again)
 {
     struct world *world = *state;
     struct stat status;
@@ -565,7 +566,7 @@ static void what_changed_while_it_was_uploaded_is_uploaded_again(void **state)
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).bytes, "other", 5);
 }
 
-static void held_files_are_no_attachments(void **state)
+WORLD_TEST(held_files_are_no_attachments)
 {
     struct world *world = *state;
     copy_in(world, ATTACHED, "a.txt", "");
@@ -578,7 +579,7 @@ static void held_files_are_no_attachments(void **state)
     assert_int_equal(settle(world), 0);
 }
 
-static void a_backup_can_be_attached(void **state)
+WORLD_TEST(a_backup_can_be_attached)
 {
     struct world *world = *state;
     copy_in(world, ATTACHED, "db.bak", "text");
@@ -586,36 +587,4 @@ static void a_backup_can_be_attached(void **state)
     assert_int_equal(settle(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
     assert_true(is_listed(world, SENT, "m.eml"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(a_file_is_uploaded_and_stays),
-        WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded),
-        WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes),
-        WORLD_TEST(a_message_waits_for_its_attachment),
-        WORLD_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it),
-        WORLD_TEST(a_message_whose_attachment_dies_fails),
-        WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file),
-        WORLD_TEST(a_refused_upload_fails_with_its_messages),
-        WORLD_TEST(replacing_by_writing_leaves_queued_messages_as_they_are),
-        WORLD_TEST(appending_leaves_queued_messages_as_they_are),
-        WORLD_TEST(a_message_gets_what_was_on_its_way_before_its_writer_wrote),
-        WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again),
-        WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are),
-        WORLD_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message),
-        WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole),
-        WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it),
-        WORLD_TEST(a_file_removed_before_its_upload_is_still_sent),
-        WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name),
-        WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound),
-        WORLD_TEST(after_a_restart_a_message_has_what_was_there_before_its_writer_wrote),
-        WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart),
-        WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds),
-        WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again),
-        WORLD_TEST(held_files_are_no_attachments),
-        WORLD_TEST(a_backup_can_be_attached),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "base/thread.h"
+#include "support/test.h"
 
 struct waiting {
     struct world *world;
@@ -41,7 +42,7 @@ static int end_wait(struct waiting *waiting)
     return waiting->result;
 }
 
-static void nothing_to_wait_for(void **state)
+WORLD_TEST(nothing_to_wait_for)
 {
     struct world *world = *state;
     assert_int_equal(settle(world), 0);
@@ -49,7 +50,7 @@ static void nothing_to_wait_for(void **state)
     assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_SENT, 0, NULL), 0);
 }
 
-static void a_failure_is_told_once(void **state)
+WORLD_TEST(a_failure_is_told_once)
 {
     struct world *world = *state;
     copy_in(world, OUT, "bad.eml", "bad");
@@ -60,7 +61,7 @@ static void a_failure_is_told_once(void **state)
     assert_int_equal(settle(world), 0);
 }
 
-static void a_failure_of_an_upload_is_told_once(void **state)
+WORLD_TEST(a_failure_of_an_upload_is_told_once)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_UPLOAD,
@@ -78,7 +79,7 @@ enum {
     IDLE_WHILE_ONE_SENDS = 3
 };
 
-static void ten_seconds_are_the_longest(void **state)
+WORLD_TEST(ten_seconds_are_the_longest)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -96,7 +97,7 @@ static void ten_seconds_are_the_longest(void **state)
 
 /* Else nobody would hear for ten seconds that the first message waits for the service, because the second one
  * is still on its way. */
-static void what_has_to_wait_is_told_though_something_else_is_being_sent(void **state)
+WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent)
 {
     struct world *world = *state;
     struct cancel cancel;
@@ -116,7 +117,7 @@ static void what_has_to_wait_is_told_though_something_else_is_being_sent(void **
 }
 
 /* It was handed in after the first sync began, and failed before that one ended. */
-static void the_failure_of_a_later_message_is_told_by_the_next_barrier(void **state)
+WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -179,7 +180,7 @@ static int settle_as(struct world *world, pid_t pid)
     return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, pid, NULL);
 }
 
-static void a_failure_of_before_is_told_to_the_session_that_handed_it_in(void **state)
+WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in)
 {
     struct world *world = *state;
     pid_t one = start_session();
@@ -208,7 +209,7 @@ static void a_failure_of_before_is_told_to_the_session_that_handed_it_in(void **
     end_session(other);
 }
 
-static void what_was_waited_for_is_told_to_who_waited_and_to_its_session(void **state)
+WORLD_TEST(what_was_waited_for_is_told_to_who_waited_and_to_its_session)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -229,7 +230,7 @@ static void what_was_waited_for_is_told_to_who_waited_and_to_its_session(void **
     end_session(one);
 }
 
-static void a_wait_can_be_interrupted(void **state)
+WORLD_TEST(a_wait_can_be_interrupted)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -244,7 +245,7 @@ static void a_wait_can_be_interrupted(void **state)
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
 
-static void what_comes_later_does_not_count(void **state)
+WORLD_TEST(what_comes_later_does_not_count)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -262,7 +263,7 @@ static void what_comes_later_does_not_count(void **state)
     assert_int_equal(settle(world), -EIO);
 }
 
-static void handles_that_are_flushed_are_waited_for(void **state)
+WORLD_TEST(handles_that_are_flushed_are_waited_for)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -288,7 +289,7 @@ static void handles_that_are_flushed_are_waited_for(void **state)
 }
 
 /* As each program closes it that a shell starts with its output there. */
-static void a_file_that_is_closed_again_and_again_is_not_waited_for_anew(void **state)
+WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -305,7 +306,7 @@ static void a_file_that_is_closed_again_and_again_is_not_waited_for_anew(void **
     outbox_release(handle);
 }
 
-static void stopping_wakes_those_who_wait(void **state)
+WORLD_TEST(stopping_wakes_those_who_wait)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -326,7 +327,7 @@ static void stopping_wakes_those_who_wait(void **state)
 
 /* ---------------------------------------------------------------- the daily limit */
 
-static void the_daily_limit_waits_for_midnight(void **state)
+WORLD_TEST(the_daily_limit_waits_for_midnight)
 {
     struct world *world = *state;
     struct outbox_status status;
@@ -359,7 +360,7 @@ static void the_daily_limit_waits_for_midnight(void **state)
 }
 
 /* Those to others do not wait for each other. */
-static void what_is_under_way_counts_for_the_day(void **state)
+WORLD_TEST(what_is_under_way_counts_for_the_day)
 {
     struct world *world = *state;
     world_close(world);
@@ -379,7 +380,7 @@ static void what_is_under_way_counts_for_the_day(void **state)
     assert_true(is_listed(world, OUT, "two.eml"));
 }
 
-static void what_was_not_sent_does_not_count(void **state)
+WORLD_TEST(what_was_not_sent_does_not_count)
 {
     struct world *world = *state;
     struct outbox_status status;
@@ -399,7 +400,7 @@ static void what_was_not_sent_does_not_count(void **state)
 }
 
 /* An attempt that is under way may be refused: only what was sent has used up the day. */
-static void a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next(void **state)
+WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -418,28 +419,4 @@ static void a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next(v
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
     assert_int_equal(mail(world, "more.eml", MESSAGE), 0);
     assert_int_equal(settle(world), -EAGAIN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(nothing_to_wait_for),
-        WORLD_TEST(a_failure_is_told_once),
-        WORLD_TEST(a_failure_of_an_upload_is_told_once),
-        WORLD_TEST(ten_seconds_are_the_longest),
-        WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent),
-        WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier),
-        WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in),
-        WORLD_TEST(what_was_waited_for_is_told_to_who_waited_and_to_its_session),
-        WORLD_TEST(a_wait_can_be_interrupted),
-        WORLD_TEST(what_comes_later_does_not_count),
-        WORLD_TEST(handles_that_are_flushed_are_waited_for),
-        WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew),
-        WORLD_TEST(stopping_wakes_those_who_wait),
-        WORLD_TEST(the_daily_limit_waits_for_midnight),
-        WORLD_TEST(what_is_under_way_counts_for_the_day),
-        WORLD_TEST(what_was_not_sent_does_not_count),
-        WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "base/thread.h"
 #include "outbox/change.h"
+#include "support/test.h"
 
 enum {
     THREADS = 8,
@@ -57,7 +58,7 @@ static void *hand_in_many(void *argument)
     return NULL;
 }
 
-static void each_message_is_sent_exactly_once(void **state)
+WORLD_TEST(each_message_is_sent_exactly_once)
 {
     struct world *world = *state;
     struct crowd crowds[THREADS];
@@ -105,7 +106,7 @@ static void *read_again_and_again(void *argument)
     return NULL;
 }
 
-static void a_file_can_be_read_while_it_gets_a_content_of_its_own(void **state)
+WORLD_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own)
 {
     struct world *world = *state;
     fake_service_set(world->fake, FAKE_SEND,
@@ -174,7 +175,7 @@ static void *stir(void *argument)
     return NULL;
 }
 
-static void everything_at_once_ends_in_order(void **state)
+WORLD_TEST(everything_at_once_ends_in_order)
 {
     struct world *world = *state;
     struct crowd crowds[THREADS];
@@ -204,7 +205,7 @@ static void *close_file(void *handle)
     return NULL;
 }
 
-static void a_file_closed_for_the_last_time_while_it_is_renamed_goes_out(void **state)
+WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out)
 {
     struct world *world = *state;
     for (int i = 0; i < MESSAGES; i++) {
@@ -236,7 +237,7 @@ static void *rename_onto_target(void *argument)
 
 /* Who finds the target taken has changed nothing. Were the others woken all the same, they would wake one
  * another, and keep the processor from who writes to the disk. */
-static void renames_that_wait_for_the_disk_do_not_wake_each_other(void **state)
+WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
 {
     enum {
         RENAMES = 3,
@@ -277,16 +278,4 @@ static void renames_that_wait_for_the_disk_do_not_wake_each_other(void **state)
         assert_int_equal(crowds[i].result, 0);
     }
     assert_int_equal(error, ETIMEDOUT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(each_message_is_sent_exactly_once),
-        WORLD_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own),
-        WORLD_TEST(everything_at_once_ends_in_order),
-        WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out),
-        WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
  */
 #include "crash_world.h"
 
+#include "support/test.h"
+
 /* ---------------------------------------------------------------- what the dying process does */
 
 enum act {
@@ -198,9 +200,8 @@ static void run_row(const struct row *row, bool is_trusted)
     close(noting.log);
 }
 
-static void nothing_is_lost_sent_twice_or_half(void **state)
+TEST(nothing_is_lost_sent_twice_or_half)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
         pid_t child = fork();
         if (child == 0) {
@@ -230,22 +231,12 @@ static void refuse_what_may_have_been_sent(void)
     world_teardown(&state);
 }
 
-static void what_a_crash_left_unknown_stays_so_when_it_is_refused(void **state)
+TEST(what_a_crash_left_unknown_stays_so_when_it_is_refused)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         refuse_what_may_have_been_sent();
         _exit(0);
     }
     expect_success(child, "answered, and refused");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost_sent_twice_or_half),
-        cmocka_unit_test(what_a_crash_left_unknown_stays_so_when_it_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
  */
 #include "crash_world.h"
 
+#include "support/test.h"
+
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 #define OLD "the old content"
 
@@ -193,9 +195,8 @@ static void run_row(const struct row *row)
     close(noting.log);
 }
 
-static void messages_get_what_they_bound(void **state)
+TEST(messages_get_what_they_bound)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         pid_t child = fork();
         if (child == 0) {
@@ -204,12 +205,4 @@ static void messages_get_what_they_bound(void **state)
         }
         expect_success(child, rows[i].point);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_get_what_they_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 
 #include <stdatomic.h>
 
+#include "support/test.h"
+
 enum {
     MESSAGES = 20,
     LONGEST_WAIT_MS = 20 * 60 * 1000, /* more than any backoff */
@@ -74,7 +76,7 @@ static void one_message_pays_at_most(struct world *world, struct fake_outcome an
     await_paused(world, false);
 }
 
-static void one_message_of_twenty_pays_for_finding_out(void **state)
+TEST(one_message_of_twenty_pays_for_finding_out)
 {
     static const struct fake_outcome answers[] = {
         {.outcome = SERVICE_REJECTED, .http_status = 302, .detail = "a redirect"},
@@ -105,7 +107,7 @@ static bool load_flag(void *context)
     return atomic_load((atomic_bool *)context);
 }
 
-static void nothing_is_sent_while_no_list_can_be_had(void **state)
+WORLD_TEST(nothing_is_sent_while_no_list_can_be_had)
 {
     struct world *world = *state;
     atomic_bool is_lost = true;
@@ -132,7 +134,7 @@ static void nothing_is_sent_while_no_list_can_be_had(void **state)
     world_open(world);
 }
 
-static void attachments_wait_while_something_else_answers(void **state)
+WORLD_TEST(attachments_wait_while_something_else_answers)
 {
     struct world *world = *state;
     const struct fake_outcome page = {
@@ -151,7 +153,7 @@ static void attachments_wait_while_something_else_answers(void **state)
 }
 
 /* Otherwise one message that a gateway does not let through would hold up all others for ever. */
-static void a_page_that_refuses_one_message_alone_fails_it(void **state)
+WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it)
 {
     static const struct fake_outcome refusals[] = {
         {.outcome = SERVICE_REJECTED, .http_status = 413, .is_foreign = true},
@@ -176,7 +178,7 @@ static void a_page_that_refuses_one_message_alone_fails_it(void **state)
 }
 
 /* As a gateway's limit of the rate, or of what is uploaded: each item waits by itself, too. */
-static void a_busy_page_for_one_upload_holds_up_no_other(void **state)
+WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};
     struct world *world = *state;
@@ -190,7 +192,7 @@ static void a_busy_page_for_one_upload_holds_up_no_other(void **state)
     assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).text, "b.txt");
 }
 
-static void a_busy_page_for_the_parts_of_one_message_holds_up_no_other(void **state)
+WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other)
 {
     struct world *world = *state;
     fake_service_set(world->fake, FAKE_UPLOAD,
@@ -202,7 +204,7 @@ static void a_busy_page_for_the_parts_of_one_message_holds_up_no_other(void **st
     await_news(world, EVENT_SENT, "sent/other.eml");
 }
 
-static void after_an_outage_one_long_upload_holds_up_no_other_message(void **state)
+WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -220,7 +222,7 @@ static void after_an_outage_one_long_upload_holds_up_no_other_message(void **sta
 }
 
 /* A gateway that gives up after a minute: nobody else finds that out by being sent. */
-static void who_waits_long_for_the_first_asks_for_a_list(void **state)
+WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -235,19 +237,4 @@ static void who_waits_long_for_the_first_asks_for_a_list(void **state)
     fake_service_open_gate(world->fake, FAKE_SEND);
     await_all_sent(world, 3);
     assert_int_equal(fake_service_most_at_once(world->fake, FAKE_SEND), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_message_of_twenty_pays_for_finding_out),
-        WORLD_TEST(nothing_is_sent_while_no_list_can_be_had),
-        WORLD_TEST(attachments_wait_while_something_else_answers),
-        WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it),
-        WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other),
-        WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other),
-        WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message),
-        WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,10 @@
  * The transition table, all of it: what is not written here must not be allowed. And what the table of items
  * finds by their names and ids while they are shown and hidden.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "mail/receipt.h"
@@ -24,9 +20,8 @@ static const char *const allowed[ITEM_STATES] = {
     [ITEM_UNKNOWN] = "+.++..+....",   [ITEM_INTERRUPTED] = "+.++..+....",
 };
 
-static void only_these_states_follow(void **state)
+TEST(only_these_states_follow)
 {
-    (void)state;
     for (unsigned int from = 0; from < ITEM_STATES; from++) {
         for (unsigned int to = 0; to < ITEM_STATES; to++) {
             bool is_allowed = allowed[from][to] == '+';
@@ -36,9 +31,8 @@ static void only_these_states_follow(void **state)
     }
 }
 
-static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
+TEST(what_was_sent_or_is_being_sent_never_sends_by_itself)
 {
-    (void)state;
     for (unsigned int from = 0; from < ITEM_STATES; from++) {
         bool is_allowed = from == ITEM_QUEUED;
         assert_int_equal(item_state_may_follow((enum item_state)from, ITEM_SENDING), is_allowed);
@@ -47,9 +41,8 @@ static void what_was_sent_or_is_being_sent_never_sends_by_itself(void **state)
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_WAITING));
 }
 
-static void names_lead_back_to_states(void **state)
+TEST(names_lead_back_to_states)
 {
-    (void)state;
     for (unsigned int i = ITEM_GONE + 1; i < ITEM_STATES; i++) {
         enum item_state found = ITEM_GONE;
         assert_int_equal(item_state_from_name(item_state_name((enum item_state)i), &found), 0);
@@ -59,9 +52,8 @@ static void names_lead_back_to_states(void **state)
     assert_int_not_equal(item_state_from_name("sleeping", &found), 0);
 }
 
-static void states_show_in_folders(void **state)
+TEST(states_show_in_folders)
 {
-    (void)state;
     static const struct {
         enum item_state state;
         enum item_kind kind;
@@ -98,7 +90,7 @@ static struct item *show(struct item_table *table, enum outbox_folder folder, ui
     return item;
 }
 
-static void ids_are_known_as_long_as_any_item_of_them_is_shown(void **state)
+TEST(ids_are_known_as_long_as_any_item_of_them_is_shown)
 {
     struct item_table table = {0};
     (void)state;
@@ -128,7 +120,7 @@ static char *choose_beside(const char *name)
     return chosen;
 }
 
-static void a_number_makes_no_name_one_that_is_sent(void **state)
+TEST(a_number_makes_no_name_one_that_is_sent)
 {
     static const struct {
         const char *name;
@@ -149,7 +141,7 @@ static void a_number_makes_no_name_one_that_is_sent(void **state)
 }
 
 /* Names that are too long are cut at every place, taken or not. */
-static void a_cut_makes_no_name_one_that_is_sent_or_the_reverse(void **state)
+TEST(a_cut_makes_no_name_one_that_is_sent_or_the_reverse)
 {
     static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};
     static const char *const ends[] = {"n", "~", "#", "nnnnnnnn", "n.eml", "n.tmp"};
@@ -178,18 +170,4 @@ static void a_cut_makes_no_name_one_that_is_sent_or_the_reverse(void **state)
         free(taken[0]);
         free(taken[1]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_these_states_follow),
-        cmocka_unit_test(what_was_sent_or_is_being_sent_never_sends_by_itself),
-        cmocka_unit_test(names_lead_back_to_states),
-        cmocka_unit_test(states_show_in_folders),
-        cmocka_unit_test(ids_are_known_as_long_as_any_item_of_them_is_shown),
-        cmocka_unit_test(a_number_makes_no_name_one_that_is_sent),
-        cmocka_unit_test(a_cut_makes_no_name_one_that_is_sent_or_the_reverse),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "crash_world.h"
 
 #include "base/hash.h"
+#include "support/test.h"
 
 #define KEY(digit) "0000000" #digit "-0000-4000-8000-000000000000"
 #define WITH_A "To: bob@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
@@ -144,7 +145,7 @@ static void take_over(const char *point)
     close(noting.log);
 }
 
-static void each_message_is_where_it_was_and_goes_out_once(void **state)
+TEST(each_message_is_where_it_was_and_goes_out_once)
 {
     static const char *const points[] = {NULL, "migrating", "migrated"};
     (void)state;
@@ -158,7 +159,7 @@ static void each_message_is_where_it_was_and_goes_out_once(void **state)
     }
 }
 
-static void the_count_of_the_day_is_taken_over(void **state)
+TEST(the_count_of_the_day_is_taken_over)
 {
     struct world *world = malloc(sizeof(*world));
     struct outbox_status status;
@@ -174,13 +175,4 @@ static void the_count_of_the_day_is_taken_over(void **state)
     assert_int_equal(status.sent_today, 3);
     void *teardown = world;
     world_teardown(&teardown);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_message_is_where_it_was_and_goes_out_once),
-        cmocka_unit_test(the_count_of_the_day_is_taken_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,9 @@
 #include "outbox_world.h"
 
 #include "support/disk.h"
+#include "support/test.h"
 
-static void names_that_are_taken_get_a_number(void **state)
+WORLD_TEST(names_that_are_taken_get_a_number)
 {
     struct world *world = *state;
     for (int i = 0; i < 12; i++) {
@@ -26,7 +27,7 @@ static void names_that_are_taken_get_a_number(void **state)
     assert_true(is_listed(world, SENT, "m-12.eml"));
 }
 
-static void a_number_is_counted_on_not_numbered(void **state)
+WORLD_TEST(a_number_is_counted_on_not_numbered)
 {
     static const char *const names[] = {"m.eml", "m-2.eml", "m-2.eml", "m-3.eml", "n-2.eml", "n-2.eml"};
     static const char *const shown[] = {"m.eml", "m-2.eml", "m-3.eml", "m-4.eml", "n-2.eml", "n-2-2.eml"};
@@ -39,7 +40,7 @@ static void a_number_is_counted_on_not_numbered(void **state)
 }
 
 /* A receipt's name fits beside it. */
-static void names_that_are_too_long_are_shortened(void **state)
+WORLD_TEST(names_that_are_too_long_are_shortened)
 {
     struct world *world = *state;
     char name[256];
@@ -75,7 +76,7 @@ static void names_that_are_too_long_are_shortened(void **state)
     outbox_listing_release(&listing);
 }
 
-static void names_may_hold_any_text(void **state)
+WORLD_TEST(names_may_hold_any_text)
 {
     static const char *const names[] = {"new\nline",      "\x1b[31mred", "bell\a\t\x7f",
                                         "\xc2\x85\u202e", "\"\\",        " "};
@@ -98,7 +99,7 @@ static void names_may_hold_any_text(void **state)
     }
 }
 
-static void what_may_be_renamed_where(void **state)
+WORLD_TEST(what_may_be_renamed_where)
 {
     static const struct {
         int from;
@@ -139,7 +140,7 @@ static int rename_between_attempts(struct world *world, const char *name, const 
     return error;
 }
 
-static void a_queued_message_keeps_its_place_under_another_name(void **state)
+WORLD_TEST(a_queued_message_keeps_its_place_under_another_name)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -173,7 +174,7 @@ static int rename_on_a_full_disk(struct world *world, const char *name, const ch
 }
 
 /* Else the old name would be back after a restart. */
-static void a_rename_that_cannot_be_recorded_is_none(void **state)
+WORLD_TEST(a_rename_that_cannot_be_recorded_is_none)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -187,7 +188,7 @@ static void a_rename_that_cannot_be_recorded_is_none(void **state)
     assert_true(is_listed(world, OUT, "new.eml"));
 }
 
-static void a_rename_to_a_name_never_sent_cancels(void **state)
+WORLD_TEST(a_rename_to_a_name_never_sent_cancels)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -207,7 +208,7 @@ static void a_rename_to_a_name_never_sent_cancels(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
-static void rm_cancels(void **state)
+WORLD_TEST(rm_cancels)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -222,7 +223,7 @@ static void rm_cancels(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 0);
 }
 
-static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
+WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", "");
@@ -240,7 +241,7 @@ static void a_temporary_file_that_is_renamed_into_place_is_sent(void **state)
     outbox_listing_release(&listing);
 }
 
-static void a_file_that_is_written_can_be_renamed(void **state)
+WORLD_TEST(a_file_that_is_written_can_be_renamed)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "x.tmp");
@@ -253,7 +254,7 @@ static void a_file_that_is_written_can_be_renamed(void **state)
 }
 
 /* It was closed once, and its program goes on writing. */
-static void a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed(void **state)
+WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed)
 {
     struct world *world = *state;
     struct outbox_handle *handle;
@@ -270,7 +271,7 @@ static void a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed(v
     assert_true(sent_contains(world, 0, "The end of it."));
 }
 
-static void retry_brings_back_what_failed(void **state)
+WORLD_TEST(retry_brings_back_what_failed)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
@@ -315,7 +316,7 @@ static int rename_as(struct world *world, const char *name, const char *new_name
 }
 
 /* Nothing to send takes no place, and neither does what may still come to a bad end. */
-static void an_empty_or_open_file_takes_no_place(void **state)
+WORLD_TEST(an_empty_or_open_file_takes_no_place)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -339,7 +340,7 @@ static void an_empty_or_open_file_takes_no_place(void **state)
     await_news(world, EVENT_SENT, "sent/letter");
 }
 
-static void listings_are_in_order_of_hand_in(void **state)
+WORLD_TEST(listings_are_in_order_of_hand_in)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -355,26 +356,4 @@ static void listings_are_in_order_of_hand_in(void **state)
     assert_string_equal(listing.entries[1].name, "a.eml");
     assert_string_equal(listing.entries[2].name, "last.eml");
     outbox_listing_release(&listing);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(names_that_are_taken_get_a_number),
-        WORLD_TEST(a_number_is_counted_on_not_numbered),
-        WORLD_TEST(names_that_are_too_long_are_shortened),
-        WORLD_TEST(names_may_hold_any_text),
-        WORLD_TEST(what_may_be_renamed_where),
-        WORLD_TEST(a_queued_message_keeps_its_place_under_another_name),
-        WORLD_TEST(a_rename_that_cannot_be_recorded_is_none),
-        WORLD_TEST(a_rename_to_a_name_never_sent_cancels),
-        WORLD_TEST(rm_cancels),
-        WORLD_TEST(a_temporary_file_that_is_renamed_into_place_is_sent),
-        WORLD_TEST(a_file_that_is_written_can_be_renamed),
-        WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed),
-        WORLD_TEST(retry_brings_back_what_failed),
-        WORLD_TEST(an_empty_or_open_file_takes_no_place),
-        WORLD_TEST(listings_are_in_order_of_hand_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,11 @@
  */
 #include "outbox/send_queue.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "support/test.h"
 
 static void add_message(struct send_queue *queue, struct item *item, const char *sequence, uint64_t order)
 {
@@ -32,7 +28,7 @@ static void assert_order(const struct send_queue *queue, struct item *const *ite
 }
 
 /* A disk lists them in any order when the outbox is opened. */
-static void messages_stand_in_their_order_however_they_came(void **state)
+TEST(messages_stand_in_their_order_however_they_came)
 {
     static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
     (void)state;
@@ -51,7 +47,7 @@ static void messages_stand_in_their_order_however_they_came(void **state)
     }
 }
 
-static void one_message_of_a_sequence_goes_at_a_time_in_order(void **state)
+TEST(one_message_of_a_sequence_goes_at_a_time_in_order)
 {
     struct item_table table = {0};
     struct send_queue queue = {0};
@@ -85,7 +81,7 @@ static bool may_enter(struct suspension *suspension, int64_t now_ms)
 }
 
 /* Requests that were under way together fail one after the other. */
-static void the_longest_wait_that_was_asked_for_counts(void **state)
+TEST(the_longest_wait_that_was_asked_for_counts)
 {
     struct suspension suspension;
     (void)state;
@@ -102,7 +98,7 @@ static void the_longest_wait_that_was_asked_for_counts(void **state)
     assert_int_equal(suspension_until_ms(&suspension), 181 * 1000);
 }
 
-static void failures_together_lengthen_the_wait_once(void **state)
+TEST(failures_together_lengthen_the_wait_once)
 {
     struct suspension one;
     struct suspension many;
@@ -121,7 +117,7 @@ static void failures_together_lengthen_the_wait_once(void **state)
     }
 }
 
-static void one_tries_and_the_others_wait_for_it(void **state)
+TEST(one_tries_and_the_others_wait_for_it)
 {
     struct suspension suspension;
     struct suspension_try first;
@@ -155,7 +151,7 @@ static void one_tries_and_the_others_wait_for_it(void **state)
 }
 
 /* What is sent cannot be taken back. */
-static void after_a_rest_one_tries_first(void **state)
+TEST(after_a_rest_one_tries_first)
 {
     struct suspension suspension;
     struct suspension_try first;
@@ -179,7 +175,7 @@ static void after_a_rest_one_tries_first(void **state)
     assert_true(first.probe != 0);
 }
 
-static void waking_lets_one_try_at_once(void **state)
+TEST(waking_lets_one_try_at_once)
 {
     struct suspension suspension;
     (void)state;
@@ -188,18 +184,4 @@ static void waking_lets_one_try_at_once(void **state)
     assert_false(may_enter(&suspension, 60 * 1000));
     suspension_wake(&suspension);
     assert_true(may_enter(&suspension, 1001));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_stand_in_their_order_however_they_came),
-        cmocka_unit_test(one_message_of_a_sequence_goes_at_a_time_in_order),
-        cmocka_unit_test(the_longest_wait_that_was_asked_for_counts),
-        cmocka_unit_test(failures_together_lengthen_the_wait_once),
-        cmocka_unit_test(one_tries_and_the_others_wait_for_it),
-        cmocka_unit_test(after_a_rest_one_tries_first),
-        cmocka_unit_test(waking_lets_one_try_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-static void a_message_is_sent_and_gets_a_receipt(void **state)
+#include "support/test.h"
+
+WORLD_TEST(a_message_is_sent_and_gets_a_receipt)
 {
     struct world *world = *state;
     assert_int_equal(mail(world, "hello.eml", MESSAGE), 0);
@@ -45,7 +47,7 @@ static void a_message_is_sent_and_gets_a_receipt(void **state)
     assert_null(none);
 }
 
-static void a_message_has_no_receipt_before_it_is_out(void **state)
+WORLD_TEST(a_message_has_no_receipt_before_it_is_out)
 {
     struct world *world = *state;
     struct outbox_stat stat;
@@ -61,7 +63,7 @@ static void a_message_has_no_receipt_before_it_is_out(void **state)
 }
 
 /* Programs that watch a folder by its time see what comes and what goes. */
-static void sending_changes_the_folder_that_is_left_and_the_one_that_is_reached(void **state)
+WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -75,7 +77,7 @@ static void sending_changes_the_folder_that_is_left_and_the_one_that_is_reached(
     assert_int_equal(outbox_folder_changed_ms(world->outbox, OUTBOX_FOLDER_SENT), NOON + 5000);
 }
 
-static void a_message_written_in_place_is_sent_at_its_last_close(void **state)
+WORLD_TEST(a_message_written_in_place_is_sent_at_its_last_close)
 {
     struct world *world = *state;
     copy_in(world, OUT, "hello.eml", MESSAGE);
@@ -84,7 +86,7 @@ static void a_message_written_in_place_is_sent_at_its_last_close(void **state)
     assert_int_equal(sends(world), 1);
 }
 
-static void json_form_is_sent(void **state)
+WORLD_TEST(json_form_is_sent)
 {
     struct world *world = *state;
     assert_int_equal(mail(world, "m.json",
@@ -168,14 +170,13 @@ static void run_row(const struct row *row)
     world_teardown(&state);
 }
 
-static void what_happened_and_what_follows(void **state)
+TEST(what_happened_and_what_follows)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         run_row(&rows[i]);
 }
 
-static void a_403_with_a_refused_key_stops_the_queue(void **state)
+WORLD_TEST(a_403_with_a_refused_key_stops_the_queue)
 {
     struct world *world = *state;
     struct fake_outcome refused = {.outcome = SERVICE_UNAUTHORIZED, .http_status = 403};
@@ -192,7 +193,7 @@ static void a_403_with_a_refused_key_stops_the_queue(void **state)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-static void the_queue_pauses_as_a_whole_and_tries_with_one(void **state)
+WORLD_TEST(the_queue_pauses_as_a_whole_and_tries_with_one)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -220,7 +221,7 @@ static void the_queue_pauses_as_a_whole_and_tries_with_one(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 20);
 }
 
-static void retry_after_is_honoured(void **state)
+WORLD_TEST(retry_after_is_honoured)
 {
     struct world *world = *state;
     fake_service_push(
@@ -238,7 +239,7 @@ static void retry_after_is_honoured(void **state)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-static void a_full_day_does_not_keep_files_from_being_uploaded(void **state)
+WORLD_TEST(a_full_day_does_not_keep_files_from_being_uploaded)
 {
     struct world *world = *state;
     fake_service_push(
@@ -251,7 +252,7 @@ static void a_full_day_does_not_keep_files_from_being_uploaded(void **state)
     assert_true(await_paused(world, true).error[0] != '\0');
 }
 
-static void an_unknown_outcome_is_never_repeated_by_itself(void **state)
+WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -267,7 +268,7 @@ static void an_unknown_outcome_is_never_repeated_by_itself(void **state)
 }
 
 /* It arrived, and nobody knows. Whoever reads `failed` sends it again. */
-static void what_may_have_arrived_is_never_told_as_failed(void **state)
+WORLD_TEST(what_may_have_arrived_is_never_told_as_failed)
 {
     struct world *world = *state;
     const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
@@ -301,7 +302,7 @@ static void what_may_have_arrived_is_never_told_as_failed(void **state)
 }
 
 /* Its first attempt may have been taken, and it waits for the next. */
-static void what_is_taken_out_between_two_attempts_is_a_new_message_and_that_is_said(void **state)
+WORLD_TEST(what_is_taken_out_between_two_attempts_is_a_new_message_and_that_is_said)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -320,7 +321,7 @@ static void what_is_taken_out_between_two_attempts_is_a_new_message_and_that_is_
                             fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-static void an_attempt_after_an_unknown_outcome_says_so(void **state)
+WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -339,7 +340,7 @@ static void an_attempt_after_an_unknown_outcome_says_so(void **state)
     assert_false(fake_service_get(world->fake, FAKE_SEND, 2).is_repeat);
 }
 
-static void a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer(void **state)
+WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -356,7 +357,7 @@ static void a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer(
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"http_status\": 502"));
 }
 
-static void the_receipt_of_an_unknown_outcome_has_the_words_of_the_service(void **state)
+WORLD_TEST(the_receipt_of_an_unknown_outcome_has_the_words_of_the_service)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -379,7 +380,7 @@ static void note_contact(void *context, bool is_reached)
     *contact = is_reached ? CONTACT_MADE : CONTACT_LOST;
 }
 
-static void a_service_that_refuses_the_key_is_not_reached(void **state)
+WORLD_TEST(a_service_that_refuses_the_key_is_not_reached)
 {
     struct world *world = *state;
     atomic_int contact = CONTACT_UNTOLD;
@@ -405,7 +406,7 @@ static void a_service_that_refuses_the_key_is_not_reached(void **state)
 }
 
 /* So that it never goes on without the key where the service turns out to take none. */
-static void a_service_that_refuses_keys_is_not_trusted(void **state)
+WORLD_TEST(a_service_that_refuses_keys_is_not_trusted)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -419,7 +420,7 @@ static void a_service_that_refuses_keys_is_not_trusted(void **state)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
 }
 
-static void the_order_is_kept_for_one_set_of_recipients(void **state)
+WORLD_TEST(the_order_is_kept_for_one_set_of_recipients)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -441,7 +442,7 @@ static void the_order_is_kept_for_one_set_of_recipients(void **state)
     assert_int_equal(fake_service_most_at_once(world->fake, FAKE_SEND), 1);
 }
 
-static void many_slow_messages_do_not_block_others(void **state)
+WORLD_TEST(many_slow_messages_do_not_block_others)
 {
     enum {
         SLOW = 15
@@ -467,7 +468,7 @@ static void many_slow_messages_do_not_block_others(void **state)
 }
 
 /* Messages bind what was there: else the removal of an attachment would wait for the service. */
-static void what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way(void **state)
+WORLD_TEST(what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way)
 {
     enum {
         AT_ONCE = 16
@@ -495,7 +496,7 @@ static void what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_
     assert_int_equal(settle(world), -EIO);
 }
 
-static void many_slow_uploads_leave_room_for_messages(void **state)
+WORLD_TEST(many_slow_uploads_leave_room_for_messages)
 {
     enum {
         SLOW = 40,
@@ -517,7 +518,7 @@ static void many_slow_uploads_leave_room_for_messages(void **state)
 }
 
 /* After a rest the first goes alone, but not for long where the service can be seen to be there. */
-static void one_slow_message_does_not_block_others(void **state)
+WORLD_TEST(one_slow_message_does_not_block_others)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -531,7 +532,7 @@ static void one_slow_message_does_not_block_others(void **state)
 }
 
 /* However often it is tried, it is one message of the day. */
-static void a_message_that_is_tried_again_counts_once(void **state)
+WORLD_TEST(a_message_that_is_tried_again_counts_once)
 {
     struct world *world = *state;
     struct outbox_status status;
@@ -551,7 +552,7 @@ static void a_message_that_is_tried_again_counts_once(void **state)
     assert_int_equal(status.sent_today, 1);
 }
 
-static void what_is_handed_in_again_waits_as_if_it_was_new(void **state)
+WORLD_TEST(what_is_handed_in_again_waits_as_if_it_was_new)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -584,7 +585,7 @@ static void what_is_handed_in_again_waits_as_if_it_was_new(void **state)
     "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n" \
     "1,2\n--b--\n"
 
-static void a_message_whose_part_got_no_id_is_not_sent_without_it(void **state)
+WORLD_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
@@ -594,7 +595,7 @@ static void a_message_whose_part_got_no_id_is_not_sent_without_it(void **state)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "gave it no id"));
 }
 
-static void mime_parts_are_uploaded_first_and_once(void **state)
+WORLD_TEST(mime_parts_are_uploaded_first_and_once)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_RETRY});
@@ -608,7 +609,7 @@ static void mime_parts_are_uploaded_first_and_once(void **state)
 }
 
 /* Another request under the same key would be taken for a mistake. */
-static void a_message_with_a_part_is_repeated_with_what_was_uploaded(void **state)
+WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -628,7 +629,7 @@ static void a_message_with_a_part_is_repeated_with_what_was_uploaded(void **stat
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
 }
 
-static void what_is_written_anew_goes_out_with_its_own_part(void **state)
+WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -646,7 +647,7 @@ static void what_is_written_anew_goes_out_with_its_own_part(void **state)
 }
 
 /* Without the id on the disk a restart would upload it again: so the message waits, and says so. */
-static void a_full_disk_between_upload_and_send_only_delays(void **state)
+WORLD_TEST(a_full_disk_between_upload_and_send_only_delays)
 {
     struct world *world = *state;
     const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
@@ -671,7 +672,7 @@ static void a_full_disk_between_upload_and_send_only_delays(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
-static void a_full_disk_at_the_hand_in_only_delays(void **state)
+WORLD_TEST(a_full_disk_at_the_hand_in_only_delays)
 {
     struct world *world = *state;
     struct rlimit limit;
@@ -689,7 +690,7 @@ static void a_full_disk_at_the_hand_in_only_delays(void **state)
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
-static void a_refused_pool_id_is_uploaded_again_once(void **state)
+WORLD_TEST(a_refused_pool_id_is_uploaded_again_once)
 {
     struct world *world = *state;
     struct fake_outcome refused = {
@@ -709,7 +710,7 @@ static void a_refused_pool_id_is_uploaded_again_once(void **state)
 }
 
 /* The service may have used them for what it took. */
-static void refused_pool_ids_of_what_may_have_been_sent_are_not_replaced(void **state)
+WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -733,7 +734,7 @@ static void refused_pool_ids_of_what_may_have_been_sent_are_not_replaced(void **
 }
 
 /* Where keys are not trusted, handing it in once more is a wish to send it again, as it can be sent. */
-static void refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent(void **state)
+WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent)
 {
     struct world *world = *state;
     copy_in(world, ATTACHED, "a.txt", "text");
@@ -752,7 +753,7 @@ static void refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been
     assert_int_equal(sends(world), 3);
 }
 
-static void a_queue_survives_a_restart(void **state)
+WORLD_TEST(a_queue_survives_a_restart)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -771,46 +772,4 @@ static void a_queue_survives_a_restart(void **state)
     assert_int_equal(settle(world), 0);
     assert_int_equal(fake_service_count_sent(world->fake, false), 2);
     assert_true(shown_contains(world, SENT, "m.eml.receipt.json", "bob@x.example"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(a_message_is_sent_and_gets_a_receipt),
-        WORLD_TEST(a_message_has_no_receipt_before_it_is_out),
-        WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached),
-        WORLD_TEST(a_message_written_in_place_is_sent_at_its_last_close),
-        WORLD_TEST(json_form_is_sent),
-        cmocka_unit_test(what_happened_and_what_follows),
-        WORLD_TEST(a_403_with_a_refused_key_stops_the_queue),
-        WORLD_TEST(the_queue_pauses_as_a_whole_and_tries_with_one),
-        WORLD_TEST(retry_after_is_honoured),
-        WORLD_TEST(a_full_day_does_not_keep_files_from_being_uploaded),
-        WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself),
-        WORLD_TEST(what_may_have_arrived_is_never_told_as_failed),
-        WORLD_TEST(what_is_taken_out_between_two_attempts_is_a_new_message_and_that_is_said),
-        WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so),
-        WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer),
-        WORLD_TEST(the_receipt_of_an_unknown_outcome_has_the_words_of_the_service),
-        WORLD_TEST(a_service_that_refuses_the_key_is_not_reached),
-        WORLD_TEST(a_service_that_refuses_keys_is_not_trusted),
-        WORLD_TEST(the_order_is_kept_for_one_set_of_recipients),
-        WORLD_TEST(many_slow_messages_do_not_block_others),
-        WORLD_TEST(what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way),
-        WORLD_TEST(many_slow_uploads_leave_room_for_messages),
-        WORLD_TEST(one_slow_message_does_not_block_others),
-        WORLD_TEST(a_message_that_is_tried_again_counts_once),
-        WORLD_TEST(what_is_handed_in_again_waits_as_if_it_was_new),
-        WORLD_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it),
-        WORLD_TEST(mime_parts_are_uploaded_first_and_once),
-        WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded),
-        WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part),
-        WORLD_TEST(a_full_disk_between_upload_and_send_only_delays),
-        WORLD_TEST(a_full_disk_at_the_hand_in_only_delays),
-        WORLD_TEST(a_refused_pool_id_is_uploaded_again_once),
-        WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced),
-        WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent),
-        WORLD_TEST(a_queue_survives_a_restart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

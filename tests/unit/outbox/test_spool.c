@@ -9,6 +9,7 @@
 
 #include "outbox/migration.h"
 #include "outbox/spool.h"
+#include "support/test.h"
 
 struct spooled {
     struct temp_dir dir;
@@ -105,7 +106,7 @@ static int take_row(void *context, struct row *row)
     return 0;
 }
 
-static void a_row_is_what_was_saved(void **state)
+TEST_WITH(a_row_is_what_was_saved, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -160,7 +161,7 @@ static void a_row_is_what_was_saved(void **state)
     row_release(&copy);
 }
 
-static void a_turn_that_fails_has_saved_nothing(void **state)
+TEST_WITH(a_turn_that_fails_has_saved_nothing, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -172,7 +173,7 @@ static void a_turn_that_fails_has_saved_nothing(void **state)
     row_release(&row);
 }
 
-static void numbers_are_never_given_twice(void **state)
+TEST_WITH(numbers_are_never_given_twice, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -185,7 +186,7 @@ static void numbers_are_never_given_twice(void **state)
     row_release(&row);
 }
 
-static void what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name(void **state)
+TEST_WITH(what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct piece piece = {.name = (char *)"a.pdf", .digest = "one", .pool_id = (char *)"pool-1"};
@@ -217,7 +218,7 @@ static void expect_content(struct spooled *spooled, uint64_t number, const char 
     assert_string_equal(bytes, text);
 }
 
-static void a_content_that_is_renewed_leaves_the_one_that_is_linked(void **state)
+TEST_WITH(a_content_that_is_renewed_leaves_the_one_that_is_linked, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     _cleanup_close_ int fd = -1;
@@ -234,7 +235,7 @@ static void a_content_that_is_renewed_leaves_the_one_that_is_linked(void **state
     expect_content(spooled, 2, "bound");
 }
 
-static void a_link_is_not_followed(void **state)
+TEST_WITH(a_link_is_not_followed, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     _cleanup_free_ char *bytes = NULL;
@@ -260,7 +261,7 @@ static bool is_there(struct world *world, const char *name)
     return faccessat(world->dir.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void what_no_row_has_is_removed_and_what_is_foreign_set_aside(void **state)
+WORLD_TEST(what_no_row_has_is_removed_and_what_is_foreign_set_aside)
 {
     struct world *world = *state;
     for (int i = 0; i < 3; i++) { /* numbers are given */
@@ -297,7 +298,7 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
 }
 
 /* The program ended while two drafts were moved onto messages that waited. */
-static void all_that_is_replaced_is_removed_at_the_next_start(void **state)
+WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
 {
     static const char *const names[] = {"a.eml", "b.eml", "new a", "new b"};
     struct world *world = *state;
@@ -325,7 +326,7 @@ static void all_that_is_replaced_is_removed_at_the_next_start(void **state)
 }
 
 /* Some of it may have been sent: all of it shows, and none of it goes by itself. */
-static void where_the_database_is_gone_each_content_is_interrupted(void **state)
+WORLD_TEST(where_the_database_is_gone_each_content_is_interrupted)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -358,7 +359,7 @@ static void expect_refused(struct world *world, int error, const char *words)
     assert_non_null(strstr(reason, words));
 }
 
-static void a_damaged_database_is_refused_with_words_and_left_as_it_is(void **state)
+WORLD_TEST(a_damaged_database_is_refused_with_words_and_left_as_it_is)
 {
     struct world *world = *state;
     char content[32];
@@ -375,7 +376,7 @@ static void a_damaged_database_is_refused_with_words_and_left_as_it_is(void **st
     world_open(world);
 }
 
-static void a_spool_of_another_version_is_refused(void **state)
+WORLD_TEST(a_spool_of_another_version_is_refused)
 {
     struct world *world = *state;
     world_close(world);
@@ -385,24 +386,4 @@ static void a_spool_of_another_version_is_refused(void **state)
     expect_refused(world, -EPROTO, "0.2");
     put_file(world, "version", "3\n");
     world_open(world);
-}
-
-#define SPOOL_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SPOOL_TEST(a_row_is_what_was_saved),
-        SPOOL_TEST(a_turn_that_fails_has_saved_nothing),
-        SPOOL_TEST(numbers_are_never_given_twice),
-        SPOOL_TEST(what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name),
-        SPOOL_TEST(a_content_that_is_renewed_leaves_the_one_that_is_linked),
-        SPOOL_TEST(a_link_is_not_followed),
-        WORLD_TEST(what_no_row_has_is_removed_and_what_is_foreign_set_aside),
-        WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start),
-        WORLD_TEST(where_the_database_is_gone_each_content_is_interrupted),
-        WORLD_TEST(a_damaged_database_is_refused_with_words_and_left_as_it_is),
-        WORLD_TEST(a_spool_of_another_version_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

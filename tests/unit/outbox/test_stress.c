@@ -20,6 +20,7 @@
 #include <sys/random.h>
 
 #include "base/thread.h"
+#include "support/test.h"
 
 enum {
     STRESS_THREADS = 6,
@@ -725,7 +726,11 @@ static uint64_t read_number(const char *name, uint64_t otherwise)
     return text == NULL || text[0] == '\0' ? otherwise : strtoull(text, NULL, 10);
 }
 
-static void whatever_users_and_the_service_do_nothing_is_lost_or_sent_twice(void **state)
+static int set_up(void **state);
+
+static int tear_down(void **state);
+
+TEST_WITH(whatever_users_and_the_service_do_nothing_is_lost_or_sent_twice, set_up, tear_down)
 {
     struct stress *stress = *state;
     struct user users[STRESS_THREADS];
@@ -785,13 +790,4 @@ static int tear_down(void **state)
     struct stress *stress = *state;
     pthread_mutex_destroy(&stress->lock);
     return world_teardown(state); /* which frees all of it */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(whatever_users_and_the_service_do_nothing_is_lost_or_sent_twice,
-                                        set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

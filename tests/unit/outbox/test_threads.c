@@ -5,6 +5,8 @@
  */
 #include "outbox_world.h"
 
+#include "support/test.h"
+
 #define REPLY "To: ann@x.example\nSubject: Re: Dinner\nIn-Reply-To: <dinner@x>\n\nYes.\n"
 
 /* Emails by their Message-ID, as the store would know them; a test makes one known, or forgets it. */
@@ -78,7 +80,7 @@ static void send_well(struct world *world, const char *name, const char *text)
     assert_int_equal(0, settle(world));
 }
 
-static void a_message_that_names_a_known_email_is_a_reply(void **state)
+TEST_WITH(a_message_that_names_a_known_email_is_a_reply, set_up, world_teardown)
 {
     struct world *world = *state;
     send_well(world, "yes", REPLY);
@@ -90,7 +92,7 @@ static void a_message_that_names_a_known_email_is_a_reply(void **state)
     assert_request(world, 1, "e1");
 }
 
-static void of_several_emails_the_likeliest_that_is_known_counts(void **state)
+TEST_WITH(of_several_emails_the_likeliest_that_is_known_counts, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.first = "e0";
@@ -106,7 +108,7 @@ static void of_several_emails_the_likeliest_that_is_known_counts(void **state)
     assert_all_carried(world, "3.receipt.json");
 }
 
-static void one_that_is_not_known_is_said_in_the_receipt(void **state)
+TEST_WITH(one_that_is_not_known_is_said_in_the_receipt, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -118,7 +120,7 @@ static void one_that_is_not_known_is_said_in_the_receipt(void **state)
     assert_true(receipt_says(world, "yes.receipt.json", "was opened in this mount"));
 }
 
-static void one_in_another_inbox_is_said_in_the_receipt(void **state)
+TEST_WITH(one_in_another_inbox_is_said_in_the_receipt, set_up, world_teardown)
 {
     struct world *world = *state;
     send_well(world, "yes", "From: other@inbox.example\n" REPLY);
@@ -126,7 +128,7 @@ static void one_in_another_inbox_is_said_in_the_receipt(void **state)
     assert_true(receipt_says(world, "yes.receipt.json", "is in another inbox"));
 }
 
-static void a_disk_that_cannot_tell_is_said_in_the_receipt(void **state)
+TEST_WITH(a_disk_that_cannot_tell_is_said_in_the_receipt, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.error = -EIO;
@@ -135,7 +137,7 @@ static void a_disk_that_cannot_tell_is_said_in_the_receipt(void **state)
     assert_true(receipt_says(world, "yes.receipt.json", "cannot be read"));
 }
 
-static void a_message_that_names_none_asks_for_none(void **state)
+TEST_WITH(a_message_that_names_none_asks_for_none, set_up, world_teardown)
 {
     struct world *world = *state;
     send_well(world, "hello", MESSAGE);
@@ -147,7 +149,7 @@ static void a_message_that_names_none_asks_for_none(void **state)
     assert_all_carried(world, "hello.receipt.json");
 }
 
-static void what_it_replies_to_survives_a_restart(void **state)
+TEST_WITH(what_it_replies_to_survives_a_restart, set_up, world_teardown)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -166,7 +168,7 @@ static void refuse_next(struct world *world, enum service_outcome outcome)
                       (struct fake_outcome){.outcome = outcome, .http_status = 422, .error = EINVAL});
 }
 
-static void sent_again_it_is_looked_up_again(void **state)
+TEST_WITH(sent_again_it_is_looked_up_again, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -181,7 +183,7 @@ static void sent_again_it_is_looked_up_again(void **state)
                             fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-static void the_key_does_not_depend_on_what_is_known(void **state)
+TEST_WITH(the_key_does_not_depend_on_what_is_known, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -196,7 +198,7 @@ static void the_key_does_not_depend_on_what_is_known(void **state)
                         fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-static void after_a_refusal_it_is_looked_up_anew(void **state)
+TEST_WITH(after_a_refusal_it_is_looked_up_anew, set_up, world_teardown)
 {
     static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID; none is known */
     struct world *world = *state;
@@ -213,7 +215,7 @@ static void after_a_refusal_it_is_looked_up_anew(void **state)
     }
 }
 
-static void what_may_have_been_sent_stays_as_it_was(void **state)
+TEST_WITH(what_may_have_been_sent_stays_as_it_was, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -237,7 +239,7 @@ static void what_may_have_been_sent_stays_as_it_was(void **state)
 }
 
 /* The other way round: the email was known, and is not any more. */
-static void a_reply_that_may_have_been_sent_stays_one(void **state)
+TEST_WITH(a_reply_that_may_have_been_sent_stays_one, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);
@@ -253,7 +255,7 @@ static void a_reply_that_may_have_been_sent_stays_one(void **state)
                         fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-static void an_edited_text_is_looked_up_again(void **state)
+TEST_WITH(an_edited_text_is_looked_up_again, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);
@@ -272,7 +274,7 @@ static void refuse_next_in_words(struct world *world, const char *words)
         (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404, .detail = words});
 }
 
-static void where_the_email_is_gone_at_the_service_it_is_a_new_thread(void **state)
+TEST_WITH(where_the_email_is_gone_at_the_service_it_is_a_new_thread, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next_in_words(world, "existing_email_id: no such email");
@@ -283,7 +285,7 @@ static void where_the_email_is_gone_at_the_service_it_is_a_new_thread(void **sta
     assert_true(receipt_says(world, "yes.receipt.json", "refused a reply"));
 }
 
-static void a_refusal_for_another_reason_is_one(void **state)
+TEST_WITH(a_refusal_for_another_reason_is_one, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next_in_words(world, "from_address: no such inbox");
@@ -299,7 +301,7 @@ static void a_refusal_for_another_reason_is_one(void **state)
     assert_int_equal(2, sends(world));
 }
 
-static void a_refusal_says_nothing_of_what_may_have_been_sent_before(void **state)
+TEST_WITH(a_refusal_says_nothing_of_what_may_have_been_sent_before, set_up, world_teardown)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -317,7 +319,7 @@ static void a_refusal_says_nothing_of_what_may_have_been_sent_before(void **stat
     assert_true(shown_contains(world, FAILED, "yes.receipt.json", "\"state\": \"unknown outcome\""));
 }
 
-static void what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread(void **state)
+TEST_WITH(what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);
@@ -328,30 +330,4 @@ static void what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread(voi
     assert_int_equal(0, settle(world));
     assert_int_equal(3, sends(world));
     assert_true(receipt_says(world, "yes.receipt.json", "refused a reply"));
-}
-
-#define THREAD_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, world_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        THREAD_TEST(a_message_that_names_a_known_email_is_a_reply),
-        THREAD_TEST(of_several_emails_the_likeliest_that_is_known_counts),
-        THREAD_TEST(one_that_is_not_known_is_said_in_the_receipt),
-        THREAD_TEST(one_in_another_inbox_is_said_in_the_receipt),
-        THREAD_TEST(a_disk_that_cannot_tell_is_said_in_the_receipt),
-        THREAD_TEST(a_message_that_names_none_asks_for_none),
-        THREAD_TEST(what_it_replies_to_survives_a_restart),
-        THREAD_TEST(sent_again_it_is_looked_up_again),
-        THREAD_TEST(the_key_does_not_depend_on_what_is_known),
-        THREAD_TEST(after_a_refusal_it_is_looked_up_anew),
-        THREAD_TEST(what_may_have_been_sent_stays_as_it_was),
-        THREAD_TEST(a_reply_that_may_have_been_sent_stays_one),
-        THREAD_TEST(an_edited_text_is_looked_up_again),
-        THREAD_TEST(where_the_email_is_gone_at_the_service_it_is_a_new_thread),
-        THREAD_TEST(a_refusal_for_another_reason_is_one),
-        THREAD_TEST(a_refusal_says_nothing_of_what_may_have_been_sent_before),
-        THREAD_TEST(what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

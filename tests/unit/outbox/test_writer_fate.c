@@ -2,12 +2,6 @@
 /*
  * How tasks end, by the text of stat files and by real children.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +10,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "outbox/writer_fate.h"
@@ -29,9 +25,8 @@ static void make_stat(char *text, size_t size, const char *name, unsigned int fl
     snprintf(text + len, size - (size_t)len, " %s\n", exit_code);
 }
 
-static void stat_files_are_read(void **state)
+TEST(stat_files_are_read)
 {
-    (void)state;
     static const struct {
         const char *name;
         unsigned int flags;
@@ -55,9 +50,8 @@ static void stat_files_are_read(void **state)
     }
 }
 
-static void torn_stat_files_do_no_harm(void **state)
+TEST(torn_stat_files_do_no_harm)
 {
-    (void)state;
     static const char *const texts[] = {"",    "1",           "1 (", "1 (cp)", "1 (cp) R 1 2 3 4 5",
                                         ")))", "1 (cp) R x x"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -80,9 +74,8 @@ static enum writer_fate fate_of_child(int exit_status, int signal)
     return fate;
 }
 
-static void real_children_are_seen(void **state)
+TEST(real_children_are_seen)
 {
-    (void)state;
     assert_int_equal(fate_of_child(0, 0), WRITER_SUCCEEDED);
     assert_int_equal(fate_of_child(3, 0), WRITER_EXITED);
     assert_int_equal(fate_of_child(0, SIGKILL), WRITER_KILLED);
@@ -99,9 +92,8 @@ static void *find_own_process(void *argument)
     return NULL;
 }
 
-static void threads_belong_to_their_process(void **state)
+TEST(threads_belong_to_their_process)
 {
-    (void)state;
     pthread_t thread;
     pid_t process = 0;
     assert_int_equal(pthread_create(&thread, NULL, find_own_process, &process), 0);
@@ -110,23 +102,12 @@ static void threads_belong_to_their_process(void **state)
     assert_int_equal(writer_process(0), 0);
 }
 
-static void a_process_began_once(void **state)
+TEST(a_process_began_once)
 {
-    (void)state;
     uint64_t started = writer_started(getpid());
     assert_true(started > writer_started(1) || getpid() == 1 || writer_started(1) == 0);
     assert_true(started > 0);
     assert_int_equal(writer_started(getpid()), started);
     assert_int_equal(writer_started(0), 0);
     assert_int_equal(writer_started(5000001), 0); /* beyond what Linux gives out */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stat_files_are_read),    cmocka_unit_test(torn_stat_files_do_no_harm),
-        cmocka_unit_test(real_children_are_seen), cmocka_unit_test(threads_belong_to_their_process),
-        cmocka_unit_test(a_process_began_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

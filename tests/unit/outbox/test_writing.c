@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "outbox/change.h"
 #include "support/disk.h"
+#include "support/test.h"
 
 static atomic_uint syncs;        /* of files that have begun */
 static atomic_bool is_disk_slow; /* then nothing is durable before it is fast again */
@@ -33,7 +34,7 @@ char *strdup(const char *text)
     return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-static void what_is_interrupted_is_not_sent_for_want_of_memory(void **state)
+WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -49,7 +50,7 @@ static void what_is_interrupted_is_not_sent_for_want_of_memory(void **state)
 
 /* There is no memory to record it, so the file stays where it is; and it is interrupted still when it is
  * closed once more. */
-static void what_is_interrupted_stays_so_for_want_of_memory(void **state)
+WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -69,7 +70,7 @@ static void what_is_interrupted_stays_so_for_want_of_memory(void **state)
     assert_int_equal(sends(world), 0);
 }
 
-static void each_fsync_makes_durable_what_was_written_before_it(void **state)
+WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -101,7 +102,7 @@ static void *sync_beside(void *argument)
 }
 
 /* Two fsyncs at one time: the second has to wait for the disk as the first does. */
-static void an_fsync_does_not_return_before_another_has_made_durable(void **state)
+WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.tmp");
@@ -129,7 +130,7 @@ static void an_fsync_does_not_return_before_another_has_made_durable(void **stat
     outbox_release(handle);
 }
 
-static void two_writers_hand_in_once_at_the_last_release(void **state)
+WORLD_TEST(two_writers_hand_in_once_at_the_last_release)
 {
     struct world *world = *state;
     struct outbox_handle *one = create(world, OUT, "m.eml");
@@ -176,7 +177,7 @@ static void close_as(struct outbox_handle *handle, pid_t pid)
 }
 
 /* Whatever they do one after the other, the text is not what either of them wrote. */
-static void what_two_programs_write_at_once_is_never_sent(void **state)
+WORLD_TEST(what_two_programs_write_at_once_is_never_sent)
 {
     static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
     struct world *world = *state;
@@ -214,7 +215,7 @@ static void what_two_programs_write_at_once_is_never_sent(void **state)
 
 /* A file that is opened once is written by all the programs of a shell's redirection; and one program may
  * open it twice. Who opens it and writes nothing does no harm, O_TRUNC of an empty file neither. */
-static void one_writer_may_be_several_processes_or_opens(void **state)
+WORLD_TEST(one_writer_may_be_several_processes_or_opens)
 {
     struct world *world = *state;
     struct outbox_handle *one = open_as(world, "inherited", O_WRONLY, ONE);
@@ -251,7 +252,7 @@ static void one_writer_may_be_several_processes_or_opens(void **state)
     assert_int_equal(sends(world), 4);
 }
 
-static void a_close_before_the_last_hands_nothing_in(void **state)
+WORLD_TEST(a_close_before_the_last_hands_nothing_in)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -265,7 +266,7 @@ static void a_close_before_the_last_hands_nothing_in(void **state)
     assert_true(sent_contains(world, 0, "\"s\""));
 }
 
-static void bad_messages_go_to_failed(void **state)
+WORLD_TEST(bad_messages_go_to_failed)
 {
     static const struct {
         const char *content;
@@ -291,7 +292,7 @@ static void bad_messages_go_to_failed(void **state)
     assert_int_equal(sends(world), 0);
 }
 
-static void names_never_sent_stay_across_restarts(void **state)
+WORLD_TEST(names_never_sent_stay_across_restarts)
 {
     static const char *const names[] = {".x.swp", "x~",    "x.tmp",   "x.part", "x.swp",
                                         "4913",   "x.bak", ".hidden", "#x#"};
@@ -313,7 +314,7 @@ static void names_never_sent_stay_across_restarts(void **state)
     assert_int_equal(sends(world), 1);
 }
 
-static void an_empty_file_is_sent_once_it_has_content(void **state)
+WORLD_TEST(an_empty_file_is_sent_once_it_has_content)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", "");
@@ -327,7 +328,7 @@ static void an_empty_file_is_sent_once_it_has_content(void **state)
     assert_true(is_listed(world, SENT, "m.eml"));
 }
 
-static void a_failed_write_is_never_sent(void **state)
+WORLD_TEST(a_failed_write_is_never_sent)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -361,7 +362,7 @@ static pid_t make_dead(int exit_status, int number)
     return child;
 }
 
-static void a_writer_that_dies_interrupts(void **state)
+WORLD_TEST(a_writer_that_dies_interrupts)
 {
     static const struct {
         const char *what;
@@ -417,7 +418,7 @@ static void write_and_die(struct world *world, const char *name, const char *tex
 }
 
 /* A swap file is wanted back. */
-static void what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message(void **state)
+WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message)
 {
     struct world *world = *state;
     write_and_die(world, ".m.swp", MESSAGE);
@@ -448,7 +449,7 @@ static void what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message
     assert_int_equal(sends(world), 1);
 }
 
-static void what_the_daemon_left_open_is_interrupted(void **state)
+WORLD_TEST(what_the_daemon_left_open_is_interrupted)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -487,7 +488,7 @@ static void what_the_daemon_left_open_is_interrupted(void **state)
 
 /* ---------------------------------------------------------------- errors of files */
 
-static void what_cannot_be_created(void **state)
+WORLD_TEST(what_cannot_be_created)
 {
     char long_name[300];
     char longer_name[300];
@@ -530,7 +531,7 @@ static void expect_quiet(struct world *world, const char *name)
     assert_int_equal(sends(world), 0);
 }
 
-static void a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds(void **state)
+WORLD_TEST(a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -550,7 +551,7 @@ static void append_to(struct world *world, const char *name, const char *text)
     close_as(handle, getpid());
 }
 
-static void whatever_touches_it_begins_the_quiet_time_anew(void **state)
+WORLD_TEST(whatever_touches_it_begins_the_quiet_time_anew)
 {
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
     struct world *world = *state;
@@ -572,7 +573,7 @@ static void whatever_touches_it_begins_the_quiet_time_anew(void **state)
     assert_int_equal(sends(world), 1);
 }
 
-static void what_is_open_is_not_handed_in_however_long(void **state)
+WORLD_TEST(what_is_open_is_not_handed_in_however_long)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -585,7 +586,7 @@ static void what_is_open_is_not_handed_in_however_long(void **state)
     assert_int_equal(sends(world), 1);
 }
 
-static void what_waits_goes_out_after_a_restart(void **state)
+WORLD_TEST(what_waits_goes_out_after_a_restart)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -597,7 +598,7 @@ static void what_waits_goes_out_after_a_restart(void **state)
     assert_int_equal(sends(world), 1);
 }
 
-static void what_waits_can_be_replaced_and_removed(void **state)
+WORLD_TEST(what_waits_can_be_replaced_and_removed)
 {
     struct world *world = *state;
     copy_in(world, OUT, "removed", MESSAGE);
@@ -612,7 +613,7 @@ static void what_waits_can_be_replaced_and_removed(void **state)
 }
 
 /* The service is away, and has got nothing of it. */
-static void what_was_accepted_can_be_edited_until_it_may_have_been_sent(void **state)
+WORLD_TEST(what_was_accepted_can_be_edited_until_it_may_have_been_sent)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -629,7 +630,7 @@ static void what_was_accepted_can_be_edited_until_it_may_have_been_sent(void **s
     assert_true(sent_contains(world, sends(world) - 1, "edited"));
 }
 
-static void what_may_have_been_sent_cannot_be_changed(void **state)
+WORLD_TEST(what_may_have_been_sent_cannot_be_changed)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -653,7 +654,7 @@ static void what_may_have_been_sent_cannot_be_changed(void **state)
     assert_int_equal(settle(world), 0);
 }
 
-static void settled_files_cannot_be_written(void **state)
+WORLD_TEST(settled_files_cannot_be_written)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -666,7 +667,7 @@ static void settled_files_cannot_be_written(void **state)
                      -ESTALE);
 }
 
-static void times_and_sizes_are_kept(void **state)
+WORLD_TEST(times_and_sizes_are_kept)
 {
     struct world *world = *state;
     struct outbox_stat stat;
@@ -687,7 +688,7 @@ static void times_and_sizes_are_kept(void **state)
     assert_int_equal(stat.mode, 0600);
 }
 
-static void a_removed_file_is_not_handed_in(void **state)
+WORLD_TEST(a_removed_file_is_not_handed_in)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -696,37 +697,4 @@ static void a_removed_file_is_not_handed_in(void **state)
     finish(handle);
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORLD_TEST(two_writers_hand_in_once_at_the_last_release),
-        WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory),
-        WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory),
-        WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it),
-        WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable),
-        WORLD_TEST(what_two_programs_write_at_once_is_never_sent),
-        WORLD_TEST(one_writer_may_be_several_processes_or_opens),
-        WORLD_TEST(a_close_before_the_last_hands_nothing_in),
-        WORLD_TEST(bad_messages_go_to_failed),
-        WORLD_TEST(names_never_sent_stay_across_restarts),
-        WORLD_TEST(an_empty_file_is_sent_once_it_has_content),
-        WORLD_TEST(a_failed_write_is_never_sent),
-        WORLD_TEST(a_writer_that_dies_interrupts),
-        WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message),
-        WORLD_TEST(what_the_daemon_left_open_is_interrupted),
-        WORLD_TEST(what_cannot_be_created),
-        WORLD_TEST(a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds),
-        WORLD_TEST(whatever_touches_it_begins_the_quiet_time_anew),
-        WORLD_TEST(what_is_open_is_not_handed_in_however_long),
-        WORLD_TEST(what_waits_goes_out_after_a_restart),
-        WORLD_TEST(what_waits_can_be_replaced_and_removed),
-        WORLD_TEST(what_was_accepted_can_be_edited_until_it_may_have_been_sent),
-        WORLD_TEST(what_may_have_been_sent_cannot_be_changed),
-        WORLD_TEST(settled_files_cannot_be_written),
-        WORLD_TEST(times_and_sizes_are_kept),
-        WORLD_TEST(a_removed_file_is_not_handed_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

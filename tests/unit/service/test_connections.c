@@ -6,15 +6,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "service/connections.h"
@@ -56,9 +53,8 @@ static void *end(void *connections)
     return NULL;
 }
 
-static void the_end_waits_for_the_busy_alone(void **state)
+TEST(the_end_waits_for_the_busy_alone)
 {
-    (void)state;
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair idle, busy;
     pthread_t thread;
@@ -104,9 +100,8 @@ static void add_in_phase(struct pair *pair, struct connections *connections, cha
         connections_enter(connections, pair->connection, CONNECTION_IDLE);
 }
 
-static void the_connection_that_waited_longest_makes_room(void **state)
+TEST(the_connection_that_waited_longest_makes_room)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
@@ -157,9 +152,8 @@ static const struct {
     {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };
 
-static void a_peer_has_half_of_the_places_at_most(void **state)
+TEST(a_peer_has_half_of_the_places_at_most)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         struct fake_clock fake;
         fake_clock_init(&fake, 0);
@@ -182,9 +176,8 @@ static void a_peer_has_half_of_the_places_at_most(void **state)
     }
 }
 
-static void a_peer_whose_connections_are_busy_is_refused_another(void **state)
+TEST(a_peer_whose_connections_are_busy_is_refused_another)
 {
-    (void)state;
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair pairs[4];
     for (size_t at = 0; at < 4; at++) {
@@ -196,15 +189,4 @@ static void a_peer_whose_connections_are_busy_is_refused_another(void **state)
     for (size_t at = 0; at < 4; at++)
         pair_release(&pairs[at], connections);
     connections_free(connections);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_connection_that_waited_longest_makes_room),
-        cmocka_unit_test(the_end_waits_for_the_busy_alone),
-        cmocka_unit_test(a_peer_has_half_of_the_places_at_most),
-        cmocka_unit_test(a_peer_whose_connections_are_busy_is_refused_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

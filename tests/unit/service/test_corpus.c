@@ -10,6 +10,8 @@
 #include "unit/service/service_fixture.h"
 #include <errno.h>
 
+#include "support/test.h"
+
 #define ANN "ann@inbox.localhost"
 
 enum {
@@ -139,7 +141,7 @@ static void send_and_check(void *context, const struct corpus_message *message)
     place->sent++;
 }
 
-static void every_structure_arrives_as_it_was_sent(void **state)
+TEST_WITH(every_structure_arrives_as_it_was_sent, fixture_set_up, fixture_tear_down)
 {
     struct place place = {.fixture = *state, .inbox = create_inbox(*state, ANN, NULL)};
     corpus_for_each(send_and_check, &place);
@@ -201,15 +203,13 @@ static void forward_and_check(void *context, const struct corpus_message *messag
     free(twice);
 }
 
-static void every_structure_can_be_forwarded(void **state)
+TEST(every_structure_can_be_forwarded)
 {
-    (void)state;
     assert_true(corpus_for_each(forward_and_check, NULL) >= 60);
 }
 
-static void a_message_of_30_megabytes_can_be_forwarded(void **state)
+TEST(a_message_of_30_megabytes_can_be_forwarded)
 {
-    (void)state;
     static const char header[] = "From: bob@x.example\r\nSubject: Large\r\n\r\n";
     static const char line[] = "0123456789012345678901234567890123456789012345678901234567890123456789\r\n";
     char *raw = malloc(FORWARDED_BYTES + sizeof(line));
@@ -224,15 +224,4 @@ static void a_message_of_30_megabytes_can_be_forwarded(void **state)
     assert_memory_equal(raw, enclosed, len);
     free(enclosed);
     free(raw);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_structure_arrives_as_it_was_sent, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test(every_structure_can_be_forwarded),
-        cmocka_unit_test(a_message_of_30_megabytes_can_be_forwarded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include <iconv.h>
 #include <sys/socket.h>
 
+#include "support/test.h"
+
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/email_content.h"
@@ -75,7 +77,7 @@ static void assert_attachment(const struct fixture *fixture, const json_t *conte
     assert_bytes(fixture, target, bytes, strlen(bytes));
 }
 
-static void a_message_is_read_and_its_bytes_are_kept(void **state)
+TEST_WITH(a_message_is_read_and_its_bytes_are_kept, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Received: from x.example\r\n"
                               "From: =?utf-8?q?J=C3=B6rg?= <joerg@x.example>\r\n"
@@ -110,7 +112,7 @@ static void a_message_is_read_and_its_bytes_are_kept(void **state)
     free(bob);
 }
 
-static void attachments_are_what_was_attached(void **state)
+TEST_WITH(attachments_are_what_was_attached, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "From: a@x.example\nSubject: files\nMessage-ID: <2@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=\"out\"\n"
@@ -144,7 +146,7 @@ static void attachments_are_what_was_attached(void **state)
     free(bob);
 }
 
-static void all_texts_of_a_message_are_its_text(void **state)
+TEST_WITH(all_texts_of_a_message_are_its_text, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: two of each\nMessage-ID: <3@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=b\n"
@@ -169,7 +171,7 @@ static void all_texts_of_a_message_are_its_text(void **state)
 }
 
 /* As version 0.2 left a message with a text behind a picture. */
-static void texts_kept_as_attachments_are_texts_after_an_update(void **state)
+TEST_WITH(texts_kept_as_attachments_are_texts_after_an_update, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=b\n\n"
@@ -207,7 +209,7 @@ static void texts_kept_as_attachments_are_texts_after_an_update(void **state)
     free(bob);
 }
 
-static void attachments_have_their_content_ids(void **state)
+TEST_WITH(attachments_have_their_content_ids, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: pictures\nMessage-ID: <4@x.example>\n"
                               "Content-Type: multipart/related; boundary=b\n"
@@ -236,7 +238,7 @@ static void attachments_have_their_content_ids(void **state)
     free(bob);
 }
 
-static void anything_is_taken(void **state)
+TEST_WITH(anything_is_taken, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *raw;
@@ -274,7 +276,7 @@ static void anything_is_taken(void **state)
     free(bob);
 }
 
-static void dates_are_read_as_programs_write_them(void **state)
+TEST_WITH(dates_are_read_as_programs_write_them, fixture_set_up, fixture_tear_down)
 {
     static const char *const cases[][2] = {
         {"2020-11-20T11:14:36+01:00", "2020-11-20T10:14:36.000Z"},
@@ -295,7 +297,7 @@ static void dates_are_read_as_programs_write_them(void **state)
     free(bob);
 }
 
-static void the_line_of_an_mbox_is_dropped(void **state)
+TEST_WITH(the_line_of_an_mbox_is_dropped, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "From a@x.example Fri Nov 20 10:14:36 2020\nSubject: piped\n\nx\n";
     const struct fixture *fixture = *state;
@@ -308,7 +310,7 @@ static void the_line_of_an_mbox_is_dropped(void **state)
     free(bob);
 }
 
-static void who_sent_it_is_found_somewhere(void **state)
+TEST_WITH(who_sent_it_is_found_somewhere, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *header, *envelope, *address, *name, *reply_to;
@@ -342,7 +344,7 @@ static void who_sent_it_is_found_somewhere(void **state)
 }
 
 /* What is no address stands behind those that are, and can never be read as one. */
-static void what_is_no_address_is_kept_as_it_stands(void **state)
+TEST_WITH(what_is_no_address_is_kept_as_it_stands, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *header, *field;
@@ -397,7 +399,7 @@ static char *many_recipients(const char *before, const char *separator, const ch
     return raw;
 }
 
-static void of_too_many_recipients_the_first_thousand_are_shown(void **state)
+TEST_WITH(of_too_many_recipients_the_first_thousand_are_shown, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *before, *separator, *behind;
@@ -424,7 +426,7 @@ static void of_too_many_recipients_the_first_thousand_are_shown(void **state)
     free(bob);
 }
 
-static void an_answer_joins_the_thread_and_can_be_answered(void **state)
+TEST_WITH(an_answer_joins_the_thread_and_can_be_answered, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -455,7 +457,7 @@ static void an_answer_joins_the_thread_and_can_be_answered(void **state)
     free(ann);
 }
 
-static void an_answer_joins_what_it_answers_however_ids_are_written(void **state)
+TEST_WITH(an_answer_joins_what_it_answers_however_ids_are_written, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *question, *answer;
@@ -488,7 +490,7 @@ static void an_answer_joins_what_it_answers_however_ids_are_written(void **state
     free(bob);
 }
 
-static void mail_without_a_header_can_be_forwarded(void **state)
+TEST_WITH(mail_without_a_header_can_be_forwarded, fixture_set_up, fixture_tear_down)
 {
     static const char *const raws[] = {"", "no header\n"};
     static const char *const enclosed[] = {"\r\n", "\r\nno header\n"};
@@ -509,7 +511,7 @@ static void mail_without_a_header_can_be_forwarded(void **state)
     free(bob);
 }
 
-static void the_same_message_again_changes_nothing(void **state)
+TEST_WITH(the_same_message_again_changes_nothing, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -543,7 +545,7 @@ static void the_same_message_again_changes_nothing(void **state)
     free(bob);
 }
 
-static void the_rules_of_the_inbox_hold(void **state)
+TEST_WITH(the_rules_of_the_inbox_hold, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -569,7 +571,7 @@ static void the_rules_of_the_inbox_hold(void **state)
     free(bob);
 }
 
-static void where_one_recipient_is_unknown_nobody_gets_it(void **state)
+TEST_WITH(where_one_recipient_is_unknown_nobody_gets_it, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -596,7 +598,7 @@ static char *repeat(const char *text, size_t count, const char *before, size_t *
     return result;
 }
 
-static void large_and_hostile_messages_are_bounded(void **state)
+TEST_WITH(large_and_hostile_messages_are_bounded, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *before, *text;
@@ -671,7 +673,7 @@ static void assert_record_can_be_listed(const json_t *record)
     free(text);
 }
 
-static void whatever_a_sender_writes_its_inbox_can_be_listed(void **state)
+TEST_WITH(whatever_a_sender_writes_its_inbox_can_be_listed, fixture_set_up, fixture_tear_down)
 {
     enum {
         SUBJECT_MARKS = 5000,
@@ -753,7 +755,7 @@ static struct email_content read_largest_content(const struct fixture *fixture, 
     return content;
 }
 
-static void whatever_a_sender_writes_its_thread_can_be_read(void **state)
+TEST_WITH(whatever_a_sender_writes_its_thread_can_be_read, fixture_set_up, fixture_tear_down)
 {
     enum {
         MESSAGES = 2
@@ -786,7 +788,7 @@ size_t iconv(iconv_t charset, char **text, size_t *len, char **ret_text, size_t 
     return really_convert(charset, text, len, ret_text, ret_len);
 }
 
-static void the_rest_of_a_long_header_is_not_decoded(void **state)
+TEST(the_rest_of_a_long_header_is_not_decoded)
 {
     static const char *const fields[] = {"Subject: ", "Content-Type: application/x; name="};
     (void)state;
@@ -820,7 +822,7 @@ static int ask(const struct fixture *fixture, const char *target, int *ret_statu
     return fd;
 }
 
-static void large_replies_that_nobody_takes_are_bounded(void **state)
+TEST_WITH(large_replies_that_nobody_takes_are_bounded, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     size_t len = DELIVERY_MAX_BYTES;
@@ -853,35 +855,4 @@ static void large_replies_that_nobody_takes_are_bounded(void **state)
     assert_int_equal(200, status);
     for (size_t i = 1; i < ARRAY_LEN(clients); i++)
         close(clients[i]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_message_is_read_and_its_bytes_are_kept),
-        TEST(attachments_are_what_was_attached),
-        TEST(all_texts_of_a_message_are_its_text),
-        TEST(attachments_have_their_content_ids),
-        TEST(texts_kept_as_attachments_are_texts_after_an_update),
-        TEST(anything_is_taken),
-        TEST(dates_are_read_as_programs_write_them),
-        TEST(the_line_of_an_mbox_is_dropped),
-        TEST(who_sent_it_is_found_somewhere),
-        TEST(what_is_no_address_is_kept_as_it_stands),
-        TEST(of_too_many_recipients_the_first_thousand_are_shown),
-        TEST(an_answer_joins_the_thread_and_can_be_answered),
-        TEST(an_answer_joins_what_it_answers_however_ids_are_written),
-        TEST(mail_without_a_header_can_be_forwarded),
-        TEST(the_same_message_again_changes_nothing),
-        TEST(the_rules_of_the_inbox_hold),
-        TEST(where_one_recipient_is_unknown_nobody_gets_it),
-        TEST(large_and_hostile_messages_are_bounded),
-        cmocka_unit_test(the_rest_of_a_long_header_is_not_decoded),
-        TEST(large_replies_that_nobody_takes_are_bounded),
-        TEST(whatever_a_sender_writes_its_inbox_can_be_listed),
-        TEST(whatever_a_sender_writes_its_thread_can_be_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

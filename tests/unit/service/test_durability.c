@@ -6,7 +6,9 @@
 #include "support/disk.h"
 #include "unit/service/service_fixture.h"
 
-static void an_upload_is_on_the_disk(void **state)
+#include "support/test.h"
+
+TEST_WITH(an_upload_is_on_the_disk, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     disk_forget_syncs();
@@ -19,7 +21,7 @@ static void an_upload_is_on_the_disk(void **state)
     free(id);
 }
 
-static void whatever_changes_is_on_the_disk(void **state)
+TEST_WITH(whatever_changes_is_on_the_disk, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     disk_forget_syncs();
@@ -38,9 +40,8 @@ static void whatever_changes_is_on_the_disk(void **state)
     free(inbox);
 }
 
-static void the_first_key_is_on_the_disk(void **state)
+TEST(the_first_key_is_on_the_disk)
 {
-    (void)state;
     struct fixture fixture;
     fixture_make_dir(&fixture);
     disk_forget_syncs();
@@ -48,14 +49,4 @@ static void the_first_key_is_on_the_disk(void **state)
     disk_assert_synced("/api-key.new");
     disk_assert_synced("/data");
     fixture_remove(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_upload_is_on_the_disk, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(whatever_changes_is_on_the_disk, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test(the_first_key_is_on_the_disk),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

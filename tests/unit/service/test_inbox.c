@@ -2,14 +2,11 @@
 /*
  * Allow and block rules, Cc and Bcc.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "service/inbox.h"
@@ -45,9 +42,8 @@ static const struct {
      "blocked_from_address"},
 };
 
-static void rules_are_applied(void **state)
+TEST(rules_are_applied)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *text = NULL;
         assert_true(asprintf(&text,
@@ -61,10 +57,4 @@ static void rules_are_applied(void **state)
         json_decref(record);
         free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rules_are_applied)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,15 @@
 #include "base/clock.h"
 #include "unit/service/service_fixture.h"
 
+#include "support/test.h"
+
 #define UPSERT "/api/v1/inbox/upsert"
 #define INBOX_MEMBERS                                                                \
     "id name email_address allow_cc allow_bcc spf_pass_required dkim_pass_required " \
     "dmarc_pass_required allowed_from_addresses blocked_from_addresses webhook_url " \
     "webhook_signing_secret_id open_and_click_tracking updated_at"
 
-static void a_new_inbox_has_every_field(void **state)
+TEST_WITH(a_new_inbox_has_every_field, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_t *made = call(fixture, "POST", UPSERT,
@@ -32,7 +34,7 @@ static void a_new_inbox_has_every_field(void **state)
     json_decref(made);
 }
 
-static void an_update_is_a_full_update(void **state)
+TEST_WITH(an_update_is_a_full_update, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_t *settings = json_pack("{s:b, s:{s:[s], s:[]}, s:b, s:s}", "allow_bcc", false,
@@ -62,7 +64,7 @@ static char *date_of_update(const struct fixture *fixture)
     return date;
 }
 
-static void a_record_tells_when_it_was_updated(void **state)
+TEST_WITH(a_record_tells_when_it_was_updated, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     _cleanup_free_ char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -80,7 +82,7 @@ static void a_record_tells_when_it_was_updated(void **state)
     assert_true(is_later);
 }
 
-static void an_address_is_taken_once(void **state)
+TEST_WITH(an_address_is_taken_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, "ann@inbox.localhost", NULL));
@@ -97,7 +99,7 @@ static void an_address_is_taken_once(void **state)
     free(bob);
 }
 
-static void an_unknown_id_is_not_found(void **state)
+TEST_WITH(an_unknown_id_is_not_found, fixture_set_up, fixture_tear_down)
 {
     json_t *error = call(
         *state, "POST", UPSERT,
@@ -129,7 +131,7 @@ static const struct {
     {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"webhook_url\":{}}", "webhook_url"},
 };
 
-static void what_is_wrong_is_named(void **state)
+TEST_WITH(what_is_wrong_is_named, fixture_set_up, fixture_tear_down)
 {
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         json_t *error = call(*state, "POST", UPSERT, json_loads(wrong[i].request, 0, NULL), 422);
@@ -143,7 +145,7 @@ static void what_is_wrong_is_named(void **state)
     assert_int_equal(0, count_of(*state, "/api/v1/inbox"));
 }
 
-static void a_bad_rule_is_named_by_its_place(void **state)
+TEST_WITH(a_bad_rule_is_named_by_its_place, fixture_set_up, fixture_tear_down)
 {
     const char *text = "{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\","
                        "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\",7],\"domains\":[\"d@e\"]}}";
@@ -157,7 +159,7 @@ static void a_bad_rule_is_named_by_its_place(void **state)
     json_decref(error);
 }
 
-static void the_first_inbox_is_welcomed(void **state)
+TEST_WITH(the_first_inbox_is_welcomed, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *first = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -170,7 +172,7 @@ static void the_first_inbox_is_welcomed(void **state)
     free(first);
 }
 
-static void rules_against_the_welcome_are_kept(void **state)
+TEST_WITH(rules_against_the_welcome_are_kept, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_t *rule =
@@ -182,12 +184,5 @@ static void rules_against_the_welcome_are_kept(void **state)
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(a_new_inbox_has_every_field),        SERVICE_TEST(an_update_is_a_full_update),
-        SERVICE_TEST(a_record_tells_when_it_was_updated), SERVICE_TEST(an_address_is_taken_once),
-        SERVICE_TEST(an_unknown_id_is_not_found),         SERVICE_TEST(what_is_wrong_is_named),
-        SERVICE_TEST(a_bad_rule_is_named_by_its_place),   SERVICE_TEST(the_first_inbox_is_welcomed),
-        SERVICE_TEST(rules_against_the_welcome_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

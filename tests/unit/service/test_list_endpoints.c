@@ -4,6 +4,8 @@
  */
 #include <sqlite3.h>
 
+#include "support/test.h"
+
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "unit/service/service_fixture.h"
@@ -38,7 +40,7 @@ static void release(struct mailboxes *boxes)
     free(boxes->bob);
 }
 
-static void filters_are_understood_in_every_spelling(void **state)
+TEST_WITH(filters_are_understood_in_every_spelling, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -90,7 +92,7 @@ static void filters_are_understood_in_every_spelling(void **state)
     release(&boxes);
 }
 
-static void the_newest_comes_first(void **state)
+TEST_WITH(the_newest_comes_first, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -104,7 +106,7 @@ static void the_newest_comes_first(void **state)
     release(&boxes);
 }
 
-static void a_bad_filter_is_named(void **state)
+TEST_WITH(a_bad_filter_is_named, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *query;
@@ -147,7 +149,7 @@ static char *etag_of(const struct fixture *fixture, const char *target, const ch
     return etag;
 }
 
-static void an_unchanged_list_is_not_sent_again(void **state)
+TEST_WITH(an_unchanged_list_is_not_sent_again, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -203,7 +205,7 @@ static void change_database(const struct fixture *fixture, const char *sql)
 }
 
 /* Whoever takes half a list for all of it removes the rest of the mail. */
-static void a_list_that_breaks_off_does_not_end_like_a_whole_one(void **state)
+TEST_WITH(a_list_that_breaks_off_does_not_end_like_a_whole_one, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -239,12 +241,5 @@ static void a_list_that_breaks_off_does_not_end_like_a_whole_one(void **state)
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(filters_are_understood_in_every_spelling),
-        SERVICE_TEST(the_newest_comes_first),
-        SERVICE_TEST(a_bad_filter_is_named),
-        SERVICE_TEST(an_unchanged_list_is_not_sent_again),
-        SERVICE_TEST(a_list_that_breaks_off_does_not_end_like_a_whole_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

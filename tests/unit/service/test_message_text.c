@@ -2,14 +2,11 @@
 /*
  * The text of a message: what it encloses keeps its bytes, and its lines are such as SMTP has.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <gmime/gmime.h>
+
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "service/message.h"
@@ -78,9 +75,8 @@ static const struct {
     {"\r\nends with\r", 0, false},
 };
 
-static void enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message(void **state)
+TEST(enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         size_t original_len = cases[i].len > 0 ? cases[i].len : strlen(cases[i].original);
         size_t len = 0, file_len = 0;
@@ -100,9 +96,8 @@ static void enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message
     }
 }
 
-static void an_enclosed_message_has_the_bytes_that_it_had(void **state)
+TEST(an_enclosed_message_has_the_bytes_that_it_had)
 {
-    (void)state;
     static const char *const originals[] = {
         "Subject: x\r\nno header\r\n\r\nx\r\n",
         ("Content-Type: multipart/mixed; boundary=b\r\n\r\nbefore\r\n--b\r\nX: 1\r\nno header\r\nmore\r\n"
@@ -122,9 +117,8 @@ static void an_enclosed_message_has_the_bytes_that_it_had(void **state)
     }
 }
 
-static void a_message_without_a_header_is_enclosed_behind_a_blank_line(void **state)
+TEST(a_message_without_a_header_is_enclosed_behind_a_blank_line)
 {
-    (void)state;
     _cleanup_free_ char *file = NULL;
     size_t len = 0;
     _cleanup_free_ char *raw = enclose("no header", strlen("no header"), &len);
@@ -134,9 +128,8 @@ static void a_message_without_a_header_is_enclosed_behind_a_blank_line(void **st
 
 /* ---------------------------------------------------------------- addresses */
 
-static void a_domain_beyond_ascii_is_written_in_ascii(void **state)
+TEST(a_domain_beyond_ascii_is_written_in_ascii)
 {
-    (void)state;
     static const char *const addresses[][2] = {
         {"bob@x.example", "bob@x.example"},
         {"bob@bücher.example", "bob@xn--bcher-kva.example"},
@@ -158,9 +151,8 @@ static void a_domain_beyond_ascii_is_written_in_ascii(void **state)
 
 /* ---------------------------------------------------------------- lines */
 
-static void lines_end_with_crlf_and_a_long_one_of_a_header_is_folded(void **state)
+TEST(lines_end_with_crlf_and_a_long_one_of_a_header_is_folded)
 {
-    (void)state;
     static const char *const texts[][2] = {
         {"A: b\nC: d\r\n\nx\n", "A: b\r\nC: d\r\n\r\nx\r\n"},
         {"A: b\r\n\r\nx", "A: b\r\n\r\nx"},
@@ -180,12 +172,5 @@ static void lines_end_with_crlf_and_a_long_one_of_a_header_is_folded(void **stat
 int main(void)
 {
     g_mime_init();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message),
-        cmocka_unit_test(an_enclosed_message_has_the_bytes_that_it_had),
-        cmocka_unit_test(a_message_without_a_header_is_enclosed_behind_a_blank_line),
-        cmocka_unit_test(a_domain_beyond_ascii_is_written_in_ascii),
-        cmocka_unit_test(lines_end_with_crlf_and_a_long_one_of_a_header_is_folded),
-    };
-    return cmocka_run_group_tests_name("message_text", tests, NULL, NULL);
+    return test_run();
 }

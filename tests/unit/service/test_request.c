@@ -3,14 +3,11 @@
  * Finding the file in a form, whatever the form looks like.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "service/request.h"
@@ -72,9 +69,8 @@ static const struct {
     {"only the boundary", "--B", -EBADMSG, NULL, NULL, NULL},
 };
 
-static void the_file_is_found(void **state)
+TEST(the_file_is_found)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         /* On the heap without a NUL, so that the sanitizer sees a read past the end. */
         size_t len = strlen(cases[i].body);
@@ -96,9 +92,8 @@ static void the_file_is_found(void **state)
     }
 }
 
-static void every_truncation_is_survived(void **state)
+TEST(every_truncation_is_survived)
 {
-    (void)state;
     const char *whole = cases[5].body;
     for (size_t len = 0; len < strlen(whole) - strlen("--\r\n"); len++) {
         char *body = malloc(len + 1);
@@ -110,9 +105,8 @@ static void every_truncation_is_survived(void **state)
     }
 }
 
-static void a_boundary_is_needed(void **state)
+TEST(a_boundary_is_needed)
 {
-    (void)state;
     static const char *const types[] = {"multipart/form-data", "multipart/form-data; boundary=", "",
                                         "multipart/form-data; boundary=\"\""};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
@@ -122,9 +116,8 @@ static void a_boundary_is_needed(void **state)
     }
 }
 
-static void a_boundary_longer_than_all_that_is_in_memory_is_refused(void **state)
+TEST(a_boundary_longer_than_all_that_is_in_memory_is_refused)
 {
-    (void)state;
     enum {
         BOUNDARY_BYTES = 16 * 1024 * 1024
     };
@@ -138,15 +131,4 @@ static void a_boundary_longer_than_all_that_is_in_memory_is_refused(void **state
     memset(body, 'B', 2 * BOUNDARY_BYTES);
     struct multipart_file file = {0};
     assert_int_equal(-EBADMSG, multipart_find_file(type, body, 2 * BOUNDARY_BYTES, "file", &file));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_is_found),
-        cmocka_unit_test(every_truncation_is_survived),
-        cmocka_unit_test(a_boundary_is_needed),
-        cmocka_unit_test(a_boundary_longer_than_all_that_is_in_memory_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

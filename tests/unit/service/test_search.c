@@ -5,6 +5,8 @@
 #include <glib.h>
 #include <sqlite3.h>
 
+#include "support/test.h"
+
 #include "base/clock.h"
 #include "service/search_index.h"
 #include "unit/service/service_fixture.h"
@@ -190,7 +192,7 @@ static void await_index(const struct fixture *fixture)
     sqlite3_close(db);
 }
 
-static void a_search_finds_the_same_before_and_after_the_index_has_a_message(void **state)
+TEST_WITH(a_search_finds_the_same_before_and_after_the_index_has_a_message, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -203,7 +205,7 @@ static void a_search_finds_the_same_before_and_after_the_index_has_a_message(voi
     assert_string_equal("Number 0\n", received);
 }
 
-static void an_index_that_is_missing_is_made_of_what_is_there(void **state)
+TEST_WITH(an_index_that_is_missing_is_made_of_what_is_there, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -222,7 +224,7 @@ static void an_index_that_is_missing_is_made_of_what_is_there(void **state)
     check_all_terms(fixture);
 }
 
-static void a_text_too_long_for_the_index_is_found(void **state)
+TEST_WITH(a_text_too_long_for_the_index_is_found, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -244,7 +246,7 @@ static void a_text_too_long_for_the_index_is_found(void **state)
 }
 
 /* A term of which the newest emails have enough is looked for in these. */
-static void a_rare_term_is_looked_for_in_the_index(void **state)
+TEST_WITH(a_rare_term_is_looked_for_in_the_index, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -272,11 +274,5 @@ static void a_rare_term_is_looked_for_in_the_index(void **state)
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(a_search_finds_the_same_before_and_after_the_index_has_a_message),
-        SERVICE_TEST(an_index_that_is_missing_is_made_of_what_is_there),
-        SERVICE_TEST(a_text_too_long_for_the_index_is_found),
-        SERVICE_TEST(a_rare_term_is_looked_for_in_the_index),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

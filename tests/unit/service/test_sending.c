@@ -4,6 +4,8 @@
  */
 #include <sqlite3.h>
 
+#include "support/test.h"
+
 #include "base/strbuf.h"
 #include "mail/email_record.h"
 #include "support/disk.h"
@@ -45,7 +47,7 @@ static char *load_raw(const struct fixture *fixture, const char *id)
     return raw;
 }
 
-static void the_welcome_says_that_a_program_wrote_it(void **state)
+TEST_WITH(the_welcome_says_that_a_program_wrote_it, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -57,7 +59,7 @@ static void the_welcome_says_that_a_program_wrote_it(void **state)
     free(ann);
 }
 
-static void mail_to_an_inbox_here_is_delivered(void **state)
+TEST_WITH(mail_to_an_inbox_here_is_delivered, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -101,7 +103,7 @@ static void mail_to_an_inbox_here_is_delivered(void **state)
     free(bob);
 }
 
-static void bcc_is_seen_by_nobody_else(void **state)
+TEST_WITH(bcc_is_seen_by_nobody_else, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -156,7 +158,7 @@ static json_t *message_to_some(void)
     return request;
 }
 
-static void mail_that_reaches_nobody_comes_back_at_once(void **state)
+TEST_WITH(mail_that_reaches_nobody_comes_back_at_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -191,7 +193,7 @@ static void mail_that_reaches_nobody_comes_back_at_once(void **state)
     free(ann);
 }
 
-static void an_answer_to_a_bounce_makes_no_bounce(void **state)
+TEST_WITH(an_answer_to_a_bounce_makes_no_bounce, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -206,7 +208,7 @@ static void an_answer_to_a_bounce_makes_no_bounce(void **state)
     free(ann);
 }
 
-static void what_breaks_a_rule_is_stored_and_hidden(void **state)
+TEST_WITH(what_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -243,7 +245,7 @@ static void what_breaks_a_rule_is_stored_and_hidden(void **state)
     free(bob);
 }
 
-static void what_passed_the_rules_cannot_be_hidden_by_a_mark(void **state)
+TEST_WITH(what_passed_the_rules_cannot_be_hidden_by_a_mark, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -262,7 +264,7 @@ static void what_passed_the_rules_cannot_be_hidden_by_a_mark(void **state)
     free(bob);
 }
 
-static void cc_and_bcc_can_be_closed(void **state)
+TEST_WITH(cc_and_bcc_can_be_closed, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -287,7 +289,7 @@ static void cc_and_bcc_can_be_closed(void **state)
     free(bob);
 }
 
-static void a_key_sends_once(void **state)
+TEST_WITH(a_key_sends_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -310,7 +312,7 @@ static void a_key_sends_once(void **state)
     free(third);
 }
 
-static void an_attachment_that_the_disk_does_not_take_is_refused(void **state)
+TEST_WITH(an_attachment_that_the_disk_does_not_take_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     enum {
@@ -325,7 +327,7 @@ static void an_attachment_that_the_disk_does_not_take_is_refused(void **state)
     free(bytes);
 }
 
-static void attachments_come_through(void **state)
+TEST_WITH(attachments_come_through, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -380,7 +382,7 @@ static void attachments_come_through(void **state)
     free(ann);
 }
 
-static void attachments_are_bounded_together(void **state)
+TEST_WITH(attachments_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -427,7 +429,7 @@ static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t 
     return prompt;
 }
 
-static void a_prompt_has_all_that_a_reader_needs(void **state)
+TEST_WITH(a_prompt_has_all_that_a_reader_needs, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *plain_text;
@@ -464,7 +466,7 @@ static void a_prompt_has_all_that_a_reader_needs(void **state)
     free(ann);
 }
 
-static void in_a_thread_headings_of_html_stand_below_the_subjects(void **state)
+TEST_WITH(in_a_thread_headings_of_html_stand_below_the_subjects, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -495,7 +497,7 @@ static void in_a_thread_headings_of_html_stand_below_the_subjects(void **state)
     free(bob);
 }
 
-static void a_reply_joins_the_thread(void **state)
+TEST_WITH(a_reply_joins_the_thread, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -535,7 +537,7 @@ static void a_reply_joins_the_thread(void **state)
 }
 
 /* RFC 5322, section 3.6.4: the first of a thread is what others know it by. */
-static void a_long_thread_keeps_its_first_and_newest(void **state)
+TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
         EMAILS = 103
@@ -570,7 +572,7 @@ static void a_long_thread_keeps_its_first_and_newest(void **state)
 }
 
 /* 12 MB of records, in which each text stands three times. */
-static void a_thread_of_long_pages_keeps_the_newest(void **state)
+TEST_WITH(a_thread_of_long_pages_keeps_the_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
         EMAILS = 4,
@@ -619,7 +621,7 @@ static char *deep_list(size_t lines)
     return strbuf_take(&html, NULL);
 }
 
-static void a_page_that_grows_without_measure_leaves_its_thread_readable(void **state)
+TEST_WITH(a_page_that_grows_without_measure_leaves_its_thread_readable, fixture_set_up, fixture_tear_down)
 {
     enum {
         LINES = 700 * 1000
@@ -654,7 +656,7 @@ static void a_page_that_grows_without_measure_leaves_its_thread_readable(void **
 }
 
 /* Wherever that is: of two subjects of different lengths at most one leaves whole characters by chance. */
-static void a_long_text_is_cut_in_its_prompt_behind_a_whole_character(void **state)
+TEST_WITH(a_long_text_is_cut_in_its_prompt_behind_a_whole_character, fixture_set_up, fixture_tear_down)
 {
     enum {
         SIGNS = 2600 * 1000,
@@ -691,7 +693,7 @@ static json_t *strangers(size_t count)
     return list;
 }
 
-static void recipients_are_counted_together(void **state)
+TEST_WITH(recipients_are_counted_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -718,7 +720,7 @@ static json_t *strangers_named(size_t count, const char *mark, size_t marks)
 }
 
 /* A record must not become too long for inboxfs, in whose JSON such a name takes three times the room. */
-static void names_are_bounded_together(void **state)
+TEST_WITH(names_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -745,7 +747,7 @@ static void names_are_bounded_together(void **state)
     free(ann);
 }
 
-static void a_forward_encloses_the_original(void **state)
+TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -821,7 +823,7 @@ static const struct {
     {"{\"idempotency_key\":5}", 422, "\"idempotency_key\""},
 };
 
-static void what_is_wrong_is_refused(void **state)
+TEST_WITH(what_is_wrong_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -841,7 +843,7 @@ static void what_is_wrong_is_refused(void **state)
 }
 
 /* JSON, and yet no request: that is what the answer says, of the body, and of no member in it. */
-static void a_body_that_is_no_object_is_refused_as_that(void **state)
+TEST_WITH(a_body_that_is_no_object_is_refused_as_that, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const targets[] = {SEND, "/api/v1/inbox/upsert"};
@@ -858,7 +860,7 @@ static void a_body_that_is_no_object_is_refused_as_that(void **state)
     }
 }
 
-static void published_clients_are_understood(void **state)
+TEST_WITH(published_clients_are_understood, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -921,7 +923,9 @@ static void change_sent(const struct fixture *fixture, const char *statement)
     sqlite3_close(db);
 }
 
-static void the_free_tier_sends_ten_a_day(void **state)
+static int set_up_free(void **state);
+
+TEST_WITH(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -936,7 +940,9 @@ static void the_free_tier_sends_ten_a_day(void **state)
     assert_int_equal(10, count_of(fixture, "/api/v1/email/outbound"));
 }
 
-static void the_paid_tier_sends_a_thousand(void **state)
+static int set_up_paid(void **state);
+
+TEST_WITH(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -949,7 +955,7 @@ static void the_paid_tier_sends_a_thousand(void **state)
     assert_int_equal(1000, count_of(fixture, "/api/v1/email/outbound?limit=2000"));
 }
 
-static void another_day_starts_anew(void **state)
+TEST_WITH(another_day_starts_anew, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -973,35 +979,5 @@ static int set_up_paid(void **state)
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(the_welcome_says_that_a_program_wrote_it),
-        SERVICE_TEST(mail_to_an_inbox_here_is_delivered),
-        SERVICE_TEST(bcc_is_seen_by_nobody_else),
-        SERVICE_TEST(mail_that_reaches_nobody_comes_back_at_once),
-        SERVICE_TEST(an_answer_to_a_bounce_makes_no_bounce),
-        SERVICE_TEST(what_breaks_a_rule_is_stored_and_hidden),
-        SERVICE_TEST(what_passed_the_rules_cannot_be_hidden_by_a_mark),
-        SERVICE_TEST(cc_and_bcc_can_be_closed),
-        SERVICE_TEST(a_key_sends_once),
-        SERVICE_TEST(an_attachment_that_the_disk_does_not_take_is_refused),
-        SERVICE_TEST(attachments_come_through),
-        SERVICE_TEST(attachments_are_bounded_together),
-        SERVICE_TEST(a_prompt_has_all_that_a_reader_needs),
-        SERVICE_TEST(in_a_thread_headings_of_html_stand_below_the_subjects),
-        SERVICE_TEST(a_reply_joins_the_thread),
-        SERVICE_TEST(a_long_thread_keeps_its_first_and_newest),
-        SERVICE_TEST(a_thread_of_long_pages_keeps_the_newest),
-        SERVICE_TEST(a_page_that_grows_without_measure_leaves_its_thread_readable),
-        SERVICE_TEST(a_long_text_is_cut_in_its_prompt_behind_a_whole_character),
-        SERVICE_TEST(recipients_are_counted_together),
-        SERVICE_TEST(names_are_bounded_together),
-        SERVICE_TEST(a_forward_encloses_the_original),
-        SERVICE_TEST(what_is_wrong_is_refused),
-        SERVICE_TEST(a_body_that_is_no_object_is_refused_as_that),
-        SERVICE_TEST(published_clients_are_understood),
-        cmocka_unit_test_setup_teardown(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(another_day_starts_anew, set_up_free, fixture_tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "support/test.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "unit/service/service_fixture.h"
@@ -62,7 +64,7 @@ static const struct {
      JSON_TYPE "Content-Length: 20000001\r\nExpect: 100-continue\r\n", NULL, 413, NULL, NULL},
 };
 
-static void every_status_has_its_reason(void **state)
+TEST_WITH(every_status_has_its_reason, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -86,7 +88,7 @@ static void every_status_has_its_reason(void **state)
 }
 
 /* A browser would run as a page of the service's what a stranger wrote to an inbox. */
-static void no_answer_can_run_as_a_page(void **state)
+TEST_WITH(no_answer_can_run_as_a_page, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const headers[][2] = {{"X-Content-Type-Options", "nosniff"},
@@ -104,7 +106,7 @@ static void no_answer_can_run_as_a_page(void **state)
     }
 }
 
-static void a_key_is_needed(void **state)
+TEST_WITH(a_key_is_needed, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char wrong[65];
@@ -152,7 +154,7 @@ static void break_table(const struct fixture *fixture, const char *table, const 
 }
 
 /* A row with a null where a text was is answered in words. */
-static void a_row_that_lacks_a_text_is_an_error(void **state)
+TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -193,7 +195,7 @@ static void a_row_that_lacks_a_text_is_an_error(void **state)
 }
 
 /* A client that is told that its key is unknown, or its inbox gone, would believe it. */
-static void a_database_that_fails_is_no_answer(void **state)
+TEST_WITH(a_database_that_fails_is_no_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -205,7 +207,7 @@ static void a_database_that_fails_is_no_answer(void **state)
     free(id);
 }
 
-static void a_database_that_fails_lets_nobody_in(void **state)
+TEST_WITH(a_database_that_fails_lets_nobody_in, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_decref(get(fixture, "/api/v1/inbox"));
@@ -225,7 +227,7 @@ static size_t count_open_files(void)
     return count;
 }
 
-static void many_requests_leave_nothing_open(void **state)
+TEST_WITH(many_requests_leave_nothing_open, fixture_set_up, fixture_tear_down)
 {
     enum {
         SOME = 20,
@@ -252,7 +254,7 @@ static int status_with_key(const struct fixture *fixture, const char *key)
     return status;
 }
 
-static void a_key_with_one_wrong_digit_is_refused(void **state)
+TEST_WITH(a_key_with_one_wrong_digit_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char key[70];
@@ -298,7 +300,7 @@ static const struct {
     {"a blank before the colon", HEAD("1.1", HOST "Transfer-Encoding : chunked\r\n"), "", 400},
 };
 
-static void a_header_that_says_two_things_is_refused(void **state)
+TEST_WITH(a_header_that_says_two_things_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -346,7 +348,7 @@ static const struct {
     {"http://localhost", 421},
 };
 
-static void a_name_that_is_not_the_services_is_refused(void **state)
+TEST_WITH(a_name_that_is_not_the_services_is_refused, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_stop(fixture);
@@ -372,7 +374,7 @@ static void a_name_that_is_not_the_services_is_refused(void **state)
     }
 }
 
-static void a_target_that_is_too_long_is_refused(void **state)
+TEST_WITH(a_target_that_is_too_long_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *target = malloc(300 * 1000 + 1);
@@ -393,7 +395,7 @@ static void a_target_that_is_too_long_is_refused(void **state)
     free(target);
 }
 
-static void a_body_as_long_as_the_limit_is_taken(void **state)
+TEST_WITH(a_body_as_long_as_the_limit_is_taken, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char start[] = "{\"id\":null,\"name\":\"A\",\"email_address\":\"ann@inbox.localhost\"}";
@@ -411,7 +413,7 @@ static void a_body_as_long_as_the_limit_is_taken(void **state)
     free(body);
 }
 
-static void half_requests_shut_nobody_out(void **state)
+TEST_WITH(half_requests_shut_nobody_out, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const halves[] = {
@@ -457,7 +459,7 @@ static int connect_deaf(const struct fixture *fixture)
 }
 
 /* The answer to a request without a key is no reason to keep a connection. */
-static void a_stranger_who_takes_no_answers_makes_room(void **state)
+TEST_WITH(a_stranger_who_takes_no_answers_makes_room, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     int deaf = connect_deaf(fixture);
@@ -478,7 +480,7 @@ static void a_stranger_who_takes_no_answers_makes_room(void **state)
 }
 
 /* Descriptors of the service, which select() cannot wait for where others have the first 1,024. */
-static void open_files_do_not_keep_connections_out(void **state)
+TEST_WITH(open_files_do_not_keep_connections_out, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit limit;
@@ -499,7 +501,7 @@ static void open_files_do_not_keep_connections_out(void **state)
     setrlimit(RLIMIT_NOFILE, &before);
 }
 
-static void a_refused_body_does_not_hide_the_answer(void **state)
+TEST_WITH(a_refused_body_does_not_hide_the_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     size_t len = 20 * 1000 * 1000 + 1;
@@ -516,7 +518,7 @@ static void a_refused_body_does_not_hide_the_answer(void **state)
     free(body);
 }
 
-static void the_bodies_of_all_requests_are_bounded(void **state)
+TEST_WITH(the_bodies_of_all_requests_are_bounded, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static char body[19 * 1000 * 1000];
@@ -547,7 +549,7 @@ static void the_bodies_of_all_requests_are_bounded(void **state)
         fail_msg("%u were refused", refused);
 }
 
-static void a_chunked_body_is_bounded_too(void **state)
+TEST_WITH(a_chunked_body_is_bounded_too, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     size_t len = 1024 * 1024;
@@ -576,7 +578,7 @@ static void a_chunked_body_is_bounded_too(void **state)
     free(request);
 }
 
-static void garbage_is_survived(void **state)
+TEST_WITH(garbage_is_survived, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const texts[] = {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "\x16\x03\x01\x02",
@@ -608,7 +610,7 @@ static void *send_some(void *argument)
     return NULL;
 }
 
-static void fifty_clients_are_served_at_once(void **state)
+TEST_WITH(fifty_clients_are_served_at_once, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     free(create_inbox(fixture, "ann@inbox.localhost", NULL));
@@ -626,27 +628,5 @@ static void fifty_clients_are_served_at_once(void **state)
 int main(void)
 {
 #define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(every_status_has_its_reason),
-        SERVICE_TEST(no_answer_can_run_as_a_page),
-        SERVICE_TEST(a_key_is_needed),
-        SERVICE_TEST(a_database_that_fails_is_no_answer),
-        SERVICE_TEST(a_row_that_lacks_a_text_is_an_error),
-        SERVICE_TEST(a_database_that_fails_lets_nobody_in),
-        SERVICE_TEST(many_requests_leave_nothing_open),
-        SERVICE_TEST(a_key_with_one_wrong_digit_is_refused),
-        SERVICE_TEST(a_header_that_says_two_things_is_refused),
-        SERVICE_TEST(a_name_that_is_not_the_services_is_refused),
-        SERVICE_TEST(a_target_that_is_too_long_is_refused),
-        SERVICE_TEST(a_body_as_long_as_the_limit_is_taken),
-        SERVICE_TEST(half_requests_shut_nobody_out),
-        SERVICE_TEST(a_stranger_who_takes_no_answers_makes_room),
-        SERVICE_TEST(open_files_do_not_keep_connections_out),
-        SERVICE_TEST(a_refused_body_does_not_hide_the_answer),
-        SERVICE_TEST(the_bodies_of_all_requests_are_bounded),
-        SERVICE_TEST(a_chunked_body_is_bounded_too),
-        SERVICE_TEST(garbage_is_survived),
-        SERVICE_TEST(fifty_clients_are_served_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "support/test.h"
+
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "service/keys.h"
@@ -37,7 +39,7 @@ static void assert_mode(const struct fixture *fixture, const char *name, mode_t 
     assert_int_equal(mode, status.st_mode & 07777);
 }
 
-static void only_the_owner_reads_the_data(void **state)
+TEST_WITH(only_the_owner_reads_the_data, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     mode_t before = umask(0);
@@ -66,7 +68,7 @@ static int try_start(const char *listen_text, const char *data_dir)
     return error;
 }
 
-static void a_second_service_is_refused(void **state)
+TEST_WITH(a_second_service_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -75,7 +77,7 @@ static void a_second_service_is_refused(void **state)
     assert_int_equal(0, try_start("127.0.0.1:0", fixture->data_dir));
 }
 
-static void a_bad_address_is_refused(void **state)
+TEST_WITH(a_bad_address_is_refused, set_up_dir, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const texts[] = {"",
@@ -91,7 +93,7 @@ static void a_bad_address_is_refused(void **state)
         assert_int_equal(-EINVAL, try_start(texts[i], fixture->data_dir));
 }
 
-static void a_bad_domain_is_refused(void **state)
+TEST_WITH(a_bad_domain_is_refused, set_up_dir, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const domains[] = {"", "two words", "x@y.example", "x\n", "-.example"};
@@ -110,7 +112,7 @@ static void a_bad_domain_is_refused(void **state)
     assert_int_equal(-1, access(fixture->data_dir, F_OK));
 }
 
-static void a_unix_socket_is_the_owners(void **state)
+TEST_WITH(a_unix_socket_is_the_owners, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[400];
@@ -132,7 +134,7 @@ static void a_unix_socket_is_the_owners(void **state)
 }
 
 /* By a socket of any kind, for it is another program's. */
-static void a_socket_of_others_is_left_alone(void **state)
+TEST_WITH(a_socket_of_others_is_left_alone, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM};
@@ -151,7 +153,7 @@ static void a_socket_of_others_is_left_alone(void **state)
     }
 }
 
-static void a_file_in_the_place_of_a_socket_is_left_alone(void **state)
+TEST_WITH(a_file_in_the_place_of_a_socket_is_left_alone, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[400];
@@ -164,7 +166,7 @@ static void a_file_in_the_place_of_a_socket_is_left_alone(void **state)
 }
 
 /* A crash while it was written, before the database knew of it. */
-static void a_first_key_that_is_torn_is_made_anew(void **state)
+TEST_WITH(a_first_key_that_is_torn_is_made_anew, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const torn[] = {"", "0123abcd", "not a key\n"};
@@ -179,7 +181,7 @@ static void a_first_key_that_is_torn_is_made_anew(void **state)
     }
 }
 
-static void a_first_key_written_by_an_editor_of_windows_is_taken(void **state)
+TEST_WITH(a_first_key_written_by_an_editor_of_windows_is_taken, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -206,7 +208,7 @@ static void run_key_command(int (*command)(const char *, FILE *), const char *da
     fclose(out);
 }
 
-static void keys_come_and_go_while_it_runs(void **state)
+TEST_WITH(keys_come_and_go_while_it_runs, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(-ENOENT, keys_command_add(fixture->data_dir, stdout));
@@ -234,7 +236,7 @@ static void keys_come_and_go_while_it_runs(void **state)
     assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
 }
 
-static void a_restart_keeps_everything(void **state)
+TEST_WITH(a_restart_keeps_everything, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -272,7 +274,7 @@ static bool is_database_mapped(void)
 }
 
 /* A mapped file that is cut off ends the process, which is inboxfs where it has the service inside. */
-static void a_service_that_is_alone_maps_no_file(void **state)
+TEST_WITH(a_service_that_is_alone_maps_no_file, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < 4; i++) {
@@ -296,7 +298,7 @@ static void a_service_that_is_alone_maps_no_file(void **state)
     }
 }
 
-static void data_of_a_newer_version_is_left_alone(void **state)
+TEST_WITH(data_of_a_newer_version_is_left_alone, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char path[400];
@@ -342,7 +344,7 @@ static pid_t start_child(const struct fixture *fixture, char *ret_address, size_
     return child;
 }
 
-static void being_killed_loses_nothing_answered(void **state)
+TEST_WITH(being_killed_loses_nothing_answered, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[64];
@@ -372,7 +374,7 @@ static void *keep_a_cpu_busy(void *argument)
 }
 
 /* The threads that answer these requests find no time before the service ends. */
-static void requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends(void **state)
+TEST_WITH(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char request[] = "GET / HTTP/9.9\r\n\r\n";
@@ -408,7 +410,7 @@ static unsigned int count_descriptors(void)
 }
 
 /* As many as of requests at one time, not as of all that there were. */
-static void no_request_leaves_a_descriptor_behind(void **state)
+TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -430,7 +432,7 @@ static void no_request_leaves_a_descriptor_behind(void **state)
 }
 
 /* A read that stays open keeps all that is written after it in the log beside the database, which grows. */
-static void nobody_goes_on_reading(void **state)
+TEST_WITH(nobody_goes_on_reading, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -455,25 +457,5 @@ static void nobody_goes_on_reading(void **state)
 int main(void)
 {
 #define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
-    const struct CMUnitTest tests[] = {
-        /* First: it forks, which is only safe while no other thread was started. */
-        LIFE_TEST(being_killed_loses_nothing_answered),
-        LIFE_TEST(only_the_owner_reads_the_data),
-        LIFE_TEST(a_second_service_is_refused),
-        LIFE_TEST(a_bad_address_is_refused),
-        LIFE_TEST(a_bad_domain_is_refused),
-        LIFE_TEST(a_unix_socket_is_the_owners),
-        LIFE_TEST(a_socket_of_others_is_left_alone),
-        LIFE_TEST(a_file_in_the_place_of_a_socket_is_left_alone),
-        LIFE_TEST(a_first_key_that_is_torn_is_made_anew),
-        LIFE_TEST(a_first_key_written_by_an_editor_of_windows_is_taken),
-        LIFE_TEST(keys_come_and_go_while_it_runs),
-        LIFE_TEST(a_restart_keeps_everything),
-        LIFE_TEST(a_service_that_is_alone_maps_no_file),
-        LIFE_TEST(data_of_a_newer_version_is_left_alone),
-        LIFE_TEST(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends),
-        LIFE_TEST(no_request_leaves_a_descriptor_behind),
-        LIFE_TEST(nobody_goes_on_reading),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

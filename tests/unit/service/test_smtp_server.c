@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "service/delivery.h"
@@ -135,9 +132,8 @@ static bool is_cut_off(int fd)
 
 /* ---------------------------------------------------------------- tests */
 
-static void who_says_nothing_is_told_so(void **state)
+TEST(who_says_nothing_is_told_so)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, 50);
     int silent = dial(&world);
@@ -151,9 +147,8 @@ static void who_says_nothing_is_told_so(void **state)
     world_close(&world);
 }
 
-static void who_says_nothing_in_the_handshake_is_cut_off(void **state)
+TEST(who_says_nothing_in_the_handshake_is_cut_off)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, PATIENCE_MS);
     smtp_server_free(world.server);
@@ -177,9 +172,8 @@ static void who_says_nothing_in_the_handshake_is_cut_off(void **state)
     SSL_CTX_free(tls);
 }
 
-static void of_too_many_the_oldest_idle_one_goes(void **state)
+TEST(of_too_many_the_oldest_idle_one_goes)
 {
-    (void)state;
     struct world world;
     world_open(&world, 2, PATIENCE_MS);
     int idle = dial(&world);
@@ -202,9 +196,8 @@ static void of_too_many_the_oldest_idle_one_goes(void **state)
     world_close(&world);
 }
 
-static void with_all_places_busy_another_client_is_sent_away(void **state)
+TEST(with_all_places_busy_another_client_is_sent_away)
 {
-    (void)state;
     struct world world;
     world_open(&world, 2, PATIENCE_MS);
     int busy[2];
@@ -231,9 +224,8 @@ static void *free_server(void *argument)
     return NULL;
 }
 
-static void a_message_under_way_comes_to_its_end(void **state)
+TEST(a_message_under_way_comes_to_its_end)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, PATIENCE_MS);
     int idle = dial(&world);
@@ -254,9 +246,8 @@ static void a_message_under_way_comes_to_its_end(void **state)
     world_close(&world);
 }
 
-static void half_a_message_is_none(void **state)
+TEST(half_a_message_is_none)
 {
-    (void)state;
     static const char whole[] = BEGIN "Subject: s\r\n\r\ntext\r\n.\r\n";
     struct world world;
     world_open(&world, 100, PATIENCE_MS);
@@ -291,9 +282,8 @@ static void add_inboxes(const struct world *world, int64_t count)
     assert_int_equal(0, database_end_write(world->database, error));
 }
 
-static void mail_makes_no_more_than_ten_thousand_inboxes(void **state)
+TEST(mail_makes_no_more_than_ten_thousand_inboxes)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, PATIENCE_MS);
     add_inboxes(&world, DELIVERY_INBOXES_MAX - 1);
@@ -335,9 +325,8 @@ static void *send_messages(void *argument)
     return NULL;
 }
 
-static void many_send_at_once(void **state)
+TEST(many_send_at_once)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, PATIENCE_MS);
     struct sender senders[10];
@@ -351,9 +340,8 @@ static void many_send_at_once(void **state)
     world_close(&world);
 }
 
-static void what_is_no_address_to_listen_at_is_refused(void **state)
+TEST(what_is_no_address_to_listen_at_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {"1025", "host.example:25", "127.0.0.1:65536", "unix:", ""};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         const struct smtp_server_config config = {.listen = texts[i], .connections_max = 1};
@@ -363,9 +351,8 @@ static void what_is_no_address_to_listen_at_is_refused(void **state)
 }
 
 /* A program that is stopped, say, and accepts nobody: who connects where the queue is full waits. */
-static void a_socket_whose_server_is_stuck_is_in_use(void **state)
+TEST(a_socket_whose_server_is_stuck_is_in_use)
 {
-    (void)state;
     struct temp_dir dir;
     temp_dir_init(&dir);
     char text[300];
@@ -393,9 +380,8 @@ static void a_socket_whose_server_is_stuck_is_in_use(void **state)
 
 /* ---------------------------------------------------------------- what mailboxes come to */
 
-static void with_a_relay_smtp_makes_inboxes_in_the_domain_alone(void **state)
+TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
 {
-    (void)state;
     struct world world;
     world_open(&world, 10, PATIENCE_MS);
     int first = dial(&world);
@@ -430,9 +416,8 @@ static void with_a_relay_smtp_makes_inboxes_in_the_domain_alone(void **state)
     world_close(&world);
 }
 
-static void a_delivery_that_fails_is_answered_by_what_the_client_can_do(void **state)
+TEST(a_delivery_that_fails_is_answered_by_what_the_client_can_do)
 {
-    (void)state;
     static const struct {
         int error;
         const char *code;
@@ -443,23 +428,4 @@ static void a_delivery_that_fails_is_answered_by_what_the_client_can_do(void **s
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         assert_memory_equal(cases[i].code, smtp_server_describe(cases[i].error), strlen(cases[i].code));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_says_nothing_is_told_so),
-        cmocka_unit_test(who_says_nothing_in_the_handshake_is_cut_off),
-        cmocka_unit_test(of_too_many_the_oldest_idle_one_goes),
-        cmocka_unit_test(with_all_places_busy_another_client_is_sent_away),
-        cmocka_unit_test(a_message_under_way_comes_to_its_end),
-        cmocka_unit_test(half_a_message_is_none),
-        cmocka_unit_test(mail_makes_no_more_than_ten_thousand_inboxes),
-        cmocka_unit_test(many_send_at_once),
-        cmocka_unit_test(with_a_relay_smtp_makes_inboxes_in_the_domain_alone),
-        cmocka_unit_test(a_delivery_that_fails_is_answered_by_what_the_client_can_do),
-        cmocka_unit_test(what_is_no_address_to_listen_at_is_refused),
-        cmocka_unit_test(a_socket_whose_server_is_stuck_is_in_use),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "sql/database.h"
 #include "support/disk.h"
@@ -136,7 +133,7 @@ static int tear_down(void **state)
 
 #define INSERT(name) "INSERT INTO settings VALUES ('test " name "', 1)"
 
-static void who_waits_together_shares_a_commit(void **state)
+TEST_WITH(who_waits_together_shares_a_commit, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct writer writers[] = {{.statement = INSERT("1")}, {.statement = INSERT("2")},
@@ -150,7 +147,7 @@ static void who_waits_together_shares_a_commit(void **state)
     assert_int_equal(0, returned_before_sync);
 }
 
-static void a_commit_is_not_put_off_for_ever(void **state)
+TEST_WITH(a_commit_is_not_put_off_for_ever, set_up, tear_down)
 {
     enum {
         MANY = 100, /* more than share one */
@@ -167,7 +164,7 @@ static void a_commit_is_not_put_off_for_ever(void **state)
     assert_int_equal(2, disk_count_syncs(""));
 }
 
-static void a_turn_is_undone_by_itself(void **state)
+TEST_WITH(a_turn_is_undone_by_itself, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t failing = 0; failing < 3; failing++) {
@@ -185,7 +182,7 @@ static void a_turn_is_undone_by_itself(void **state)
 }
 
 /* It may tell of what it saw: that a key was used, or an address is taken. */
-static void who_writes_nothing_waits_for_what_it_saw(void **state)
+TEST_WITH(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t failing = 0; failing < 2; failing++) {
@@ -200,7 +197,7 @@ static void who_writes_nothing_waits_for_what_it_saw(void **state)
     }
 }
 
-static void where_the_commit_fails_all_hear_of_it(void **state)
+TEST_WITH(where_the_commit_fails_all_hear_of_it, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct writer writers[] = {{.statement = INSERT("1")},
@@ -219,7 +216,7 @@ static void where_the_commit_fails_all_hear_of_it(void **state)
 }
 
 /* SQLite undoes the whole transaction by itself where the disk is full. */
-static void what_a_full_disk_undoes_is_not_taken_for_done(void **state)
+TEST_WITH(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t full = 0; full < 3; full++) {
@@ -239,7 +236,7 @@ static void what_a_full_disk_undoes_is_not_taken_for_done(void **state)
     }
 }
 
-static void who_awaits_a_commit_hears_of_it(void **state)
+TEST_WITH(who_awaits_a_commit_hears_of_it, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct database *database = fixture->database;
@@ -280,7 +277,7 @@ static int copy_name(sqlite3 *db)
     return query_execute(db, "INSERT INTO copies SELECT name FROM settings", "");
 }
 
-static void an_older_file_takes_the_steps_that_it_lacks(void **state)
+TEST_WITH(an_older_file_takes_the_steps_that_it_lacks, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     const struct database_step more[] = {
@@ -300,7 +297,7 @@ static int run_out_of_memory(sqlite3 *db)
     return -ENOMEM;
 }
 
-static void a_step_that_fails_changes_nothing(void **state)
+TEST_WITH(a_step_that_fails_changes_nothing, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     const struct database_step more[] = {steps[0], {"DROP TABLE settings", NULL}, {"", run_out_of_memory}};
@@ -317,7 +314,7 @@ static void write_garbage(const struct fixture *fixture)
     assert_int_equal(20, write(fd, "this is no database\n", 20));
 }
 
-static void a_damaged_file_is_refused_and_stays(void **state)
+TEST_WITH(a_damaged_file_is_refused_and_stays, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);
@@ -328,7 +325,7 @@ static void a_damaged_file_is_refused_and_stays(void **state)
     assert_int_not_equal(0, faccessat(fixture->dir.fd, "db.set-aside", F_OK, 0));
 }
 
-static void an_expendable_file_that_is_damaged_is_set_aside(void **state)
+TEST_WITH(an_expendable_file_that_is_damaged_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);
@@ -339,7 +336,7 @@ static void an_expendable_file_that_is_damaged_is_set_aside(void **state)
     assert_int_equal(0, faccessat(fixture->dir.fd, "db.set-aside", F_OK, 0));
 }
 
-static void an_expendable_file_of_another_program_is_set_aside(void **state)
+TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const foreign[] = {"PRAGMA user_version = 2", "PRAGMA user_version = 0"};
@@ -355,7 +352,7 @@ static void an_expendable_file_of_another_program_is_set_aside(void **state)
 }
 
 /* A folder has the name, or a link leads elsewhere. */
-static void a_name_that_is_no_file_is_set_aside(void **state)
+TEST_WITH(a_name_that_is_no_file_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);
@@ -373,7 +370,7 @@ static void *renew(void *argument)
     return NULL;
 }
 
-static void a_renewal_waits_for_readers_and_empties_the_file(void **state)
+TEST_WITH(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct connection *connection = NULL;
@@ -394,7 +391,7 @@ static void a_renewal_waits_for_readers_and_empties_the_file(void **state)
     assert_int_equal(1, count(fixture->database));
 }
 
-static void an_expendable_commit_does_not_wait_for_the_disk(void **state)
+TEST_WITH(an_expendable_commit_does_not_wait_for_the_disk, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(0, reopen(fixture, &expendable));
@@ -402,27 +399,4 @@ static void an_expendable_commit_does_not_wait_for_the_disk(void **state)
     disk_forget_syncs();
     execute(fixture->database, INSERT("2"));
     assert_int_equal(0, disk_count_syncs(""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_waits_together_shares_a_commit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_commit_is_not_put_off_for_ever, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_turn_is_undone_by_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(where_the_commit_fails_all_hear_of_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_awaits_a_commit_hears_of_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_older_file_takes_the_steps_that_it_lacks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_step_that_fails_changes_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_file_is_refused_and_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_expendable_file_that_is_damaged_is_set_aside, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_expendable_file_of_another_program_is_set_aside, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_name_that_is_no_file_is_set_aside, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_expendable_commit_does_not_wait_for_the_disk, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

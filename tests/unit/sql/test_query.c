@@ -8,20 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 static int open_and_use(const char *path)
 {
@@ -32,16 +27,15 @@ static int open_and_use(const char *path)
     return error;
 }
 
-static void a_file_that_cannot_be_opened_says_why(void **state)
+TEST(a_file_that_cannot_be_opened_says_why)
 {
-    (void)state;
     assert_int_equal(open_and_use("/nowhere/at/all"), -ENOENT);
     assert_int_equal(query_error_on(NULL, SQLITE_CANTOPEN), -EACCES);
     assert_int_equal(query_error_on(NULL, SQLITE_FULL), -ENOSPC);
 }
 
 /* The files beside it, a journal for one, are opened by the statements that need them. */
-static void too_many_open_files_are_no_lack_of_permission(void **state)
+TEST(too_many_open_files_are_no_lack_of_permission)
 {
     struct temp_dir dir;
     sqlite3 *db = NULL;
@@ -68,7 +62,7 @@ static void too_many_open_files_are_no_lack_of_permission(void **state)
     temp_dir_release(&dir);
 }
 
-static void what_is_bound_is_what_is_read(void **state)
+TEST(what_is_bound_is_what_is_read)
 {
     static const int64_t numbers[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1795168800000)};
     static const char bytes[] = "a\0b";
@@ -147,7 +141,7 @@ static int tear_down(void **state)
     return sqlite3_close(db) == SQLITE_OK ? 0 : -1;
 }
 
-static void statements_are_run_again_with_other_arguments(void **state)
+TEST_WITH(statements_are_run_again_with_other_arguments, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t values[2];
@@ -168,7 +162,7 @@ static void statements_are_run_again_with_other_arguments(void **state)
     assert_int_equal(id, 7);
 }
 
-static void what_fails_can_be_run_again(void **state)
+TEST_WITH(what_fails_can_be_run_again, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t value;
@@ -183,7 +177,7 @@ static void what_fails_can_be_run_again(void **state)
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
 }
 
-static void what_is_too_long_is_not_written_as_nothing(void **state)
+TEST_WITH(what_is_too_long_is_not_written_as_nothing, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t count;
@@ -196,7 +190,7 @@ static void what_is_too_long_is_not_written_as_nothing(void **state)
     assert_int_equal(count, 0);
 }
 
-static void without_a_database_everything_fails(void **state)
+TEST(without_a_database_everything_fails)
 {
     struct statements statements;
     (void)state;
@@ -205,7 +199,7 @@ static void without_a_database_everything_fails(void **state)
     statements_release(&statements);
 }
 
-static void the_first_row_is_there_or_is_none(void **state)
+TEST(the_first_row_is_there_or_is_none)
 {
     static const char sql[] = "WITH RECURSIVE n(i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
                               " SELECT i FROM n WHERE ?1 <= 3";
@@ -225,19 +219,4 @@ static void the_first_row_is_there_or_is_none(void **state)
     assert_int_equal(query_first(db, &statement, "SELECT nothing", ""), -EINVAL);
     assert_null(statement);
     sqlite3_close(db);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_bound_is_what_is_read),
-        cmocka_unit_test(the_first_row_is_there_or_is_none),
-        cmocka_unit_test(a_file_that_cannot_be_opened_says_why),
-        cmocka_unit_test(too_many_open_files_are_no_lack_of_permission),
-        cmocka_unit_test_setup_teardown(statements_are_run_again_with_other_arguments, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_fails_can_be_run_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_too_long_is_not_written_as_nothing, set_up, tear_down),
-        cmocka_unit_test(without_a_database_everything_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

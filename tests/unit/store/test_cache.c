@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "base/file.h"
 #include "base/log.h"
 #include "store/store_private.h"
@@ -50,9 +52,8 @@ static void read_cache(struct store_world *world, char **ret_bytes, size_t *ret_
     assert_int_equal(file_read_at(world->dir.fd, cache_path, CACHE_MAX_BYTES, ret_bytes, ret_len), 0);
 }
 
-static void a_cache_torn_anywhere_opens_and_is_made_whole(void **state)
+TEST(a_cache_torn_anywhere_opens_and_is_made_whole)
 {
-    (void)state;
     struct store_world world;
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *names = NULL;
@@ -81,9 +82,8 @@ static void a_cache_torn_anywhere_opens_and_is_made_whole(void **state)
     world_release(&world);
 }
 
-static void the_last_of_many_inboxes_is_there_after_the_others_went(void **state)
+TEST(the_last_of_many_inboxes_is_there_after_the_others_went)
 {
-    (void)state;
     enum {
         INBOXES = 200
     };
@@ -140,9 +140,8 @@ static void assert_whole(struct store_world *world, size_t emails)
 }
 
 /* Whichever it is: nothing wrong is shown, and after the next sync it is whole. */
-static void a_changed_byte_anywhere_shows_nothing_wrong(void **state)
+TEST(a_changed_byte_anywhere_shows_nothing_wrong)
 {
-    (void)state;
     enum {
         EMAILS = 30
     };
@@ -183,9 +182,8 @@ static void damage_pages(const struct store_world *world)
         assert_int_equal(pwrite(fd, zeros, PAGE_BYTES, at), PAGE_BYTES);
 }
 
-static void damage_in_use_is_mended_by_the_next_sync_and_hides_nothing(void **state)
+TEST(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_use_etags(world.fake);
@@ -210,9 +208,8 @@ static void damage_in_use_is_mended_by_the_next_sync_and_hides_nothing(void **st
 }
 
 /* An account that is filled anew has no new mail, but what comes afterwards is. */
-static void nothing_is_announced_that_comes_back_after_damage(void **state)
+TEST(nothing_is_announced_that_comes_back_after_damage)
 {
-    (void)state;
     static const char noise[PAGE_BYTES] = "no database";
     struct store_world world;
     world_init_with_alice(&world);
@@ -233,9 +230,8 @@ static void nothing_is_announced_that_comes_back_after_damage(void **state)
 }
 
 /* With something to be cleared away, which the disk does not take. */
-static void a_full_disk_at_the_start_is_no_damage(void **state)
+TEST(a_full_disk_at_the_start_is_no_damage)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 20);
@@ -254,9 +250,8 @@ static void a_full_disk_at_the_start_is_no_damage(void **state)
     world_release(&world);
 }
 
-static void a_cache_of_another_version_is_built_anew(void **state)
+TEST(a_cache_of_another_version_is_built_anew)
 {
-    (void)state;
     struct store_world world;
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -276,9 +271,8 @@ static void a_cache_of_another_version_is_built_anew(void **state)
     world_release(&world);
 }
 
-static void mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_room(void **state)
+TEST(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_room)
 {
-    (void)state;
     enum {
         EMAILS = 4000
     };
@@ -307,9 +301,8 @@ static void mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there
     world_release(&world);
 }
 
-static void an_inbox_that_a_full_disk_does_not_take_is_kept_once_there_is_room(void **state)
+TEST(an_inbox_that_a_full_disk_does_not_take_is_kept_once_there_is_room)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -375,9 +368,8 @@ static void is_right_and_made_whole(struct store_world *world)
     assert_whole(world, FILL_EMAILS);
 }
 
-static void what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole(void **state)
+TEST(what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole)
 {
-    (void)state;
     struct store_world worlds[FILL_KILLS];
     for (int i = 0; i < FILL_KILLS; i++) {
         world_init_with_alice(&worlds[i]);
@@ -392,9 +384,8 @@ static void what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole(void **st
 
 /* ---------------------------------------------------------------- others */
 
-static void a_folder_that_cannot_be_made_is_an_error_in_words(void **state)
+TEST(a_folder_that_cannot_be_made_is_an_error_in_words)
 {
-    (void)state;
     struct store_world world;
     struct store *store = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -412,9 +403,8 @@ static void a_folder_that_cannot_be_made_is_an_error_in_words(void **state)
     world_release(&world);
 }
 
-static void a_file_that_cannot_be_opened_is_an_error_in_words(void **state)
+TEST(a_file_that_cannot_be_opened_is_an_error_in_words)
 {
-    (void)state;
     struct store_world world;
     struct store *store = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -432,9 +422,8 @@ static void a_file_that_cannot_be_opened_is_an_error_in_words(void **state)
     world_release(&world);
 }
 
-static void files_of_version_0_2_are_removed(void **state)
+TEST(files_of_version_0_2_are_removed)
 {
-    (void)state;
     static const char *const names[] = {"records.sqlite3", "records.sqlite3-wal", "search.sqlite3"};
     struct store_world world;
     world_init(&world);
@@ -461,9 +450,8 @@ static int64_t count_rows(struct store_world *world, const char *table)
 }
 
 /* A record that changes again and again fills the file with what no longer counts. */
-static void records_that_were_replaced_are_deleted_at_the_start(void **state)
+TEST(records_that_were_replaced_are_deleted_at_the_start)
 {
-    (void)state;
     enum {
         FILLER_BYTES = 500 * 1000,
         CHANGES = 20
@@ -528,9 +516,8 @@ static void change_again_and_again(struct store_world *world, int changes, size_
     }
 }
 
-static void records_that_were_replaced_are_deleted_while_it_runs(void **state)
+TEST(records_that_were_replaced_are_deleted_while_it_runs)
 {
-    (void)state;
     enum {
         FILLER_BYTES = 500 * 1000,
         CHANGES = 200,
@@ -560,9 +547,8 @@ static void records_that_were_replaced_are_deleted_while_it_runs(void **state)
 }
 
 /* Whoever reads index.jsonl goes on reading what was there when it was opened. */
-static void what_an_open_index_shows_is_kept(void **state)
+TEST(what_an_open_index_shows_is_kept)
 {
-    (void)state;
     enum {
         FILLER_BYTES = 100 * 1000
     };
@@ -591,25 +577,6 @@ static void what_an_open_index_shows_is_kept(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        /* First: it forks, which is only safe while no other thread was started. */
-        cmocka_unit_test(what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole),
-        cmocka_unit_test(a_cache_torn_anywhere_opens_and_is_made_whole),
-        cmocka_unit_test(the_last_of_many_inboxes_is_there_after_the_others_went),
-        cmocka_unit_test(a_changed_byte_anywhere_shows_nothing_wrong),
-        cmocka_unit_test(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing),
-        cmocka_unit_test(nothing_is_announced_that_comes_back_after_damage),
-        cmocka_unit_test(a_full_disk_at_the_start_is_no_damage),
-        cmocka_unit_test(a_cache_of_another_version_is_built_anew),
-        cmocka_unit_test(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_room),
-        cmocka_unit_test(an_inbox_that_a_full_disk_does_not_take_is_kept_once_there_is_room),
-        cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error_in_words),
-        cmocka_unit_test(a_file_that_cannot_be_opened_is_an_error_in_words),
-        cmocka_unit_test(files_of_version_0_2_are_removed),
-        cmocka_unit_test(records_that_were_replaced_are_deleted_at_the_start),
-        cmocka_unit_test(records_that_were_replaced_are_deleted_while_it_runs),
-        cmocka_unit_test(what_an_open_index_shows_is_kept),
-    };
     log_set_level(LOG_LEVEL_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

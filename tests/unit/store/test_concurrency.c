@@ -4,6 +4,8 @@
  */
 #include <stdatomic.h>
 
+#include "support/test.h"
+
 #include "base/thread.h"
 #include "unit/store/store_world.h"
 
@@ -77,9 +79,8 @@ static void change_everything(struct store_world *world, int round)
     fake_service_add_simple_email(world->fake, "in-1", "00000299-in-1", "mail 299");
 }
 
-static void readers_see_whole_records_while_mail_changes(void **state)
+TEST(readers_see_whole_records_while_mail_changes)
 {
-    (void)state;
     struct store_world world;
     atomic_bool is_over = false;
     struct reading readings[READERS];
@@ -110,12 +111,4 @@ static void readers_see_whole_records_while_mail_changes(void **state)
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(world_count(&world), EMAILS + ROUNDS * 50);
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(readers_see_whole_records_while_mail_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

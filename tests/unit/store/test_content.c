@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "base/file.h"
 #include "sql/query.h"
 #include "store/content_cache.h"
@@ -108,7 +110,7 @@ struct reader {
 
 /* ---------------------------------------------------------------- what there is */
 
-static void content_is_found_out_after_the_first_sync(void **state)
+TEST(content_is_found_out_after_the_first_sync)
 {
     struct store_world world;
     (void)state;
@@ -121,7 +123,7 @@ static void content_is_found_out_after_the_first_sync(void **state)
     world_release(&world);
 }
 
-static void content_without_raw_messages_is_remembered_as_that(void **state)
+TEST(content_without_raw_messages_is_remembered_as_that)
 {
     struct store_world world;
     (void)state;
@@ -137,7 +139,7 @@ static void content_without_raw_messages_is_remembered_as_that(void **state)
     world_release(&world);
 }
 
-static void a_sync_of_everything_shows_the_content_it_found(void **state)
+TEST(a_sync_of_everything_shows_the_content_it_found)
 {
     struct store_world world;
     (void)state;
@@ -147,7 +149,7 @@ static void a_sync_of_everything_shows_the_content_it_found(void **state)
     world_release(&world);
 }
 
-static void what_comes_while_an_account_is_empty_is_shown_with_the_next_sync(void **state)
+TEST(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync)
 {
     struct store_world world;
     (void)state;
@@ -171,7 +173,7 @@ static void *sync_it(void *argument)
 }
 
 /* Who interrupts it is told so; and content that takes for ever holds up one sync, for half a minute. */
-static void a_sync_does_not_wait_for_ever_for_content(void **state)
+TEST(a_sync_does_not_wait_for_ever_for_content)
 {
     struct store_world world;
     struct cancel cancel;
@@ -212,7 +214,7 @@ static bool was_asked_for_two(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 2;
 }
 
-static void a_service_without_content_shows_none(void **state)
+TEST(a_service_without_content_shows_none)
 {
     struct store_world world;
     (void)state;
@@ -226,7 +228,7 @@ static void a_service_without_content_shows_none(void **state)
     world_release(&world);
 }
 
-static void without_a_cache_nothing_is_asked(void **state)
+TEST(without_a_cache_nothing_is_asked)
 {
     struct store_world world;
     (void)state;
@@ -243,7 +245,7 @@ static void without_a_cache_nothing_is_asked(void **state)
 
 /* ---------------------------------------------------------------- fetched and kept */
 
-static void content_is_fetched_once_and_read_offline(void **state)
+TEST(content_is_fetched_once_and_read_offline)
 {
     struct store_world world;
     (void)state;
@@ -277,7 +279,7 @@ static int open_raw(struct store_world *world, const char *id)
     return error;
 }
 
-static void a_message_that_is_too_long_is_not_asked_for_again(void **state)
+TEST(a_message_that_is_too_long_is_not_asked_for_again)
 {
     struct store_world world;
     (void)state;
@@ -297,7 +299,7 @@ static void a_message_that_is_too_long_is_not_asked_for_again(void **state)
     world_release(&world);
 }
 
-static void nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages(void **state)
+TEST(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages)
 {
     size_t len = 3 * MEGABYTE;
     struct store_world world;
@@ -322,7 +324,7 @@ static void *read_it(void *argument)
     return NULL;
 }
 
-static void twenty_readers_share_a_fetch(void **state)
+TEST(twenty_readers_share_a_fetch)
 {
     enum {
         READERS = 20
@@ -361,7 +363,7 @@ static void *get_it(void *argument)
     return NULL;
 }
 
-static void who_is_interrupted_leaves_the_transfer_to_others(void **state)
+TEST(who_is_interrupted_leaves_the_transfer_to_others)
 {
     struct store_world world;
     struct cancel cancel;
@@ -400,7 +402,7 @@ static void *end_it(void *argument)
 }
 
 /* An unmount must not last as long as the service takes. */
-static void ending_waits_for_no_transfer(void **state)
+TEST(ending_waits_for_no_transfer)
 {
     struct store_world world;
     struct ending ending = {.world = &world};
@@ -425,7 +427,7 @@ static void ending_waits_for_no_transfer(void **state)
     world_release(&world);
 }
 
-static void what_nobody_waits_for_any_more_is_not_begun(void **state)
+TEST(what_nobody_waits_for_any_more_is_not_begun)
 {
     enum {
         AT_ONCE = 16,
@@ -465,7 +467,7 @@ static void what_nobody_waits_for_any_more_is_not_begun(void **state)
     world_release(&world);
 }
 
-static void patience_ends_after_half_a_minute_and_the_transfer_goes_on(void **state)
+TEST(patience_ends_after_half_a_minute_and_the_transfer_goes_on)
 {
     struct store_world world;
     pthread_t thread;
@@ -488,7 +490,7 @@ static void patience_ends_after_half_a_minute_and_the_transfer_goes_on(void **st
     world_release(&world);
 }
 
-static void failures_have_their_errno(void **state)
+TEST(failures_have_their_errno)
 {
     static const struct {
         struct fake_outcome outcome;
@@ -547,7 +549,7 @@ static void keep_two_parts(struct store_world *world)
     world_close(world);
 }
 
-static void damage_is_found_out_and_fetched_again(void **state)
+TEST(damage_is_found_out_and_fetched_again)
 {
     static const char *const damages[] = {
         "UPDATE part_bytes SET bytes = CAST(substr(bytes, 1, 9) || x'ff' || substr(bytes, 11) AS BLOB)",
@@ -577,7 +579,7 @@ static void damage_is_found_out_and_fetched_again(void **state)
 }
 
 /* A raw message may have 512 MB. */
-static void a_size_is_told_without_a_look_at_the_bytes(void **state)
+TEST(a_size_is_told_without_a_look_at_the_bytes)
 {
     struct store_world world;
     uint64_t len = 0;
@@ -633,7 +635,7 @@ static void cut_in_two(int fd)
     assert_int_equal(ftruncate(fd, status.st_size / 2), 0);
 }
 
-static void a_long_message_is_a_file_whose_damage_is_found_out(void **state)
+TEST(a_long_message_is_a_file_whose_damage_is_found_out)
 {
     static void (*const damages[])(int fd) = {flip_a_byte, cut_in_two};
     struct store_world world;
@@ -669,7 +671,7 @@ static bool has_no_old_folder(struct store_world *world)
     return faccessat(world->dir.fd, "content", F_OK, 0) != 0;
 }
 
-static void what_a_kill_and_version_0_2_left_is_cleared_away(void **state)
+TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
 {
     struct store_world world;
     (void)state;
@@ -687,7 +689,7 @@ static void what_a_kill_and_version_0_2_left_is_cleared_away(void **state)
 }
 
 /* A disk that takes nothing costs what is kept, and no reader. */
-static void what_the_disk_does_not_take_is_read_and_not_kept(void **state)
+TEST(what_the_disk_does_not_take_is_read_and_not_kept)
 {
     struct store_world world;
     (void)state;
@@ -769,7 +771,7 @@ static unsigned int count_kept(struct small_cache *small, int64_t first, int64_t
     return kept;
 }
 
-static void one_pass_over_more_than_fits_leaves_most_for_the_next(void **state)
+TEST(one_pass_over_more_than_fits_leaves_most_for_the_next)
 {
     struct small_cache small;
     (void)state;
@@ -801,7 +803,7 @@ static void change_use_times(struct small_cache *small)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void what_is_read_again_takes_the_place_of_what_is_not(void **state)
+TEST(what_is_read_again_takes_the_place_of_what_is_not)
 {
     struct small_cache small;
     (void)state;
@@ -821,7 +823,7 @@ static void what_is_read_again_takes_the_place_of_what_is_not(void **state)
     temp_dir_release(&small.dir);
 }
 
-static void earlier_mail_of_a_thread_keeps_its_date(void **state)
+TEST(earlier_mail_of_a_thread_keeps_its_date)
 {
     struct store_world world;
     (void)state;
@@ -851,7 +853,7 @@ static bool all_are_fetched(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
 }
 
-static void reading_one_after_the_other_fetches_ahead(void **state)
+TEST(reading_one_after_the_other_fetches_ahead)
 {
     struct store_world world;
     (void)state;
@@ -874,7 +876,7 @@ static bool most_are_fetched(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 15;
 }
 
-static void reading_every_second_one_fetches_ahead_too(void **state)
+TEST(reading_every_second_one_fetches_ahead_too)
 {
     struct store_world world;
     (void)state;
@@ -914,7 +916,7 @@ static bool no_content_is_open(struct store_world *world)
     return !is_open;
 }
 
-static void raw_messages_are_fetched_ahead_too(void **state)
+TEST(raw_messages_are_fetched_ahead_too)
 {
     struct store_world world;
     (void)state;
@@ -929,7 +931,7 @@ static void raw_messages_are_fetched_ahead_too(void **state)
 }
 
 /* Fifty of them at once would fill the disk, beside the cache. */
-static void big_raw_messages_are_left_to_readers(void **state)
+TEST(big_raw_messages_are_left_to_readers)
 {
     struct store_world world;
     uint64_t len = 0;
@@ -952,7 +954,7 @@ static void big_raw_messages_are_left_to_readers(void **state)
 }
 
 /* Files that are open when the mount ends can still be read from the disk. */
-static void reading_while_it_ends_fetches_nothing_ahead(void **state)
+TEST(reading_while_it_ends_fetches_nothing_ahead)
 {
     enum {
         EMAILS = 200,
@@ -984,7 +986,7 @@ static bool all_were_asked_for(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
 }
 
-static void big_content_is_left_to_readers(void **state)
+TEST(big_content_is_left_to_readers)
 {
     struct store_world world;
     (void)state;
@@ -1008,7 +1010,7 @@ static void big_content_is_left_to_readers(void **state)
     world_release(&world);
 }
 
-static void who_waits_for_big_content_that_is_fetched_ahead_gets_it(void **state)
+TEST(who_waits_for_big_content_that_is_fetched_ahead_gets_it)
 {
     struct store_world world;
     pthread_t threads[2];
@@ -1037,7 +1039,7 @@ static void who_waits_for_big_content_that_is_fetched_ahead_gets_it(void **state
     world_release(&world);
 }
 
-static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
+TEST(a_service_with_too_much_to_do_is_left_to_readers)
 {
     struct store_world world;
     (void)state;
@@ -1063,7 +1065,7 @@ static void a_service_with_too_much_to_do_is_left_to_readers(void **state)
     world_release(&world);
 }
 
-static void readers_side_by_side_are_fetched_ahead_of_too(void **state)
+TEST(readers_side_by_side_are_fetched_ahead_of_too)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
     struct store_world world;
@@ -1081,7 +1083,7 @@ static void readers_side_by_side_are_fetched_ahead_of_too(void **state)
     world_release(&world);
 }
 
-static void a_head_for_replies_is_kept(void **state)
+TEST(a_head_for_replies_is_kept)
 {
     struct store_world world;
     struct store_content *content;
@@ -1099,45 +1101,4 @@ static void a_head_for_replies_is_kept(void **state)
     assert_string_equal(head.reply_to.items[0].name, "A");
     store_content_unref(content);
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(content_is_found_out_after_the_first_sync),
-        cmocka_unit_test(content_without_raw_messages_is_remembered_as_that),
-        cmocka_unit_test(a_sync_of_everything_shows_the_content_it_found),
-        cmocka_unit_test(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync),
-        cmocka_unit_test(a_sync_does_not_wait_for_ever_for_content),
-        cmocka_unit_test(a_service_without_content_shows_none),
-        cmocka_unit_test(without_a_cache_nothing_is_asked),
-        cmocka_unit_test(content_is_fetched_once_and_read_offline),
-        cmocka_unit_test(a_message_that_is_too_long_is_not_asked_for_again),
-        cmocka_unit_test(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages),
-        cmocka_unit_test(twenty_readers_share_a_fetch),
-        cmocka_unit_test(who_is_interrupted_leaves_the_transfer_to_others),
-        cmocka_unit_test(ending_waits_for_no_transfer),
-        cmocka_unit_test(what_nobody_waits_for_any_more_is_not_begun),
-        cmocka_unit_test(patience_ends_after_half_a_minute_and_the_transfer_goes_on),
-        cmocka_unit_test(failures_have_their_errno),
-        cmocka_unit_test(damage_is_found_out_and_fetched_again),
-        cmocka_unit_test(a_size_is_told_without_a_look_at_the_bytes),
-        cmocka_unit_test(a_long_message_is_a_file_whose_damage_is_found_out),
-        cmocka_unit_test(what_a_kill_and_version_0_2_left_is_cleared_away),
-        cmocka_unit_test(what_the_disk_does_not_take_is_read_and_not_kept),
-        cmocka_unit_test(one_pass_over_more_than_fits_leaves_most_for_the_next),
-        cmocka_unit_test(what_is_read_again_takes_the_place_of_what_is_not),
-        cmocka_unit_test(earlier_mail_of_a_thread_keeps_its_date),
-        cmocka_unit_test(reading_one_after_the_other_fetches_ahead),
-        cmocka_unit_test(reading_every_second_one_fetches_ahead_too),
-        cmocka_unit_test(raw_messages_are_fetched_ahead_too),
-        cmocka_unit_test(big_raw_messages_are_left_to_readers),
-        cmocka_unit_test(reading_while_it_ends_fetches_nothing_ahead),
-        cmocka_unit_test(big_content_is_left_to_readers),
-        cmocka_unit_test(who_waits_for_big_content_that_is_fetched_ahead_gets_it),
-        cmocka_unit_test(a_service_with_too_much_to_do_is_left_to_readers),
-        cmocka_unit_test(readers_side_by_side_are_fetched_ahead_of_too),
-        cmocka_unit_test(a_head_for_replies_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "base/thread.h"
 #include "unit/store/store_world.h"
 
+#include "support/test.h"
+
 static int contact(struct store_world *world)
 {
     _cleanup_free_ char *reason = NULL;
@@ -24,9 +26,8 @@ static void assert_inbox_says(struct store_world *world, uint32_t inbox, const c
     assert_non_null(strstr(json, text));
 }
 
-static void the_first_contact_brings_the_inboxes(void **state)
+TEST(the_first_contact_brings_the_inboxes)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -40,9 +41,8 @@ static void the_first_contact_brings_the_inboxes(void **state)
     world_release(&world);
 }
 
-static void the_first_contact_tells_a_wrong_key_from_an_outage(void **state)
+TEST(the_first_contact_tells_a_wrong_key_from_an_outage)
 {
-    (void)state;
     static const struct {
         enum service_outcome inboxes;
         enum service_outcome emails;
@@ -83,9 +83,8 @@ static void *make_contact(void *argument)
     return NULL;
 }
 
-static void the_first_contact_ends_in_time_or_when_it_is_cancelled(void **state)
+TEST(the_first_contact_ends_in_time_or_when_it_is_cancelled)
 {
-    (void)state;
     for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
         struct store_world world;
         struct contacting contacting = {.world = &world};
@@ -108,9 +107,8 @@ static void the_first_contact_ends_in_time_or_when_it_is_cancelled(void **state)
     }
 }
 
-static void a_state_of_another_account_is_refused(void **state)
+TEST(a_state_of_another_account_is_refused)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_open(&world);
@@ -141,9 +139,8 @@ static void a_state_of_another_account_is_refused(void **state)
 
 /* ---------------------------------------------------------------- creating */
 
-static void a_created_inbox_shows_at_once_and_its_mail_follows(void **state)
+TEST(a_created_inbox_shows_at_once_and_its_mail_follows)
 {
-    (void)state;
     struct store_world world;
     struct inbox_view view;
     uint32_t inbox;
@@ -174,9 +171,8 @@ static void a_created_inbox_shows_at_once_and_its_mail_follows(void **state)
     world_release(&world);
 }
 
-static void what_is_made_here_is_told_once_before_the_first_sync_too(void **state)
+TEST(what_is_made_here_is_told_once_before_the_first_sync_too)
 {
-    (void)state;
     struct store_world world;
     char *reason = NULL;
     uint32_t inbox;
@@ -202,9 +198,8 @@ static void what_is_made_here_is_told_once_before_the_first_sync_too(void **stat
     world_release(&world);
 }
 
-static void creating_fails_with_the_errno_that_fits(void **state)
+TEST(creating_fails_with_the_errno_that_fits)
 {
-    (void)state;
     static const struct {
         const char *address;
         struct fake_outcome outcome;
@@ -240,9 +235,8 @@ static void creating_fails_with_the_errno_that_fits(void **state)
     world_release(&world);
 }
 
-static void an_inbox_made_although_the_answer_was_lost_is_found(void **state)
+TEST(an_inbox_made_although_the_answer_was_lost_is_found)
 {
-    (void)state;
     struct store_world world;
     uint32_t inbox;
     _cleanup_free_ char *reason = NULL;
@@ -268,9 +262,8 @@ static int update(struct store_world *world, const char *text)
     return error;
 }
 
-static void settings_are_read_again_and_written_whole(void **state)
+TEST(settings_are_read_again_and_written_whole)
 {
-    (void)state;
     struct store_world world;
     struct inbox_view view;
     world_init_with_alice(&world);
@@ -290,9 +283,8 @@ static void settings_are_read_again_and_written_whole(void **state)
     world_release(&world);
 }
 
-static void settings_that_cannot_be_written_say_why(void **state)
+TEST(settings_that_cannot_be_written_say_why)
 {
-    (void)state;
     static const struct {
         const char *text;
         struct fake_outcome list;
@@ -326,9 +318,8 @@ static void settings_that_cannot_be_written_say_why(void **state)
     world_release(&world);
 }
 
-static void settings_that_cannot_be_read_back_are_shown_later(void **state)
+TEST(settings_that_cannot_be_read_back_are_shown_later)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -360,9 +351,8 @@ static void *update_slowly(void *argument)
     return NULL;
 }
 
-static void settings_are_given_up_in_time_or_when_it_is_cancelled(void **state)
+TEST(settings_are_given_up_in_time_or_when_it_is_cancelled)
 {
-    (void)state;
     for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
         struct store_world world;
         struct updating updating = {.world = &world};
@@ -388,9 +378,8 @@ static void settings_are_given_up_in_time_or_when_it_is_cancelled(void **state)
 
 /* ---------------------------------------------------------------- senders */
 
-static void a_sender_is_an_inbox_here_or_not_known_not_to_be(void **state)
+TEST(a_sender_is_an_inbox_here_or_not_known_not_to_be)
 {
-    (void)state;
     struct store_world world;
     _cleanup_free_ char *first = NULL;
     _cleanup_free_ char *second = NULL;
@@ -416,9 +405,8 @@ static void a_sender_is_an_inbox_here_or_not_known_not_to_be(void **state)
     world_release(&world);
 }
 
-static void an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once(void **state)
+TEST(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once)
 {
-    (void)state;
     struct store_world world;
     struct inbox_view view;
     _cleanup_free_ char *sender = NULL;
@@ -462,9 +450,8 @@ static void *ask_for_unknown_sender(void *argument)
 }
 
 /* Messages are handed in one after the other: each would wait for as long. */
-static void after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while(void **state)
+TEST(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while)
 {
-    (void)state;
     struct store_world world;
     pthread_t thread;
     void *is_refused = NULL;
@@ -490,26 +477,4 @@ static void after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while(void **sta
     fake_clock_advance(&world.clock, 30 * 1000);
     assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &sender), 0);
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_contact_brings_the_inboxes),
-        cmocka_unit_test(the_first_contact_tells_a_wrong_key_from_an_outage),
-        cmocka_unit_test(the_first_contact_ends_in_time_or_when_it_is_cancelled),
-        cmocka_unit_test(a_state_of_another_account_is_refused),
-        cmocka_unit_test(a_created_inbox_shows_at_once_and_its_mail_follows),
-        cmocka_unit_test(what_is_made_here_is_told_once_before_the_first_sync_too),
-        cmocka_unit_test(creating_fails_with_the_errno_that_fits),
-        cmocka_unit_test(an_inbox_made_although_the_answer_was_lost_is_found),
-        cmocka_unit_test(settings_are_read_again_and_written_whole),
-        cmocka_unit_test(settings_that_cannot_be_written_say_why),
-        cmocka_unit_test(settings_that_cannot_be_read_back_are_shown_later),
-        cmocka_unit_test(settings_are_given_up_in_time_or_when_it_is_cancelled),
-        cmocka_unit_test(a_sender_is_an_inbox_here_or_not_known_not_to_be),
-        cmocka_unit_test(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once),
-        cmocka_unit_test(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "base/thread.h"
 #include "unit/store/store_world.h"
 
+#include "support/test.h"
+
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
 
 static void add(struct store_world *world, const char *id, const char *status, const char *mark)
@@ -100,7 +102,7 @@ static size_t index_len(struct store_world *world)
     return len;
 }
 
-static void what_is_held_back_is_listed_apart(void **state)
+TEST_WITH(what_is_held_back_is_listed_apart, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_true(store_shows_held(world->store));
@@ -115,7 +117,7 @@ static void what_is_held_back_is_listed_apart(void **state)
     assert_int_equal(index_bytes(world), index_len(world));
 }
 
-static void it_costs_no_request_of_its_own(void **state)
+TEST_WITH(it_costs_no_request_of_its_own, set_up, tear_down)
 {
     struct store_world *world = *state;
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
@@ -123,7 +125,7 @@ static void it_costs_no_request_of_its_own(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
-static void a_core_server_shows_whatever_it_lists(void **state)
+TEST(a_core_server_shows_whatever_it_lists)
 {
     struct store_world world;
     (void)state;
@@ -137,7 +139,7 @@ static void a_core_server_shows_whatever_it_lists(void **state)
     world_release(&world);
 }
 
-static void a_service_that_refuses_to_tell_is_asked_without(void **state)
+TEST_WITH(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
@@ -155,7 +157,7 @@ static void a_service_that_refuses_to_tell_is_asked_without(void **state)
 }
 
 /* Then it was no refusal of that question. */
-static void a_service_that_finds_nothing_once_tells_the_next_time(void **state)
+TEST_WITH(a_service_that_finds_nothing_once_tells_the_next_time, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_push(world->fake, FAKE_LIST_EMAILS,
@@ -168,7 +170,7 @@ static void a_service_that_finds_nothing_once_tells_the_next_time(void **state)
 }
 
 /* What the service answers with in between says nothing of the list before. */
-static void mail_that_left_while_the_service_did_not_tell_comes_back(void **state)
+TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_use_etags(world->fake);
@@ -186,7 +188,7 @@ static void mail_that_left_while_the_service_did_not_tell_comes_back(void **stat
     assert_emails(world, ALICE, BLOCKED " " VALID);
 }
 
-static void new_mail_that_is_held_back_is_no_news(void **state)
+TEST_WITH(new_mail_that_is_held_back_is_no_news, set_up, tear_down)
 {
     struct store_world *world = *state;
     world_forget(world);
@@ -196,7 +198,7 @@ static void new_mail_that_is_held_back_is_no_news(void **state)
     assert_changes(world, "email 3 added;");
 }
 
-static void a_mark_moves_an_email_and_tells(void **state)
+TEST_WITH(a_mark_moves_an_email_and_tells, set_up, tear_down)
 {
     struct store_world *world = *state;
     uint32_t email = held(world, SPF);
@@ -217,7 +219,7 @@ static void a_mark_moves_an_email_and_tells(void **state)
     assert_held(world, SPF);
 }
 
-static void a_mark_by_somebody_else_is_seen_by_the_next_sync(void **state)
+TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_replace_email(
@@ -233,7 +235,7 @@ static void a_mark_by_somebody_else_is_seen_by_the_next_sync(void **state)
 }
 
 /* Then the list is the one before again, which is not sent again. */
-static void a_mark_that_somebody_else_takes_back_is_taken_back_here(void **state)
+TEST_WITH(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_use_etags(world->fake);
@@ -249,7 +251,7 @@ static void a_mark_that_somebody_else_takes_back_is_taken_back_here(void **state
     assert_held(world, SPF);
 }
 
-static void mail_that_stays_valid_cannot_be_moved(void **state)
+TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, tear_down)
 {
     struct store_world *world = *state;
     uint32_t email = shown(world, VALID);
@@ -260,7 +262,7 @@ static void mail_that_stays_valid_cannot_be_moved(void **state)
                          " 00000001 the service counts this email as valid all the same;");
 }
 
-static void a_failed_mark_moves_nothing(void **state)
+TEST_WITH(a_failed_mark_moves_nothing, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const struct {
@@ -296,7 +298,7 @@ static void *mark_in_thread(void *argument)
 }
 
 /* The list, from which the outcome is to be learned then, may take longer than a mark has time. */
-static void a_mark_that_is_answered_without_a_record_ends_in_time(void **state)
+TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct marking marking = {.world = world, .email = held(world, SPF)};
@@ -329,7 +331,7 @@ static void a_mark_that_is_answered_without_a_record_ends_in_time(void **state)
     assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));
 }
 
-static void what_is_gone_leaves_both(void **state)
+TEST_WITH(what_is_gone_leaves_both, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_remove_email(world->fake, "00000002");
@@ -338,29 +340,4 @@ static void what_is_gone_leaves_both(void **state)
     assert_held(world, "");
     assert_emails(world, ALICE, BLOCKED);
     assert_int_equal(index_bytes(world), index_len(world));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_held_back_is_listed_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_costs_no_request_of_its_own, set_up, tear_down),
-        cmocka_unit_test(a_core_server_shows_whatever_it_lists),
-        cmocka_unit_test_setup_teardown(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_service_that_finds_nothing_once_tells_the_next_time, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(mail_that_left_while_the_service_did_not_tell_comes_back, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(new_mail_that_is_held_back_is_no_news, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_mark_moves_an_email_and_tells, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(mail_that_stays_valid_cannot_be_moved, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_mark_moves_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_mark_that_is_answered_without_a_record_ends_in_time, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_gone_leaves_both, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

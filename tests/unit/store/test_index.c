@@ -6,6 +6,7 @@
 
 #include "mail/file_name.h"
 #include "store/store_private.h"
+#include "support/test.h"
 #include "unit/store/store_world.h"
 
 enum {
@@ -61,7 +62,7 @@ static uint32_t put_inbox(struct indexed *indexed, const char *id)
     return number;
 }
 
-static void every_email_is_found_by_number_name_and_key(void **state)
+TEST_WITH(every_email_is_found_by_number_name_and_key, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct index *index = indexed->index;
@@ -97,7 +98,7 @@ static void every_email_is_found_by_number_name_and_key(void **state)
 }
 
 /* Somebody marks it while a list is under way, before the list comes to it, or after. */
-static void an_email_that_is_marked_during_a_listing_stays(void **state)
+TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct index *index = indexed->index;
@@ -133,7 +134,7 @@ static void an_email_that_is_marked_during_a_listing_stays(void **state)
     free(marking);
 }
 
-static void the_same_key_in_two_inboxes_is_two_emails(void **state)
+TEST_WITH(the_same_key_in_two_inboxes_is_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct store *store = indexed->world.store;
@@ -167,7 +168,7 @@ static struct inbox_table *table_of(void **state)
     return &((struct indexed *)*state)->index->inboxes;
 }
 
-static void names_are_addresses_or_safe_ids(void **state)
+TEST_WITH(names_are_addresses_or_safe_ids, set_up, tear_down)
 {
     static const struct {
         const char *id;
@@ -204,7 +205,7 @@ static void names_are_addresses_or_safe_ids(void **state)
     }
 }
 
-static void an_inbox_may_keep_its_own_name(void **state)
+TEST_WITH(an_inbox_may_keep_its_own_name, set_up, tear_down)
 {
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 0, "in-1", "a@x.example"), 0);
@@ -213,7 +214,7 @@ static void an_inbox_may_keep_its_own_name(void **state)
     assert_string_equal(name, "a@x.example");
 }
 
-static void contradictions_are_refused(void **state)
+TEST_WITH(contradictions_are_refused, set_up, tear_down)
 {
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 3, "in-3", "three"), 0);
@@ -225,7 +226,7 @@ static void contradictions_are_refused(void **state)
     assert_string_equal(inbox_table_find_id(table, "in-3")->name, "three");
 }
 
-static void renaming_and_removing_free_the_name(void **state)
+TEST_WITH(renaming_and_removing_free_the_name, set_up, tear_down)
 {
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 0, "in-1", "old"), 0);
@@ -239,20 +240,4 @@ static void renaming_and_removing_free_the_name(void **state)
     assert_false(store_find_inbox(store, "new", &view));
     assert_ptr_equal(inbox_table_find_id(table, "in-1"), inbox);
     assert_int_equal(put(table, 1, "in-2", "new"), 0);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_email_is_found_by_number_name_and_key),
-        TEST(an_email_that_is_marked_during_a_listing_stays),
-        TEST(the_same_key_in_two_inboxes_is_two_emails),
-        TEST(names_are_addresses_or_safe_ids),
-        TEST(an_inbox_may_keep_its_own_name),
-        TEST(contradictions_are_refused),
-        TEST(renaming_and_removing_free_the_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

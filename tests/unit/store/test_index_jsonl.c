@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "mail/json_writer.h"
 #include "unit/store/store_world.h"
 
@@ -55,9 +57,8 @@ static void add(struct store_world *world, const char *id, const char *date, con
     fake_service_add_email(world->fake, "in-1", record);
 }
 
-static void records_are_lines_in_order_of_date(void **state)
+TEST(records_are_lines_in_order_of_date)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     add(&world, "00000002", "2026-11-20T10:00:02Z",
@@ -79,9 +80,8 @@ static void records_are_lines_in_order_of_date(void **state)
     world_release(&world);
 }
 
-static void any_piece_of_it_can_be_read(void **state)
+TEST(any_piece_of_it_can_be_read)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 300);
@@ -103,9 +103,8 @@ static void any_piece_of_it_can_be_read(void **state)
 }
 
 /* Oldest mail that comes late, too: what was read stays where it is. */
-static void who_has_it_open_gets_what_comes_at_its_end(void **state)
+TEST(who_has_it_open_gets_what_comes_at_its_end)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     add(&world, "00000002", "2026-11-20T10:00:02Z", "");
@@ -160,9 +159,8 @@ static void assert_lines_are_records(struct store_world *world, const char *text
 }
 
 /* Its neighbours in the file are not always those in index.jsonl. */
-static void mail_may_come_in_any_order_of_dates(void **state)
+TEST(mail_may_come_in_any_order_of_dates)
 {
-    (void)state;
     enum {
         EMAILS = 60
     };
@@ -200,9 +198,8 @@ static void cut_off(const struct store_world *world, const char *path)
 }
 
 /* Nobody but a reader of index.jsonl noticed. The service would say that nothing changed. */
-static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
+TEST(what_it_cannot_read_comes_back_with_the_next_sync)
 {
-    (void)state;
     enum {
         FILLER_BYTES = 900 * 1000
     };
@@ -242,9 +239,8 @@ static void what_it_cannot_read_comes_back_with_the_next_sync(void **state)
 }
 
 /* The size is counted on while records come, change, go and return, and over a restart. */
-static void the_size_is_always_right(void **state)
+TEST(the_size_is_always_right)
 {
-    (void)state;
     static const char inbox[] = "alice@inbox.example";
     struct store_world world;
     world_init_with_alice(&world);
@@ -270,9 +266,8 @@ static void the_size_is_always_right(void **state)
     world_release(&world);
 }
 
-static void what_is_open_stays_as_it_was(void **state)
+TEST(what_is_open_stays_as_it_was)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 3);
@@ -288,18 +283,4 @@ static void what_is_open_stays_as_it_was(void **state)
     store_index_free(index);
     assert_int_equal(store_index_new(world.store, 77, &index), -ENOENT);
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_are_lines_in_order_of_date),
-        cmocka_unit_test(who_has_it_open_gets_what_comes_at_its_end),
-        cmocka_unit_test(any_piece_of_it_can_be_read),
-        cmocka_unit_test(mail_may_come_in_any_order_of_dates),
-        cmocka_unit_test(what_it_cannot_read_comes_back_with_the_next_sync),
-        cmocka_unit_test(the_size_is_always_right),
-        cmocka_unit_test(what_is_open_stays_as_it_was),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

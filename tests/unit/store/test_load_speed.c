@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "base/file.h"
 #include "store/index.h"
 #include "store/index_changes.h"
@@ -92,9 +94,8 @@ static void list_all(struct store *store, uint32_t emails)
     assert_int_equal(seen, emails);
 }
 
-static void a_full_cache_opens_quickly(void **state)
+TEST(a_full_cache_opens_quickly)
 {
-    (void)state;
     struct temp_dir dir;
     struct store store = {.service = NULL};
     struct index *index = &store.index;
@@ -137,12 +138,4 @@ static void a_full_cache_opens_quickly(void **state)
                   (long long)(opened - closed), (long long)(listed - opened), memory_mb("VmRSS") - empty_mb);
     close_index(&store);
     temp_dir_release(&dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_cache_opens_quickly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

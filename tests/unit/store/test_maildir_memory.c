@@ -7,17 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -28,6 +24,7 @@
 #include "support/disk.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 static const char name[] = "maildir.sqlite3";
 static const char log_name[] = "maildir.sqlite3-wal";
@@ -160,7 +157,7 @@ static struct maildir_state state_of(struct world *world)
 }
 
 /* Many more than a test of letters has: what is prepared for one change must have room for all of them. */
-static void a_large_inbox_that_is_emptied_is_empty(void **state)
+TEST_WITH(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down)
 {
     enum {
         MANY = 2000
@@ -191,7 +188,7 @@ static void a_large_inbox_that_is_emptied_is_empty(void **state)
 
 /* ---------------------------------------------------------------- numbers */
 
-static void numbers_ascend_in_the_order_of_sight(void **state)
+TEST_WITH(numbers_ascend_in_the_order_of_sight, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "cab", 0), 0);
@@ -208,7 +205,7 @@ static void numbers_ascend_in_the_order_of_sight(void **state)
     assert_false(get(world, 'a', 0).has_info);
 }
 
-static void numbers_and_uidvalidity_are_the_same_in_the_next_mount(void **state)
+TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "cab", 0), 0);
@@ -225,7 +222,7 @@ static void numbers_and_uidvalidity_are_the_same_in_the_next_mount(void **state)
     assert_int_equal(state_of(world).uidvalidity, uidvalidity);
 }
 
-static void what_left_keeps_its_number_and_gets_it_back(void **state)
+TEST_WITH(what_left_keeps_its_number_and_gets_it_back, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -240,7 +237,7 @@ static void what_left_keeps_its_number_and_gets_it_back(void **state)
 }
 
 /* Not by coming back to the inbox either. */
-static void what_was_removed_never_comes_back(void **state)
+TEST_WITH(what_was_removed_never_comes_back, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -276,7 +273,7 @@ static void assert_present(struct world *world, uint32_t in_new, uint32_t in_cur
     assert_int_equal(state.present[MAILDIR_CUR], in_cur);
 }
 
-static void how_many_each_folder_holds_follows_what_happens(void **state)
+TEST_WITH(how_many_each_folder_holds_follows_what_happens, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_mark to_cur = {.folder = MAILDIR_CUR, .has_info = true};
@@ -298,7 +295,7 @@ static void how_many_each_folder_holds_follows_what_happens(void **state)
     assert_present(world, 3, 0);
 }
 
-static void inboxes_count_apart(void **state)
+TEST_WITH(inboxes_count_apart, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'x', .id = "a", .epoch_s = 5};
@@ -315,7 +312,7 @@ static void inboxes_count_apart(void **state)
     assert_false(maildir_memory_has_inbox(world->memory, 77));
 }
 
-static void an_email_without_an_id_has_no_number(void **state)
+TEST_WITH(an_email_without_an_id_has_no_number, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen[] = {{.email = 1, .id = NULL}, {.email = 2, .id = "b"}};
@@ -334,7 +331,7 @@ static int mark(struct world *world, uint32_t uid, enum maildir_folder folder, c
     return maildir_memory_mark(world->memory, INBOX, uid, &wanted);
 }
 
-static void marks_survive_a_kill(void **state)
+TEST_WITH(marks_survive_a_kill, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -350,7 +347,7 @@ static void marks_survive_a_kill(void **state)
     assert_false(get(world, 'a', 0).has_info);
 }
 
-static void what_is_not_there_cannot_be_marked(void **state)
+TEST_WITH(what_is_not_there_cannot_be_marked, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -361,7 +358,7 @@ static void what_is_not_there_cannot_be_marked(void **state)
     assert_int_equal(maildir_memory_mark(world->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
 }
 
-static void sizes_are_there_in_the_next_mount(void **state)
+TEST_WITH(sizes_are_there_in_the_next_mount, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -378,7 +375,7 @@ static void sizes_are_there_in_the_next_mount(void **state)
 
 /* ---------------------------------------------------------------- times */
 
-static void folders_change_with_what_changes_in_them(void **state)
+TEST_WITH(folders_change_with_what_changes_in_them, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -423,7 +420,7 @@ static void lose_b(int fd)
 }
 
 /* Who has looked at the folder since then must not find it with an older time. */
-static void what_leaves_while_a_change_is_written_has_changed_the_folder(void **state)
+TEST_WITH(what_leaves_while_a_change_is_written_has_changed_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -454,7 +451,7 @@ static void *lose_b_again_and_again(void *context)
 }
 
 /* For ThreadSanitizer. */
-static void what_leaves_and_what_is_marked_do_not_race(void **state)
+TEST_WITH(what_leaves_and_what_is_marked_do_not_race, set_up, tear_down)
 {
     struct world *world = *state;
     pthread_t thread;
@@ -468,7 +465,7 @@ static void what_leaves_and_what_is_marked_do_not_race(void **state)
     pthread_join(thread, NULL);
 }
 
-static void a_folder_is_stale_until_it_was_looked_at(void **state)
+TEST_WITH(a_folder_is_stale_until_it_was_looked_at, set_up, tear_down)
 {
     struct world *world = *state;
     assert_true(state_of(world).is_stale);
@@ -482,7 +479,7 @@ static void a_folder_is_stale_until_it_was_looked_at(void **state)
 }
 
 /* Who comes while somebody else looks through it must wait for the end of that. */
-static void a_folder_is_stale_while_it_is_looked_through(void **state)
+TEST_WITH(a_folder_is_stale_while_it_is_looked_through, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
@@ -492,7 +489,7 @@ static void a_folder_is_stale_while_it_is_looked_through(void **state)
     assert_false(state_of(world).is_stale);
 }
 
-static void a_folder_that_changes_while_it_is_looked_through_is_looked_through_again(void **state)
+TEST_WITH(a_folder_that_changes_while_it_is_looked_through_is_looked_through_again, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
@@ -509,7 +506,7 @@ static void a_folder_that_changes_while_it_is_looked_through_is_looked_through_a
 
 /* ---------------------------------------------------------------- the file */
 
-static void a_torn_end_costs_what_was_being_written(void **state)
+TEST_WITH(a_torn_end_costs_what_was_being_written, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -530,7 +527,7 @@ static void a_torn_end_costs_what_was_being_written(void **state)
 }
 
 /* Whoever has the old numbers must not meet new ones without a word. */
-static void a_foreign_file_is_refused_and_stays(void **state)
+TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
 {
     struct world *world = *state;
     static const char foreign[] = "not ours at all, and longer than what SQLite takes for an empty file";
@@ -548,7 +545,7 @@ static void a_foreign_file_is_refused_and_stays(void **state)
 }
 
 /* Damage of any byte: the file is refused, or the numbers are those that were given. */
-static void damage_anywhere_gives_no_number_to_another_message(void **state)
+TEST_WITH(damage_anywhere_gives_no_number_to_another_message, set_up, tear_down)
 {
     struct world *world = *state;
     char *bytes = NULL;
@@ -578,7 +575,7 @@ static void damage_anywhere_gives_no_number_to_another_message(void **state)
     free(bytes);
 }
 
-static void many_marks_do_not_pile_up(void **state)
+TEST_WITH(many_marks_do_not_pile_up, set_up, tear_down)
 {
     struct world *world = *state;
     struct stat file;
@@ -602,7 +599,7 @@ static void many_marks_do_not_pile_up(void **state)
     assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
 }
 
-static void nothing_changes_that_cannot_be_written(void **state)
+TEST_WITH(nothing_changes_that_cannot_be_written, set_up, tear_down)
 {
     struct world *world = *state;
     struct stat file;
@@ -634,7 +631,7 @@ static void nothing_changes_that_cannot_be_written(void **state)
  */
 static const char old_path[] = "tests/data/valid/state-0.2/maildir/maildir.sqlite3";
 
-static void what_version_0_2_remembered_is_taken_over(void **state)
+TEST_WITH(what_version_0_2_remembered_is_taken_over, set_up, tear_down)
 {
     struct world *world = *state;
     _cleanup_free_ char *bytes = NULL;
@@ -672,35 +669,8 @@ static void what_version_0_2_remembered_is_taken_over(void **state)
     assert_true(maildir_memory_find_uid(world->memory, OTHER, 1, &mail));
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down),
-        TEST(numbers_ascend_in_the_order_of_sight),
-        TEST(numbers_and_uidvalidity_are_the_same_in_the_next_mount),
-        TEST(what_left_keeps_its_number_and_gets_it_back),
-        TEST(what_was_removed_never_comes_back),
-        TEST(how_many_each_folder_holds_follows_what_happens),
-        TEST(inboxes_count_apart),
-        TEST(an_email_without_an_id_has_no_number),
-        TEST(marks_survive_a_kill),
-        TEST(what_is_not_there_cannot_be_marked),
-        TEST(sizes_are_there_in_the_next_mount),
-        TEST(folders_change_with_what_changes_in_them),
-        TEST(what_leaves_while_a_change_is_written_has_changed_the_folder),
-        TEST(what_leaves_and_what_is_marked_do_not_race),
-        TEST(a_folder_is_stale_until_it_was_looked_at),
-        TEST(a_folder_is_stale_while_it_is_looked_through),
-        TEST(a_folder_that_changes_while_it_is_looked_through_is_looked_through_again),
-        TEST(a_torn_end_costs_what_was_being_written),
-        TEST(a_foreign_file_is_refused_and_stays),
-        TEST(damage_anywhere_gives_no_number_to_another_message),
-        TEST(many_marks_do_not_pile_up),
-        TEST(nothing_changes_that_cannot_be_written),
-        TEST(what_version_0_2_remembered_is_taken_over),
-    };
-    return cmocka_run_group_tests_name("maildir_memory", tests, NULL, NULL);
+    return test_run();
 }

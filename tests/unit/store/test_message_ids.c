@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "base/file.h"
 #include "store/message_ids.h"
 #include "store/store_content.h"
@@ -51,7 +53,7 @@ static void assert_named(struct box *box, const char *message_id, const char *ex
     assert_string_equal(strbuf_str(&all), expected);
 }
 
-static void what_was_noted_is_found(void **state)
+TEST(what_was_noted_is_found)
 {
     struct box box;
     (void)state;
@@ -70,7 +72,7 @@ static void what_was_noted_is_found(void **state)
     box_release(&box);
 }
 
-static void the_oldest_go_first(void **state)
+TEST(the_oldest_go_first)
 {
     struct box box;
     struct connection *writer = NULL;
@@ -91,7 +93,7 @@ static void the_oldest_go_first(void **state)
     box_release(&box);
 }
 
-static void the_first_emails_of_a_message_id_stay(void **state)
+TEST(the_first_emails_of_a_message_id_stay)
 {
     struct box box;
     char *emails[MESSAGE_IDS_EMAILS_MAX];
@@ -111,7 +113,7 @@ static void the_first_emails_of_a_message_id_stay(void **state)
     box_release(&box);
 }
 
-static void an_id_that_is_too_long_is_not_noted(void **state)
+TEST(an_id_that_is_too_long_is_not_noted)
 {
     struct box box;
     char id[300];
@@ -183,7 +185,7 @@ static void assert_answers(struct store_world *world, const char *message_id, co
 #define FROM_ALICE "alice@inbox.example"
 #define FROM_BOB "bob@inbox.example"
 
-static void a_message_that_was_read_is_known_by_its_message_id(void **state)
+TEST(a_message_that_was_read_is_known_by_its_message_id)
 {
     struct store_world world;
     (void)state;
@@ -198,7 +200,7 @@ static void a_message_that_was_read_is_known_by_its_message_id(void **state)
     world_release(&world);
 }
 
-static void so_is_one_whose_texts_were_read(void **state)
+TEST(so_is_one_whose_texts_were_read)
 {
     struct store_world world;
     struct store_content *content;
@@ -210,7 +212,7 @@ static void so_is_one_whose_texts_were_read(void **state)
     world_release(&world);
 }
 
-static void of_several_inboxes_the_one_that_answers_counts(void **state)
+TEST(of_several_inboxes_the_one_that_answers_counts)
 {
     struct store_world world;
     (void)state;
@@ -224,7 +226,7 @@ static void of_several_inboxes_the_one_that_answers_counts(void **state)
     world_release(&world);
 }
 
-static void mail_that_is_gone_is_not_answered(void **state)
+TEST(mail_that_is_gone_is_not_answered)
 {
     struct store_world world;
     (void)state;
@@ -236,7 +238,7 @@ static void mail_that_is_gone_is_not_answered(void **state)
     world_release(&world);
 }
 
-static void a_message_without_one_is_read_all_the_same(void **state)
+TEST(a_message_without_one_is_read_all_the_same)
 {
     struct store_world world;
     (void)state;
@@ -247,20 +249,4 @@ static void a_message_without_one_is_read_all_the_same(void **state)
     read_message(&world, "a2");
     assert_answers(&world, "m2@x", FROM_ALICE, -ENOENT, NULL);
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_noted_is_found),
-        cmocka_unit_test(the_oldest_go_first),
-        cmocka_unit_test(the_first_emails_of_a_message_id_stay),
-        cmocka_unit_test(an_id_that_is_too_long_is_not_noted),
-        cmocka_unit_test(a_message_that_was_read_is_known_by_its_message_id),
-        cmocka_unit_test(so_is_one_whose_texts_were_read),
-        cmocka_unit_test(of_several_inboxes_the_one_that_answers_counts),
-        cmocka_unit_test(mail_that_is_gone_is_not_answered),
-        cmocka_unit_test(a_message_without_one_is_read_all_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "store/search_index.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
@@ -97,7 +99,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void both_inboxes_are_searched_newest_first(void **state)
+TEST_WITH(both_inboxes_are_searched_newest_first, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1");
@@ -111,7 +113,7 @@ static void both_inboxes_are_searched_newest_first(void **state)
     assert_found(world, "nothing", "");
 }
 
-static void the_service_finds_what_is_not_known_here(void **state)
+TEST_WITH(the_service_finds_what_is_not_known_here, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_true(is_service_asked(world, "nvoice"));
@@ -121,7 +123,7 @@ static void the_service_finds_what_is_not_known_here(void **state)
     assert_found(world, "nvoice from:zoe", "");
 }
 
-static void the_service_is_asked_of_the_one_inbox_that_is_named(void **state)
+TEST_WITH(the_service_is_asked_of_the_one_inbox_that_is_named, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_add_inbox(world->fake,
@@ -136,7 +138,7 @@ static void the_service_is_asked_of_the_one_inbox_that_is_named(void **state)
 }
 
 /* By the service, which finds within words, and without it. */
-static void operators_mean_the_same_whoever_finds(void **state)
+TEST_WITH(operators_mean_the_same_whoever_finds, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const struct {
@@ -171,7 +173,7 @@ static void operators_mean_the_same_whoever_finds(void **state)
 }
 
 /* The body is not known here. */
-static void what_only_the_service_finds_is_filtered_too(void **state)
+TEST_WITH(what_only_the_service_finds_is_filtered_too, set_up, tear_down)
 {
     struct store_world *world = *state;
     await_index(world);
@@ -186,7 +188,7 @@ static void what_only_the_service_finds_is_filtered_too(void **state)
     assert_found(world, "nvoice has:attachment", "");
 }
 
-static void without_the_service_the_index_answers(void **state)
+TEST_WITH(without_the_service_the_index_answers, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -198,7 +200,7 @@ static void without_the_service_the_index_answers(void **state)
     assert_found(world, "invoice october", "a1");
 }
 
-static void a_core_server_is_never_asked_to_search(void **state)
+TEST_WITH(a_core_server_is_never_asked_to_search, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const struct service_capabilities core = {.inbox_list = CAPABILITY_ABSENT};
@@ -208,7 +210,7 @@ static void a_core_server_is_never_asked_to_search(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before);
 }
 
-static void a_service_that_refuses_to_search_is_not_asked_again(void **state)
+TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down)
 {
     struct store_world *world = *state;
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
@@ -219,7 +221,7 @@ static void a_service_that_refuses_to_search_is_not_asked_again(void **state)
 }
 
 /* Its list may be too long to be read to its end. */
-static void a_service_that_finds_all_in_every_search_is_not_asked_again(void **state)
+TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const struct fake_outcome outcomes[] = {
@@ -237,7 +239,7 @@ static void a_service_that_finds_all_in_every_search_is_not_asked_again(void **s
     }
 }
 
-static void words_cost_a_request_each_and_no_more_than_four(void **state)
+TEST_WITH(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1"); /* finds out that it searches */
@@ -252,7 +254,7 @@ static void words_cost_a_request_each_and_no_more_than_four(void **state)
     assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
 }
 
-static void mail_that_has_only_just_come_is_found(void **state)
+TEST_WITH(mail_that_has_only_just_come_is_found, set_up, tear_down)
 {
     struct store_world *world = *state;
     add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
@@ -264,7 +266,7 @@ static void mail_that_has_only_just_come_is_found(void **state)
     assert_found(world, "january", "b3");
 }
 
-static void mail_that_is_gone_is_not_found(void **state)
+TEST_WITH(mail_that_is_gone_is_not_found, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_remove_email(world->fake, "a1");
@@ -273,7 +275,7 @@ static void mail_that_is_gone_is_not_found(void **state)
     assert_found(world, "after:2020", "b1 a2");
 }
 
-static void nothing_to_look_for_is_an_error(void **state)
+TEST_WITH(nothing_to_look_for_is_an_error, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct store_search found;
@@ -302,7 +304,7 @@ static void give_walrus(struct store_world *world)
         "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
 }
 
-static void what_was_read_is_found_without_the_service(void **state)
+TEST_WITH(what_was_read_is_found_without_the_service, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -316,7 +318,7 @@ static void what_was_read_is_found_without_the_service(void **state)
     assert_found(world, "invoice", "b1 a1");
 }
 
-static void what_was_read_right_before_the_end_is_found_by_the_next_mount(void **state)
+TEST_WITH(what_was_read_right_before_the_end_is_found_by_the_next_mount, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -327,7 +329,7 @@ static void what_was_read_right_before_the_end_is_found_by_the_next_mount(void *
     assert_found(world, "invoice", "b1 a1");
 }
 
-static void an_attachment_is_known_of_what_was_read(void **state)
+TEST_WITH(an_attachment_is_known_of_what_was_read, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -365,7 +367,7 @@ static void *search_and_wait(void *argument)
     return NULL;
 }
 
-static void a_search_can_be_interrupted(void **state)
+TEST_WITH(a_search_can_be_interrupted, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct waiting_search waiting = {.world = world};
@@ -387,7 +389,7 @@ static void remove_state(struct store_world *world, const char *path)
 }
 
 /* With more to be indexed than a second is enough for. */
-static void a_search_whose_index_lags_behind_says_that_there_may_be_more(void **state)
+TEST_WITH(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct connection *connection = NULL;
@@ -406,7 +408,7 @@ static void a_search_whose_index_lags_behind_says_that_there_may_be_more(void **
     assert_true(is_cut_short(world, "invoice"));
 }
 
-static void a_lost_index_is_built_anew(void **state)
+TEST_WITH(a_lost_index_is_built_anew, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1");
@@ -417,35 +419,4 @@ static void a_lost_index_is_built_anew(void **state)
     fake_service_set_reachable(world->fake, false);
     await_index(world);
     assert_found(world, "invoice", "b1 a1");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(both_inboxes_are_searched_newest_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_service_finds_what_is_not_known_here, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_service_is_asked_of_the_one_inbox_that_is_named, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(operators_mean_the_same_whoever_finds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_only_the_service_finds_is_filtered_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_attachment_is_known_of_what_was_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_the_service_the_index_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_core_server_is_never_asked_to_search, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_service_that_refuses_to_search_is_not_asked_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mail_that_has_only_just_come_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_to_look_for_is_an_error, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_read_is_found_without_the_service, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_read_right_before_the_end_is_found_by_the_next_mount, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lost_index_is_built_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

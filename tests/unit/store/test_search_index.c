@@ -3,13 +3,10 @@
  * The full-text index by itself.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -128,7 +125,7 @@ static void put_letters(struct fixture *fixture)
     put(fixture, 2, "{\"subject\": \"Stra\u00dfe, \u00c4rger und \u4f1a\u8b70\"}");
 }
 
-static void words_phrases_and_senders_are_found(void **state)
+TEST_WITH(words_phrases_and_senders_are_found, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const struct {
@@ -171,7 +168,7 @@ static void words_phrases_and_senders_are_found(void **state)
         assert_string_equal(find(fixture, rows[i].query), rows[i].found);
 }
 
-static void what_looks_like_a_language_is_only_words(void **state)
+TEST_WITH(what_looks_like_a_language_is_only_words, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const hostile[] = {
@@ -231,7 +228,7 @@ static void note_content(struct fixture *fixture, uint32_t number, const char *b
     content_folder_release(&folder);
 }
 
-static void bodies_are_found_and_stay_when_the_record_changes(void **state)
+TEST_WITH(bodies_are_found_and_stay_when_the_record_changes, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -254,7 +251,7 @@ static void bodies_are_found_and_stay_when_the_record_changes(void **state)
     assert_string_equal(find(fixture, "\"end\""), "");
 }
 
-static void a_body_that_is_noted_before_its_record_is_found_with_it(void **state)
+TEST_WITH(a_body_that_is_noted_before_its_record_is_found_with_it, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "{\"subject\": \"first\"}");
@@ -265,7 +262,7 @@ static void a_body_that_is_noted_before_its_record_is_found_with_it(void **state
     assert_string_equal(find(fixture, "first"), "");
 }
 
-static void content_that_is_known_is_not_noted_again(void **state)
+TEST_WITH(content_that_is_known_is_not_noted_again, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -278,7 +275,7 @@ static void content_that_is_known_is_not_noted_again(void **state)
     assert_string_equal(find(fixture, "heron"), "");
 }
 
-static void what_has_an_attachment_is_known_with_its_content(void **state)
+TEST_WITH(what_has_an_attachment_is_known_with_its_content, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -293,7 +290,7 @@ static void what_has_an_attachment_is_known_with_its_content(void **state)
     assert_string_equal(find(fixture, "has:attachment yearly menu"), "a");
 }
 
-static void an_email_that_is_removed_is_no_longer_found(void **state)
+TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -308,7 +305,7 @@ static void an_email_that_is_removed_is_no_longer_found(void **state)
     assert_string_equal(find(fixture, "report"), "b");
 }
 
-static void emails_that_were_noted_are_indexed_after_the_next_start(void **state)
+TEST_WITH(emails_that_were_noted_are_indexed_after_the_next_start, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "{\"subject\": \"report\"}");
@@ -320,7 +317,7 @@ static void emails_that_were_noted_are_indexed_after_the_next_start(void **state
     assert_string_equal(find(fixture, "report walrus"), "a");
 }
 
-static void a_record_that_is_no_object_hides_no_other(void **state)
+TEST_WITH(a_record_that_is_no_object_hides_no_other, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "[1, 2]");
@@ -329,7 +326,7 @@ static void a_record_that_is_no_object_hides_no_other(void **state)
     assert_string_equal(find(fixture, "report"), "b");
 }
 
-static void a_search_ends_with_enough_or_when_told_to(void **state)
+TEST_WITH(a_search_ends_with_enough_or_when_told_to, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct search_query query;
@@ -344,23 +341,4 @@ static void a_search_ends_with_enough_or_when_told_to(void **state)
     parse("many", &query);
     assert_int_equal(search_index_find(&fixture->cache, &query, take, look, fixture), -EINTR);
     search_query_release(&query);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(words_phrases_and_senders_are_found),
-        TEST(what_looks_like_a_language_is_only_words),
-        TEST(bodies_are_found_and_stay_when_the_record_changes),
-        TEST(a_body_that_is_noted_before_its_record_is_found_with_it),
-        TEST(content_that_is_known_is_not_noted_again),
-        TEST(what_has_an_attachment_is_known_with_its_content),
-        TEST(an_email_that_is_removed_is_no_longer_found),
-        TEST(emails_that_were_noted_are_indexed_after_the_next_start),
-        TEST(a_record_that_is_no_object_hides_no_other),
-        TEST(a_search_ends_with_enough_or_when_told_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

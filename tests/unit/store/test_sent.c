@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "support/test.h"
+
 #include "sql/query.h"
 #include "unit/store/store_world.h"
 
@@ -53,7 +55,7 @@ static void assert_sent(struct store_world *world, const char *expected)
 #define FIRST "20261120T100000Z_s_00000001.json"
 #define SECOND "20261120T100000Z_s_00000002.json"
 
-static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
+TEST_WITH(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct email_view view;
@@ -75,7 +77,7 @@ static void sent_mail_is_listed_and_stays_over_a_restart(void **state)
     assert_sent(world, SECOND " " FIRST);
 }
 
-static void a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms(void **state)
+TEST_WITH(a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_remove_outbound(world->fake);
@@ -88,7 +90,7 @@ static void a_list_without_what_was_sent_removes_it_only_when_a_later_one_confir
     assert_sent(world, "");
 }
 
-static void what_comes_is_told(void **state)
+TEST_WITH(what_comes_is_told, set_up, tear_down)
 {
     struct store_world *world = *state;
     world_forget(world);
@@ -103,7 +105,7 @@ static void what_comes_is_told(void **state)
     assert_non_null(strstr(strbuf_str(&world->changes), expected));
 }
 
-static void it_costs_one_request_a_look(void **state)
+TEST_WITH(it_costs_one_request_a_look, set_up, tear_down)
 {
     struct store_world *world = *state;
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_OUTBOUND);
@@ -111,7 +113,7 @@ static void it_costs_one_request_a_look(void **state)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_OUTBOUND), before + 1);
 }
 
-static void its_failure_is_no_failure_of_a_sync(void **state)
+TEST_WITH(its_failure_is_no_failure_of_a_sync, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const enum service_outcome outcomes[] = {SERVICE_RETRY, SERVICE_REJECTED, SERVICE_ABSENT,
@@ -123,7 +125,7 @@ static void its_failure_is_no_failure_of_a_sync(void **state)
     }
 }
 
-static void a_core_server_is_not_asked(void **state)
+TEST(a_core_server_is_not_asked)
 {
     struct store_world world;
     (void)state;
@@ -134,7 +136,7 @@ static void a_core_server_is_not_asked(void **state)
     world_release(&world);
 }
 
-static void what_is_hidden_stays_hidden(void **state)
+TEST_WITH(what_is_hidden_stays_hidden, set_up, tear_down)
 {
     struct store_world *world = *state;
     store_hide_sent(world->store, "00000002");
@@ -150,7 +152,7 @@ static void what_is_hidden_stays_hidden(void **state)
 }
 
 /* A cache of version 0.2, in which 00000002 was hidden. */
-static void mail_that_version_0_2_hid_stays_hidden(void **state)
+TEST_WITH(mail_that_version_0_2_hid_stays_hidden, set_up, tear_down)
 {
     struct store_world *world = *state;
     char path[64];
@@ -170,20 +172,4 @@ static void mail_that_version_0_2_hid_stays_hidden(void **state)
         assert_int_equal(faccessat(world->dir.fd, "cache/records.sqlite3", F_OK, 0), -1);
         world_close(world);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_costs_one_request_a_look, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(its_failure_is_no_failure_of_a_sync, set_up, tear_down),
-        cmocka_unit_test(a_core_server_is_not_asked),
-        cmocka_unit_test_setup_teardown(what_is_hidden_stays_hidden, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mail_that_version_0_2_hid_stays_hidden, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include "store/store_private.h"
 #include "unit/store/store_world.h"
 
+#include "support/test.h"
+
 #define MAIL_1 "20261120T100000Z_hello_00000001.json"
 #define MAIL_2 "20261120T100000Z_again_00000002.json"
 
@@ -17,9 +19,8 @@ enum {
     BACKOFF_MOST_MS = 5 * 60 * 1000,
 };
 
-static void mail_is_shown_and_stays_over_a_restart(void **state)
+TEST(mail_is_shown_and_stays_over_a_restart)
 {
-    (void)state;
     struct store_world world;
     struct email_view before;
     struct email_view after;
@@ -45,9 +46,8 @@ static void mail_is_shown_and_stays_over_a_restart(void **state)
     world_release(&world);
 }
 
-static void what_the_complete_answer_lacks_is_removed(void **state)
+TEST(what_the_complete_answer_lacks_is_removed)
 {
-    (void)state;
     struct store_world world;
     struct email_view view;
     world_init_with_alice(&world);
@@ -69,9 +69,8 @@ static void what_the_complete_answer_lacks_is_removed(void **state)
     world_release(&world);
 }
 
-static void what_returns_has_its_name_again(void **state)
+TEST(what_returns_has_its_name_again)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -88,9 +87,8 @@ static void what_returns_has_its_name_again(void **state)
 }
 
 /* However an answer fails, and however much of it came before that. */
-static void an_incomplete_answer_removes_nothing(void **state)
+TEST(an_incomplete_answer_removes_nothing)
 {
-    (void)state;
     static const struct {
         struct fake_outcome outcome;
         int error;
@@ -123,9 +121,8 @@ static void an_incomplete_answer_removes_nothing(void **state)
     world_release(&world);
 }
 
-static void a_changed_record_keeps_its_name(void **state)
+TEST(a_changed_record_keeps_its_name)
 {
-    (void)state;
     struct store_world world;
     struct email_view view;
     world_init_with_alice(&world);
@@ -152,9 +149,8 @@ static void a_changed_record_keeps_its_name(void **state)
     world_release(&world);
 }
 
-static void names_that_clash_are_told_apart_for_ever(void **state)
+TEST(names_that_clash_are_told_apart_for_ever)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_add_simple_email(world.fake, "in-1", "00000001-b", "Hello");
@@ -175,9 +171,8 @@ static void names_that_clash_are_told_apart_for_ever(void **state)
     world_release(&world);
 }
 
-static void records_without_anything_are_shown(void **state)
+TEST(records_without_anything_are_shown)
 {
-    (void)state;
     struct store_world world;
     struct email_view view;
     world_init_with_alice(&world);
@@ -198,9 +193,8 @@ static void records_without_anything_are_shown(void **state)
 }
 
 /* A folder is listed in pieces: one of which nothing is left is not the end. */
-static void what_is_left_behind_thousands_that_are_gone_is_listed(void **state)
+TEST(what_is_left_behind_thousands_that_are_gone_is_listed)
 {
-    (void)state;
     enum {
         GONE = 10000
     };
@@ -225,9 +219,8 @@ static void what_is_left_behind_thousands_that_are_gone_is_listed(void **state)
 }
 
 /* It is in no list of inboxes. */
-static void the_inbox_of_mail_that_names_none_stays(void **state)
+TEST(the_inbox_of_mail_that_names_none_stays)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
@@ -250,9 +243,8 @@ static void the_inbox_of_mail_that_names_none_stays(void **state)
 }
 
 /* Answers are taken over in batches: nothing of that may be seen in what comes of them. */
-static void many_at_once_are_each_told_of_once(void **state)
+TEST(many_at_once_are_each_told_of_once)
 {
-    (void)state;
     enum {
         MANY = 700,
         TWICE = 5
@@ -282,9 +274,8 @@ static void many_at_once_are_each_told_of_once(void **state)
 
 /* ---------------------------------------------------------------- limits */
 
-static void the_limit_grows_until_the_answer_is_shorter(void **state)
+TEST(the_limit_grows_until_the_answer_is_shorter)
 {
-    (void)state;
     static const int sizes[] = {1, 99, 100, 101, 1600, 1700};
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         struct store_world world;
@@ -302,9 +293,8 @@ static void the_limit_grows_until_the_answer_is_shorter(void **state)
     }
 }
 
-static void a_service_that_refuses_large_limits_is_asked_for_less(void **state)
+TEST(a_service_that_refuses_large_limits_is_asked_for_less)
 {
-    (void)state;
     static const struct {
         enum service_outcome outcome;
         unsigned int limit;
@@ -336,9 +326,8 @@ static void a_service_that_refuses_large_limits_is_asked_for_less(void **state)
     world_release(&world);
 }
 
-static void a_complete_list_that_is_unchanged_is_not_sent_again(void **state)
+TEST(a_complete_list_that_is_unchanged_is_not_sent_again)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_use_etags(world.fake);
@@ -356,9 +345,8 @@ static void a_complete_list_that_is_unchanged_is_not_sent_again(void **state)
 }
 
 /* It is one of the newest, so that no answer is without it. */
-static void a_record_that_cannot_be_read_hides_no_other(void **state)
+TEST(a_record_that_cannot_be_read_hides_no_other)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -388,7 +376,7 @@ static void a_record_that_cannot_be_read_hides_no_other(void **state)
     world_release(&world);
 }
 
-static void no_more_is_kept_of_an_account_than_its_bounds(void **state)
+TEST(no_more_is_kept_of_an_account_than_its_bounds)
 {
     static const struct index_size bounds[] = {{50, INDEX_BYTES_MAX}, {INDEX_EMAILS_MAX, 15 * 1000}};
     (void)state;
@@ -417,9 +405,8 @@ static void no_more_is_kept_of_an_account_than_its_bounds(void **state)
 
 /* ---------------------------------------------------------------- inboxes */
 
-static void inboxes_come_rename_and_go(void **state)
+TEST(inboxes_come_rename_and_go)
 {
-    (void)state;
     struct store_world world;
     struct inbox_view view;
     struct store_status status;
@@ -450,9 +437,8 @@ static void inboxes_come_rename_and_go(void **state)
     world_release(&world);
 }
 
-static void an_inbox_that_comes_back_is_shown_and_told_of(void **state)
+TEST(an_inbox_that_comes_back_is_shown_and_told_of)
 {
-    (void)state;
     static const char alice[] = "{\"id\": \"in-1\", \"email_address\": \"alice@inbox.example\"}";
     struct store_world world;
     world_init(&world);
@@ -471,9 +457,8 @@ static void an_inbox_that_comes_back_is_shown_and_told_of(void **state)
     world_release(&world);
 }
 
-static void an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list(void **state)
+TEST(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -488,9 +473,8 @@ static void an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_l
     world_release(&world);
 }
 
-static void without_a_list_inboxes_are_found_by_mail(void **state)
+TEST(without_a_list_inboxes_are_found_by_mail)
 {
-    (void)state;
     struct store_world world;
     world_init(&world);
     fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
@@ -515,9 +499,8 @@ static void without_a_list_inboxes_are_found_by_mail(void **state)
     world_release(&world);
 }
 
-static void an_inbox_that_fails_does_not_hold_up_others(void **state)
+TEST(an_inbox_that_fails_does_not_hold_up_others)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_add_inbox(world.fake, "{\"id\": \"in-2\"}");
@@ -538,9 +521,8 @@ static void *sync_all(void *argument)
     return NULL;
 }
 
-static void a_long_inbox_does_not_hold_up_others(void **state)
+TEST(a_long_inbox_does_not_hold_up_others)
 {
-    (void)state;
     enum {
         INBOXES = 9,
         AT_ONCE = 4
@@ -570,9 +552,8 @@ static void a_long_inbox_does_not_hold_up_others(void **state)
     world_release(&world);
 }
 
-static void one_inbox_can_be_synced_alone(void **state)
+TEST(one_inbox_can_be_synced_alone)
 {
-    (void)state;
     struct store_world world;
     _cleanup_free_ char *reason = NULL;
     world_init_with_alice(&world);
@@ -595,9 +576,8 @@ static void request_newest(struct store_world *world, const char *id)
 }
 
 /* Asked for from outside (a webhook): the newest of that inbox, and nothing else. */
-static void the_newest_of_one_inbox_can_be_asked_for(void **state)
+TEST(the_newest_of_one_inbox_can_be_asked_for)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -613,9 +593,8 @@ static void the_newest_of_one_inbox_can_be_asked_for(void **state)
     world_release(&world);
 }
 
-static void who_asks_for_an_unknown_inbox_has_the_inboxes_listed(void **state)
+TEST(who_asks_for_an_unknown_inbox_has_the_inboxes_listed)
 {
-    (void)state;
     static const char *const ids[] = {"in-2", "in-3", NULL};
     struct store_world world;
     world_init_with_alice(&world);
@@ -631,9 +610,8 @@ static void who_asks_for_an_unknown_inbox_has_the_inboxes_listed(void **state)
     world_release(&world);
 }
 
-static void a_flood_of_requests_costs_one_run_at_a_time(void **state)
+TEST(a_flood_of_requests_costs_one_run_at_a_time)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -653,9 +631,8 @@ static void a_flood_of_requests_costs_one_run_at_a_time(void **state)
     world_release(&world);
 }
 
-static void requests_one_after_another_keep_a_pace(void **state)
+TEST(requests_one_after_another_keep_a_pace)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -676,9 +653,8 @@ static void requests_one_after_another_keep_a_pace(void **state)
 
 /* ---------------------------------------------------------------- news */
 
-static void what_was_there_at_the_beginning_is_no_news(void **state)
+TEST(what_was_there_at_the_beginning_is_no_news)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
@@ -692,9 +668,8 @@ static void what_was_there_at_the_beginning_is_no_news(void **state)
     world_release(&world);
 }
 
-static void news_are_told_after_a_restart_and_of_new_inboxes(void **state)
+TEST(news_are_told_after_a_restart_and_of_new_inboxes)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -712,9 +687,8 @@ static void news_are_told_after_a_restart_and_of_new_inboxes(void **state)
     world_release(&world);
 }
 
-static void an_inbox_not_read_at_the_beginning_is_no_news_later(void **state)
+TEST(an_inbox_not_read_at_the_beginning_is_no_news_later)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_add_simple_email(world.fake, "in-1", "00000001", "Hello");
@@ -729,7 +703,7 @@ static void an_inbox_not_read_at_the_beginning_is_no_news_later(void **state)
 }
 
 /* A thread goes through several inboxes, and asks each of them for what came to the others. */
-static void an_email_is_found_by_its_id_from_every_inbox(void **state)
+TEST(an_email_is_found_by_its_id_from_every_inbox)
 {
     static const char *const inboxes[] = {"alice@inbox.example", "bob@inbox.example", "carol@inbox.example"};
     static const char *const ids[] = {"00000000-in-1", "00000000-in-2", "00000000-in-3"};
@@ -754,9 +728,8 @@ static void an_email_is_found_by_its_id_from_every_inbox(void **state)
 }
 
 /* A backup by time must not take all mail for new after each restart, nor miss what came before it. */
-static void the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart(void **state)
+TEST(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart)
 {
-    (void)state;
     struct store_world world;
     struct inbox_view view;
     world_init_with_alice(&world);
@@ -783,9 +756,8 @@ static int64_t changed_ms(struct store_world *world)
 }
 
 /* By its time the kernel tells whether the listing that it has is still right. */
-static void the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back(void **state)
+TEST(the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 3);
@@ -828,9 +800,8 @@ static int64_t next_poll_in_ms(struct store_world *world)
     return status.next_poll_ms - clock_realtime_ms(&world->clock.clock);
 }
 
-static void the_next_poll_is_now_while_it_is_under_way(void **state)
+TEST(the_next_poll_is_now_while_it_is_under_way)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world.poll_interval_ms = POLL_MS;
@@ -857,9 +828,8 @@ static unsigned int lists(struct store_world *world)
     return fake_service_count(world->fake, FAKE_LIST_EMAILS);
 }
 
-static void it_looks_at_once_and_then_at_intervals(void **state)
+TEST(it_looks_at_once_and_then_at_intervals)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -877,7 +847,7 @@ static void it_looks_at_once_and_then_at_intervals(void **state)
     world_release(&world);
 }
 
-static void intervals_differ_so_that_many_do_not_ask_at_once(void **state)
+TEST(intervals_differ_so_that_many_do_not_ask_at_once)
 {
     enum {
         POLLS = 20
@@ -900,9 +870,8 @@ static void intervals_differ_so_that_many_do_not_ask_at_once(void **state)
     world_release(&world);
 }
 
-static void without_an_interval_it_looks_only_when_asked(void **state)
+TEST(without_an_interval_it_looks_only_when_asked)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -928,9 +897,8 @@ static void remove_email(struct store_world *world, unsigned int number)
     fake_service_remove_email(world->fake, id);
 }
 
-static void polls_ask_for_little_and_for_more_while_unknown_mail_comes(void **state)
+TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 500);
@@ -960,9 +928,8 @@ static void polls_ask_for_little_and_for_more_while_unknown_mail_comes(void **st
 }
 
 /* Then it shows the newest, and goes on as before. */
-static void a_service_that_refuses_what_a_poll_asks_for_has_not_failed(void **state)
+TEST(a_service_that_refuses_what_a_poll_asks_for_has_not_failed)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -987,9 +954,8 @@ static void a_service_that_refuses_what_a_poll_asks_for_has_not_failed(void **st
 }
 
 /* Also where the service then refuses to list more. */
-static void a_poll_tells_of_a_record_that_cannot_be_read(void **state)
+TEST(a_poll_tells_of_a_record_that_cannot_be_read)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -1006,7 +972,7 @@ static void a_poll_tells_of_a_record_that_cannot_be_read(void **state)
 }
 
 /* What is refused once may be given later; until then nobody is told that all is there. */
-static void a_service_that_refused_large_limits_is_asked_for_more_again(void **state)
+TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
 {
     enum {
         REFUSALS = 6 /* until the largest limit that is not refused is found */
@@ -1038,9 +1004,8 @@ static void a_service_that_refused_large_limits_is_asked_for_more_again(void **s
     world_release(&world);
 }
 
-static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **state)
+TEST(a_poll_of_some_removes_nothing_and_the_complete_one_does)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_add_emails(&world, "in-1", 0, 150);
@@ -1058,9 +1023,8 @@ static void a_poll_of_some_removes_nothing_and_the_complete_one_does(void **stat
 }
 
 /* Then the complete answer is the one before again, which is not sent again. */
-static void what_came_and_went_between_two_complete_answers_is_removed(void **state)
+TEST(what_came_and_went_between_two_complete_answers_is_removed)
 {
-    (void)state;
     static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         unsigned int count = counts[i];
@@ -1080,9 +1044,8 @@ static void what_came_and_went_between_two_complete_answers_is_removed(void **st
 }
 
 /* Then the newest are those of the last poll again. */
-static void what_went_and_came_back_between_two_polls_is_shown(void **state)
+TEST(what_went_and_came_back_between_two_polls_is_shown)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     fake_service_use_etags(world.fake);
@@ -1124,7 +1087,7 @@ static void assert_all_is_there(struct store_world *world)
     assert_changes(world, "");
 }
 
-static void lists_that_lack_what_is_known_remove_it_only_some_time_apart(void **state)
+TEST(lists_that_lack_what_is_known_remove_it_only_some_time_apart)
 {
     static const struct {
         unsigned int step;
@@ -1160,9 +1123,8 @@ static void lists_that_lack_what_is_known_remove_it_only_some_time_apart(void **
     }
 }
 
-static void mail_that_names_no_inbox_goes_by_the_same_rule(void **state)
+TEST(mail_that_names_no_inbox_goes_by_the_same_rule)
 {
-    (void)state;
     struct store_world world;
     world_init(&world);
     fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
@@ -1181,7 +1143,7 @@ static void mail_that_names_no_inbox_goes_by_the_same_rule(void **state)
 
 /* Each poll lists all newest mail at once, and some inboxes completely, so that all had their turn after a
  * quarter of an hour. */
-static void polls_of_many_inboxes_ask_for_little(void **state)
+TEST(polls_of_many_inboxes_ask_for_little)
 {
     enum {
         INBOXES = 100,
@@ -1224,7 +1186,7 @@ static void polls_of_many_inboxes_ask_for_little(void **state)
     world_release(&world);
 }
 
-static void among_many_inboxes_mail_that_names_none_is_looked_through_too(void **state)
+TEST(among_many_inboxes_mail_that_names_none_is_looked_through_too)
 {
     enum {
         INBOXES = 25,
@@ -1254,9 +1216,8 @@ static void among_many_inboxes_mail_that_names_none_is_looked_through_too(void *
 
 /* ---------------------------------------------------------------- outages */
 
-static void an_outage_is_told_once_and_so_is_its_end(void **state)
+TEST(an_outage_is_told_once_and_so_is_its_end)
 {
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -1282,7 +1243,7 @@ static void an_outage_is_told_once_and_so_is_its_end(void **state)
 }
 
 /* Too many requests is the service's own answer; a proxy before it may say 503. */
-static void a_service_that_has_too_much_to_do_is_there(void **state)
+TEST(a_service_that_has_too_much_to_do_is_there)
 {
     static const struct {
         int http_status;
@@ -1310,9 +1271,8 @@ static void a_service_that_has_too_much_to_do_is_there(void **state)
     }
 }
 
-static void what_others_find_out_is_looked_into_where_it_is_news(void **state)
+TEST(what_others_find_out_is_looked_into_where_it_is_news)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -1343,9 +1303,8 @@ static void what_others_find_out_is_looked_into_where_it_is_news(void **state)
     world_release(&world);
 }
 
-static void a_refused_key_is_an_outage(void **state)
+TEST(a_refused_key_is_an_outage)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     start_polling(&world);
@@ -1357,9 +1316,8 @@ static void a_refused_key_is_an_outage(void **state)
     world_release(&world);
 }
 
-static void a_service_in_trouble_all_over_is_away_and_in_part_it_is_not(void **state)
+TEST(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not)
 {
-    (void)state;
     struct store_world world;
     const struct fake_outcome trouble = {.outcome = SERVICE_UNKNOWN, .detail = "internal error"};
     const struct fake_outcome stall = {.outcome = SERVICE_RETRY, .error = ETIMEDOUT, .detail = "too slow"};
@@ -1392,9 +1350,8 @@ static void a_service_in_trouble_all_over_is_away_and_in_part_it_is_not(void **s
     world_release(&world);
 }
 
-static void after_failures_it_waits_longer_and_as_long_as_it_is_told(void **state)
+TEST(after_failures_it_waits_longer_and_as_long_as_it_is_told)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     start_polling(&world);
@@ -1417,7 +1374,7 @@ static void after_failures_it_waits_longer_and_as_long_as_it_is_told(void **stat
     world_release(&world);
 }
 
-static void an_outage_of_hours_costs_no_more_than_one_of_seconds(void **state)
+TEST(an_outage_of_hours_costs_no_more_than_one_of_seconds)
 {
     static const int64_t polls_ms[] = {1000, POLL_MS};
     (void)state;
@@ -1437,9 +1394,8 @@ static void an_outage_of_hours_costs_no_more_than_one_of_seconds(void **state)
     }
 }
 
-static void a_change_of_the_network_is_looked_into_at_once(void **state)
+TEST(a_change_of_the_network_is_looked_into_at_once)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     start_polling(&world);
@@ -1464,9 +1420,8 @@ static void a_change_of_the_network_is_looked_into_at_once(void **state)
 }
 
 /* Some routers announce themselves every few seconds, and a host of containers changes its routes all day. */
-static void changes_of_a_network_that_works_make_few_polls(void **state)
+TEST(changes_of_a_network_that_works_make_few_polls)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     start_polling(&world);
@@ -1479,9 +1434,8 @@ static void changes_of_a_network_that_works_make_few_polls(void **state)
     world_release(&world);
 }
 
-static void a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline(void **state)
+TEST(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline)
 {
-    (void)state;
     struct store_world world;
     world_init_with_alice(&world);
     world_start(&world);
@@ -1529,9 +1483,8 @@ static int end_waiting(struct waiting *waiting)
     return waiting->result;
 }
 
-static void who_comes_during_a_run_shares_the_next_one(void **state)
+TEST(who_comes_during_a_run_shares_the_next_one)
 {
-    (void)state;
     struct store_world world;
     struct waiting first;
     struct waiting others[5];
@@ -1552,9 +1505,8 @@ static void who_comes_during_a_run_shares_the_next_one(void **state)
 }
 
 /* The mount answers before the store is started. */
-static void who_asks_before_the_start_waits_for_the_first_run(void **state)
+TEST(who_asks_before_the_start_waits_for_the_first_run)
 {
-    (void)state;
     struct store_world world;
     struct waiting waiting;
     world_init_with_alice(&world);
@@ -1568,9 +1520,8 @@ static void who_asks_before_the_start_waits_for_the_first_run(void **state)
     world_release(&world);
 }
 
-static void a_cancelled_wait_ends_and_the_run_goes_on(void **state)
+TEST(a_cancelled_wait_ends_and_the_run_goes_on)
 {
-    (void)state;
     struct store_world world;
     struct waiting waiting[2];
     world_init_with_alice(&world);
@@ -1591,9 +1542,8 @@ static void a_cancelled_wait_ends_and_the_run_goes_on(void **state)
     world_release(&world);
 }
 
-static void stopping_cancels_the_request_and_wakes_who_waits(void **state)
+TEST(stopping_cancels_the_request_and_wakes_who_waits)
 {
-    (void)state;
     struct store_world world;
     struct waiting waiting[2];
     _cleanup_free_ char *reason = NULL;
@@ -1611,72 +1561,4 @@ static void stopping_cancels_the_request_and_wakes_who_waits(void **state)
     assert_int_equal(store_sync(world.store, NULL, NULL, &reason), -EINTR);
     assert_events(&world, "");
     world_release(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mail_is_shown_and_stays_over_a_restart),
-        cmocka_unit_test(what_the_complete_answer_lacks_is_removed),
-        cmocka_unit_test(what_returns_has_its_name_again),
-        cmocka_unit_test(an_incomplete_answer_removes_nothing),
-        cmocka_unit_test(a_changed_record_keeps_its_name),
-        cmocka_unit_test(names_that_clash_are_told_apart_for_ever),
-        cmocka_unit_test(records_without_anything_are_shown),
-        cmocka_unit_test(what_is_left_behind_thousands_that_are_gone_is_listed),
-        cmocka_unit_test(the_inbox_of_mail_that_names_none_stays),
-        cmocka_unit_test(many_at_once_are_each_told_of_once),
-        cmocka_unit_test(the_limit_grows_until_the_answer_is_shorter),
-        cmocka_unit_test(a_service_that_refuses_large_limits_is_asked_for_less),
-        cmocka_unit_test(a_complete_list_that_is_unchanged_is_not_sent_again),
-        cmocka_unit_test(a_record_that_cannot_be_read_hides_no_other),
-        cmocka_unit_test(no_more_is_kept_of_an_account_than_its_bounds),
-        cmocka_unit_test(inboxes_come_rename_and_go),
-        cmocka_unit_test(an_inbox_that_comes_back_is_shown_and_told_of),
-        cmocka_unit_test(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list),
-        cmocka_unit_test(without_a_list_inboxes_are_found_by_mail),
-        cmocka_unit_test(an_inbox_that_fails_does_not_hold_up_others),
-        cmocka_unit_test(a_long_inbox_does_not_hold_up_others),
-        cmocka_unit_test(one_inbox_can_be_synced_alone),
-        cmocka_unit_test(the_newest_of_one_inbox_can_be_asked_for),
-        cmocka_unit_test(who_asks_for_an_unknown_inbox_has_the_inboxes_listed),
-        cmocka_unit_test(a_flood_of_requests_costs_one_run_at_a_time),
-        cmocka_unit_test(requests_one_after_another_keep_a_pace),
-        cmocka_unit_test(what_was_there_at_the_beginning_is_no_news),
-        cmocka_unit_test(news_are_told_after_a_restart_and_of_new_inboxes),
-        cmocka_unit_test(an_inbox_not_read_at_the_beginning_is_no_news_later),
-        cmocka_unit_test(an_email_is_found_by_its_id_from_every_inbox),
-        cmocka_unit_test(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart),
-        cmocka_unit_test(the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back),
-        cmocka_unit_test(it_looks_at_once_and_then_at_intervals),
-        cmocka_unit_test(intervals_differ_so_that_many_do_not_ask_at_once),
-        cmocka_unit_test(without_an_interval_it_looks_only_when_asked),
-        cmocka_unit_test(the_next_poll_is_now_while_it_is_under_way),
-        cmocka_unit_test(polls_ask_for_little_and_for_more_while_unknown_mail_comes),
-        cmocka_unit_test(a_service_that_refuses_what_a_poll_asks_for_has_not_failed),
-        cmocka_unit_test(a_poll_tells_of_a_record_that_cannot_be_read),
-        cmocka_unit_test(a_service_that_refused_large_limits_is_asked_for_more_again),
-        cmocka_unit_test(a_poll_of_some_removes_nothing_and_the_complete_one_does),
-        cmocka_unit_test(what_came_and_went_between_two_complete_answers_is_removed),
-        cmocka_unit_test(what_went_and_came_back_between_two_polls_is_shown),
-        cmocka_unit_test(lists_that_lack_what_is_known_remove_it_only_some_time_apart),
-        cmocka_unit_test(mail_that_names_no_inbox_goes_by_the_same_rule),
-        cmocka_unit_test(polls_of_many_inboxes_ask_for_little),
-        cmocka_unit_test(among_many_inboxes_mail_that_names_none_is_looked_through_too),
-        cmocka_unit_test(an_outage_is_told_once_and_so_is_its_end),
-        cmocka_unit_test(a_service_that_has_too_much_to_do_is_there),
-        cmocka_unit_test(what_others_find_out_is_looked_into_where_it_is_news),
-        cmocka_unit_test(a_refused_key_is_an_outage),
-        cmocka_unit_test(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not),
-        cmocka_unit_test(after_failures_it_waits_longer_and_as_long_as_it_is_told),
-        cmocka_unit_test(an_outage_of_hours_costs_no_more_than_one_of_seconds),
-        cmocka_unit_test(a_change_of_the_network_is_looked_into_at_once),
-        cmocka_unit_test(changes_of_a_network_that_works_make_few_polls),
-        cmocka_unit_test(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline),
-        cmocka_unit_test(who_comes_during_a_run_shares_the_next_one),
-        cmocka_unit_test(who_asks_before_the_start_waits_for_the_first_run),
-        cmocka_unit_test(a_cancelled_wait_ends_and_the_run_goes_on),
-        cmocka_unit_test(stopping_cancels_the_request_and_wakes_who_waits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "tree_fixture.h"
 
 #include "base/cleanup.h"
+#include "support/test.h"
 
 static struct tree_handle *open_control(struct tree_fixture *fixture)
 {
@@ -59,7 +60,7 @@ static void put_into_failed(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &nobody, outbox), -EIO);
 }
 
-static void each_line_is_understood_or_refused(void **state)
+TEST_WITH(each_line_is_understood_or_refused, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     put_into_failed(fixture, "two words.txt");
@@ -75,7 +76,7 @@ static void each_line_is_understood_or_refused(void **state)
     tree_release(handle);
 }
 
-static void an_argument_can_be_as_long_as_a_name_and_no_longer(void **state)
+TEST_WITH(an_argument_can_be_as_long_as_a_name_and_no_longer, fixture_set_up, fixture_tear_down)
 {
     char line[400] = "retry ";
     struct tree_handle *handle = open_control(*state);
@@ -85,7 +86,7 @@ static void an_argument_can_be_as_long_as_a_name_and_no_longer(void **state)
     tree_release(handle);
 }
 
-static void a_nul_is_no_part_of_a_command(void **state)
+TEST_WITH(a_nul_is_no_part_of_a_command, fixture_set_up, fixture_tear_down)
 {
     struct tree_handle *handle = open_control(*state);
     assert_int_equal(tree_write(handle, &nobody, "sync\0x", 6, 0), -EINVAL);
@@ -93,7 +94,7 @@ static void a_nul_is_no_part_of_a_command(void **state)
     tree_release(handle);
 }
 
-static void ctl_runs_its_commands_before_the_write_returns(void **state)
+TEST_WITH(ctl_runs_its_commands_before_the_write_returns, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_control(fixture);
@@ -107,18 +108,4 @@ static void ctl_runs_its_commands_before_the_write_returns(void **state)
     fake_service_set_reachable(fixture->fake, false);
     assert_int_equal(tree_write(handle, &nobody, "sync\n", 5, 0), -EHOSTUNREACH);
     tree_release(handle);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_line_is_understood_or_refused, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(an_argument_can_be_as_long_as_a_name_and_no_longer, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_nul_is_no_part_of_a_command, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(ctl_runs_its_commands_before_the_write_returns, fixture_set_up,
-                                        fixture_tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,23 +8,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/cleanup.h"
 #include "base/thread.h"
 #include "support/fake_clock.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
 struct fixture {
     struct temp_dir dir;
@@ -67,7 +62,7 @@ static struct draft_node *find(struct fixture *fixture, const char *name)
     return node;
 }
 
-static void a_file_has_one_node_under_all_its_names(void **state)
+TEST_WITH(a_file_has_one_node_under_all_its_names, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -83,7 +78,7 @@ static void a_file_has_one_node_under_all_its_names(void **state)
     assert_int_equal(fixture->table.nodes.len, 1);
 }
 
-static void names_that_lead_nowhere_are_errors(void **state)
+TEST_WITH(names_that_lead_nowhere_are_errors, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
@@ -93,7 +88,7 @@ static void names_that_lead_nowhere_are_errors(void **state)
     assert_int_equal(draft_node_number(&fixture->table.root), 0);
 }
 
-static void a_symbolic_link_is_not_followed(void **state)
+TEST_WITH(a_symbolic_link_is_not_followed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
@@ -139,7 +134,7 @@ static int try_hold(struct fixture *fixture, struct draft_node *node)
 }
 
 /* Any other would be another file's, which goes on as if it were its own. */
-static void only_its_own_descriptors_are_closed(void **state)
+TEST_WITH(only_its_own_descriptors_are_closed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct stat before;
@@ -161,7 +156,7 @@ static void only_its_own_descriptors_are_closed(void **state)
     close(kept);
 }
 
-static void what_is_known_needs_no_descriptor(void **state)
+TEST_WITH(what_is_known_needs_no_descriptor, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[16];
@@ -182,7 +177,7 @@ static void what_is_known_needs_no_descriptor(void **state)
     assert_int_equal(fixture->table.nodes.len, 200);
 }
 
-static void a_removed_draft_is_held_until_it_is_forgotten(void **state)
+TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     int before = count_descriptors();
@@ -211,7 +206,7 @@ static void a_removed_draft_is_held_until_it_is_forgotten(void **state)
     assert_int_equal(try_hold(fixture, b), 0);
 }
 
-static void names_follow_the_renames_above_them(void **state)
+TEST_WITH(names_follow_the_renames_above_them, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_table *table = &fixture->table;
@@ -238,7 +233,7 @@ static void names_follow_the_renames_above_them(void **state)
 }
 
 /* The kernel looks a name up before it uses it. */
-static void a_file_is_known_by_the_name_that_was_looked_up_last(void **state)
+TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mkdirat(fixture->dir.fd, "one", 0700), 0);
@@ -259,7 +254,7 @@ static void a_file_is_known_by_the_name_that_was_looked_up_last(void **state)
 
 /* git links an object to its name, and removes the first one. The other way about, the name that is left has
  * to be looked up. */
-static void a_removed_name_is_not_the_files_last(void **state)
+TEST_WITH(a_removed_name_is_not_the_files_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
@@ -278,7 +273,7 @@ static void a_removed_name_is_not_the_files_last(void **state)
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-static void two_names_of_one_file_stay_when_one_is_renamed_to_the_other(void **state)
+TEST_WITH(two_names_of_one_file_stay_when_one_is_renamed_to_the_other, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
@@ -290,7 +285,7 @@ static void two_names_of_one_file_stay_when_one_is_renamed_to_the_other(void **s
     assert_ptr_equal(find(fixture, "b"), node);
 }
 
-static void folders_that_no_path_can_name_are_too_deep(void **state)
+TEST_WITH(folders_that_no_path_can_name_are_too_deep, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = &fixture->table.root;
@@ -311,7 +306,7 @@ static void folders_that_no_path_can_name_are_too_deep(void **state)
     assert_int_equal(try_hold(fixture, node), -ENAMETOOLONG);
 }
 
-static void a_path_may_be_longer_than_a_system_call_takes(void **state)
+TEST_WITH(a_path_may_be_longer_than_a_system_call_takes, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[201];
@@ -327,7 +322,7 @@ static void a_path_may_be_longer_than_a_system_call_takes(void **state)
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-static void what_is_moved_behind_the_back_is_stale_until_it_is_looked_up(void **state)
+TEST_WITH(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -359,7 +354,7 @@ static void *rename_to_and_fro(void *argument)
     return NULL;
 }
 
-static void a_rename_under_way_hides_nothing_below(void **state)
+TEST_WITH(a_rename_under_way_hides_nothing_below, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct renamer renamer = {.fixture = fixture};
@@ -386,7 +381,7 @@ static void a_rename_under_way_hides_nothing_below(void **state)
 
 /* ---------------------------------------------------------------- writers */
 
-static void a_draft_that_moves_cannot_be_written(void **state)
+TEST_WITH(a_draft_that_moves_cannot_be_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -399,7 +394,7 @@ static void a_draft_that_moves_cannot_be_written(void **state)
     draft_node_end_write(&fixture->table, node);
 }
 
-static void a_draft_that_left_comes_back_as_another(void **state)
+TEST_WITH(a_draft_that_left_comes_back_as_another, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -431,7 +426,7 @@ static void *move(void *argument)
     return NULL;
 }
 
-static void a_move_waits_for_a_writer_to_be_released(void **state)
+TEST_WITH(a_move_waits_for_a_writer_to_be_released, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     pthread_t thread;
@@ -446,7 +441,7 @@ static void a_move_waits_for_a_writer_to_be_released(void **state)
     assert_int_equal(mover.error, 0);
 }
 
-static void a_move_gives_up_after_two_seconds(void **state)
+TEST_WITH(a_move_gives_up_after_two_seconds, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     pthread_t thread;
@@ -461,7 +456,7 @@ static void a_move_gives_up_after_two_seconds(void **state)
     assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
 }
 
-static void a_waiting_move_can_be_interrupted(void **state)
+TEST_WITH(a_waiting_move_can_be_interrupted, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
@@ -472,33 +467,4 @@ static void a_waiting_move_can_be_interrupted(void **state)
     assert_int_equal(draft_node_begin_write(&fixture->table, node), 0);
     assert_int_equal(draft_node_begin_move(&fixture->table, node, &cancel), -EINTR);
     cancel_release(&cancel);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_has_one_node_under_all_its_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_that_lead_nowhere_are_errors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_symbolic_link_is_not_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_its_own_descriptors_are_closed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_known_needs_no_descriptor, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_follow_the_renames_above_them, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rename_under_way_hides_nothing_below, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_is_known_by_the_name_that_was_looked_up_last, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_removed_name_is_not_the_files_last, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(two_names_of_one_file_stay_when_one_is_renamed_to_the_other, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(folders_that_no_path_can_name_are_too_deep, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_path_may_be_longer_than_a_system_call_takes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_that_moves_cannot_be_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_that_left_comes_back_as_another, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_move_waits_for_a_writer_to_be_released, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_move_gives_up_after_two_seconds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_waiting_move_can_be_interrupted, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "store/store_content.h"
+#include "support/test.h"
 #include "tree/node.h"
 
 #define BOX "inboxes/alice@inbox.example"
@@ -61,7 +62,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
     tree_release_dir(dir);
 }
 
-static void each_email_is_a_file_and_a_folder_however_little_room_there_is(void **state)
+TEST_WITH(each_email_is_a_file_and_a_folder_however_little_room_there_is, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -72,7 +73,7 @@ static void each_email_is_a_file_and_a_folder_however_little_room_there_is(void 
     }
 }
 
-static void folders_hold_what_there_is(void **state)
+TEST_WITH(folders_hold_what_there_is, set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -96,7 +97,7 @@ static void folders_hold_what_there_is(void **state)
     }
 }
 
-static void attributes_are_exact(void **state)
+TEST_WITH(attributes_are_exact, set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -126,7 +127,7 @@ static void attributes_are_exact(void **state)
     }
 }
 
-static void bytes_that_cannot_be_fetched_are_no_empty_file(void **state)
+TEST_WITH(bytes_that_cannot_be_fetched_are_no_empty_file, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -138,7 +139,7 @@ static void bytes_that_cannot_be_fetched_are_no_empty_file(void **state)
     assert_int_equal(entry.attributes.stat.st_size, 4);
 }
 
-static void files_are_read_and_links_followed(void **state)
+TEST_WITH(files_are_read_and_links_followed, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char target[256];
@@ -157,7 +158,7 @@ static void files_are_read_and_links_followed(void **state)
                      -EINVAL);
 }
 
-static void a_text_in_memory_needs_no_descriptor(void **state)
+TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -178,7 +179,7 @@ static void a_text_in_memory_needs_no_descriptor(void **state)
     assert_string_equal(later, first);
 }
 
-static void what_is_not_there(void **state)
+TEST_WITH(what_is_not_there, set_up, fixture_tear_down)
 {
     static const char *const missing[] = {
         STEM "/body.md", STEM "/thread",       STEM "/attachments/x", STEM ".txt",
@@ -201,7 +202,7 @@ static void what_is_not_there(void **state)
 
 /* The number of what is in the folder of an email says in its low 16 bits which entry of the content it is,
  * and above as what it was shown. */
-static void a_number_that_means_something_else_now_opens_nothing(void **state)
+TEST_WITH(a_number_that_means_something_else_now_opens_nothing, set_up, fixture_tear_down)
 {
     const uint64_t place = UINT64_C(0xffff) << NODE_KIND_BITS;
     struct tree_fixture *fixture = *state;
@@ -217,7 +218,7 @@ static void a_number_that_means_something_else_now_opens_nothing(void **state)
     }
 }
 
-static void looking_at_the_inbox_asks_nothing(void **state)
+TEST_WITH(looking_at_the_inbox_asks_nothing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -226,22 +227,4 @@ static void looking_at_the_inbox_asks_nothing(void **state)
     fixture_ino(fixture, BOX "/" STEM);
     fixture_ino(fixture, BOX "/" REPLY);
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
-}
-
-#define CONTENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONTENT_TEST(each_email_is_a_file_and_a_folder_however_little_room_there_is),
-        CONTENT_TEST(folders_hold_what_there_is),
-        CONTENT_TEST(attributes_are_exact),
-        CONTENT_TEST(bytes_that_cannot_be_fetched_are_no_empty_file),
-        CONTENT_TEST(files_are_read_and_links_followed),
-        CONTENT_TEST(a_text_in_memory_needs_no_descriptor),
-        CONTENT_TEST(what_is_not_there),
-        CONTENT_TEST(a_number_that_means_something_else_now_opens_nothing),
-        CONTENT_TEST(looking_at_the_inbox_asks_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "support/disk.h"
+#include "support/test.h"
 
 enum {
     BOUND = 1024 * 1024,
@@ -95,7 +96,7 @@ static char *read_all(struct tree *tree)
     return text;
 }
 
-static void what_is_appended_is_read(void **state)
+TEST_WITH(what_is_appended_is_read, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;
@@ -122,7 +123,7 @@ static void what_is_appended_is_read(void **state)
     tree_free(tree);
 }
 
-static void it_is_the_same_after_a_restart(void **state)
+TEST_WITH(it_is_the_same_after_a_restart, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     append(tree, 1);
@@ -157,7 +158,7 @@ static char *read_files(const struct temp_dir *dir)
     return both;
 }
 
-static void the_older_of_two_files_goes_when_the_newer_is_full(void **state)
+TEST_WITH(the_older_of_two_files_goes_when_the_newer_is_full, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     struct tree *tree = open_log(dir);
@@ -180,7 +181,7 @@ static void the_older_of_two_files_goes_when_the_newer_is_full(void **state)
     tree_free(tree);
 }
 
-static void a_stream_begins_at_its_open_and_can_be_read_again(void **state)
+TEST_WITH(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     append(tree, 1);
@@ -205,7 +206,7 @@ static void a_stream_begins_at_its_open_and_can_be_read_again(void **state)
     tree_free(tree);
 }
 
-static void a_slow_stream_goes_on_at_a_line(void **state)
+TEST_WITH(a_slow_stream_goes_on_at_a_line, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     struct tree_handle *stream = open_file(tree, find(tree, "events").ino);
@@ -219,7 +220,7 @@ static void a_slow_stream_goes_on_at_a_line(void **state)
     tree_free(tree);
 }
 
-static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
+TEST_WITH(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;
@@ -255,7 +256,7 @@ static void who_has_the_file_open_reads_on_when_it_is_cut(void **state)
     tree_free(tree);
 }
 
-static void half_a_line_from_a_crash_stays_apart(void **state)
+TEST_WITH(half_a_line_from_a_crash_stays_apart, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(file_replace_at(dir->fd, name, "{\"a\":1}\n{\"b", 11, 0600), 0);
@@ -271,7 +272,7 @@ static void half_a_line_from_a_crash_stays_apart(void **state)
     tree_free(tree);
 }
 
-static void a_file_that_is_too_long_is_begun_anew(void **state)
+TEST_WITH(a_file_that_is_too_long_is_begun_anew, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     _cleanup_free_ char *junk = calloc(1, BOUND + 1);
@@ -283,7 +284,7 @@ static void a_file_that_is_too_long_is_begun_anew(void **state)
     assert_int_equal(fstatat(dir->fd, name, &stat, 0), -1);
 }
 
-static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
+TEST_WITH(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(mkdirat(dir->fd, name, 0700), 0);
@@ -295,7 +296,7 @@ static void a_file_that_cannot_be_written_loses_nothing_in_memory(void **state)
     tree_free(tree);
 }
 
-static void a_line_that_the_disk_takes_half_of_is_not_in_the_file(void **state)
+TEST_WITH(a_line_that_the_disk_takes_half_of_is_not_in_the_file, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     struct stat stat;
@@ -318,7 +319,7 @@ static void a_line_that_the_disk_takes_half_of_is_not_in_the_file(void **state)
     tree_free(tree);
 }
 
-static void neither_file_can_be_opened_for_writing(void **state)
+TEST_WITH(neither_file_can_be_opened_for_writing, set_up, tear_down)
 {
     static const char *const files[] = {name, "events"};
     struct tree *tree = open_log(*state);
@@ -329,25 +330,4 @@ static void neither_file_can_be_opened_for_writing(void **state)
         assert_int_equal(tree_open(tree, &nobody, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
     }
     tree_free(tree);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_appended_is_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_the_same_after_a_restart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_older_of_two_files_goes_when_the_newer_is_full, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(neither_file_can_be_opened_for_writing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_stream_goes_on_at_a_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(half_a_line_from_a_crash_stays_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_is_too_long_is_begun_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_line_that_the_disk_takes_half_of_is_not_in_the_file, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "support/test.h"
 #include "tree/inboxes.h"
 #include "tree/node.h"
 
@@ -49,7 +50,7 @@ static unsigned int upserts(struct tree_fixture *fixture)
     return fake_service_count(fixture->fake, FAKE_UPSERT);
 }
 
-static void a_complete_text_is_put_to_the_service_once(void **state)
+TEST_WITH(a_complete_text_is_put_to_the_service_once, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
@@ -66,7 +67,7 @@ static void a_complete_text_is_put_to_the_service_once(void **state)
     assert_non_null(strstr(text, "\"Al\""));
 }
 
-static void closing_unchanged_or_empty_asks_and_says_nothing(void **state)
+TEST_WITH(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     for (int i = 0; i < 2; i++) {
@@ -79,7 +80,7 @@ static void closing_unchanged_or_empty_asks_and_says_nothing(void **state)
     assert_null(strstr(events, "JSON"));
 }
 
-static void an_incomplete_text_fails_the_close_of_its_opener(void **state)
+TEST_WITH(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up, fixture_tear_down)
 {
     const struct tree_caller caller = opener();
     struct tree_fixture *fixture = *state;
@@ -93,7 +94,7 @@ static void an_incomplete_text_fails_the_close_of_its_opener(void **state)
     assert_non_null(strstr(events, "not a complete JSON value"));
 }
 
-static void errors_come_from_the_close(void **state)
+TEST_WITH(errors_come_from_the_close, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *text;
@@ -114,7 +115,7 @@ static void errors_come_from_the_close(void **state)
     assert_int_equal(upserts(fixture), 0);
 }
 
-static void a_text_is_bounded(void **state)
+TEST_WITH(a_text_is_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
@@ -126,7 +127,7 @@ static void a_text_is_bounded(void **state)
     tree_release(handle);
 }
 
-static void a_hole_is_zeros_and_truncating_shortens(void **state)
+TEST_WITH(a_hole_is_zeros_and_truncating_shortens, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_RDWR | O_TRUNC);
@@ -154,7 +155,7 @@ static struct tree_handle *open_for_reading(struct tree_fixture *fixture, const 
     return handle;
 }
 
-static void an_email_is_handed_over_once(void **state)
+TEST_WITH(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;
@@ -180,7 +181,7 @@ static void an_email_is_handed_over_once(void **state)
 }
 
 /* It changes while the kernel is handed what it was: else that would stay in the kernel's cache. */
-static void what_was_handed_over_is_told_apart_from_what_it_is_now(void **state)
+TEST_WITH(what_was_handed_over_is_told_apart_from_what_it_is_now, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;
@@ -202,7 +203,7 @@ static void what_was_handed_over_is_told_apart_from_what_it_is_now(void **state)
     tree_release(handle);
 }
 
-static void other_files_are_not_handed_over(void **state)
+TEST_WITH(other_files_are_not_handed_over, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"README", "status.json", "events.jsonl"};
     struct tree_data data;
@@ -273,14 +274,14 @@ enum {
     DOTS = 2, /* known to the kernel anyway */
 };
 
-static void a_usual_inbox_is_listed_with_all_attributes(void **state)
+TEST_WITH(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up, fixture_tear_down)
 {
     struct listed listed = list(*state, alice);
     assert_int_equal(listed.entries, 1 + OWN + DOTS);
     assert_int_equal(listed.with_attributes, 1 + OWN);
 }
 
-static void a_very_large_inbox_is_listed_by_names_until_they_are_looked_up(void **state)
+TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up_many, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listed listed = list(fixture, alice);
@@ -304,7 +305,7 @@ static void a_very_large_inbox_is_listed_by_names_until_they_are_looked_up(void 
 }
 
 /* What is remembered of it grows with the numbers. */
-static void every_one_of_many_emails_is_handed_over_once(void **state)
+TEST_WITH(every_one_of_many_emails_is_handed_over_once, set_up_many, fixture_tear_down)
 {
     static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};
     struct tree_fixture *fixture = *state;
@@ -319,31 +320,4 @@ static void every_one_of_many_emails_is_handed_over_once(void **state)
                 tree_data_release(&data);
             tree_release(handle);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_complete_text_is_put_to_the_service_once, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(errors_come_from_the_close, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_text_is_bounded, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_hole_is_zeros_and_truncating_shortens, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_was_handed_over_is_told_apart_from_what_it_is_now,
-                                        fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(other_files_are_not_handed_over, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up,
-                                        set_up_many, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(every_one_of_many_emails_is_handed_over_once, set_up_many,
-                                        fixture_tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

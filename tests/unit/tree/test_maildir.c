@@ -15,6 +15,7 @@
 #include "store/index_changes.h"
 #include "store/store_content.h"
 #include "support/fake_clock.h"
+#include "support/test.h"
 
 #define BOX "maildir/alice@inbox.example"
 
@@ -131,7 +132,7 @@ static bool is_later(struct timespec one, struct timespec other)
 
 /* ---------------------------------------------------------------- looking */
 
-static void every_inbox_is_a_maildir(void **state)
+TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -147,7 +148,7 @@ static void every_inbox_is_a_maildir(void **state)
 }
 
 /* All that is known is where it should be. */
-static void messages_are_listed_before_their_size_is_known(void **state)
+TEST_WITH(messages_are_listed_before_their_size_is_known, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     for (size_t at_most = 0; at_most < 5; at_most++) {
@@ -171,7 +172,7 @@ static bool count_message(void *context, const char *name, const struct tree_ent
 }
 
 /* An inbox is looked through a piece at a time. */
-static void all_messages_of_a_large_inbox_are_there(void **state)
+TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
 {
     enum {
         MORE = 130
@@ -191,7 +192,7 @@ static void all_messages_of_a_large_inbox_are_there(void **state)
     assert_int_equal(count, 3 + MORE);
 }
 
-static void looking_a_message_up_tells_its_size_and_from_then_on_without_waiting(void **state)
+TEST_WITH(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -217,7 +218,7 @@ static bool has_sizes(struct tree_fixture *fixture)
 }
 
 /* Else a program that goes through a folder with more than the cache keeps downloads it again and again. */
-static void what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept(void **state)
+TEST_WITH(what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     _cleanup_free_ char *raw = calloc(1, fixture_content_bytes + 1);
@@ -241,7 +242,7 @@ static void what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept(void **s
     assert_true(has_sizes(fixture));
 }
 
-static void reads_end_where_the_message_ends(void **state)
+TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -264,7 +265,7 @@ static void reads_end_where_the_message_ends(void **state)
 
 /* ---------------------------------------------------------------- marking */
 
-static void a_message_answers_to_one_name_at_a_time(void **state)
+TEST_WITH(a_message_answers_to_one_name_at_a_time, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -293,7 +294,7 @@ static void a_message_answers_to_one_name_at_a_time(void **state)
     assert_int_equal(tree_lookup(fixture->tree, &nobody, tmp, name, &entry), -ENOENT);
 }
 
-static void nothing_but_marking_is_accepted(void **state)
+TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -326,7 +327,7 @@ static void nothing_but_marking_is_accepted(void **state)
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
 }
 
-static void what_is_removed_is_in_the_trash_and_from_there_for_good(void **state)
+TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -361,7 +362,7 @@ static void what_is_removed_is_in_the_trash_and_from_there_for_good(void **state
 }
 
 /* As of any file that was removed. */
-static void a_removed_message_is_readable_for_who_has_it_open(void **state)
+TEST_WITH(a_removed_message_is_readable_for_who_has_it_open, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char trashed[MAILDIR_NAME_SIZE + 80];
@@ -385,7 +386,7 @@ static void a_removed_message_is_readable_for_who_has_it_open(void **state)
 
 /* ---------------------------------------------------------------- mail that comes and goes */
 
-static void new_mail_changes_new_before_anybody_looks_through_it(void **state)
+TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
@@ -405,8 +406,12 @@ static void new_mail_changes_new_before_anybody_looks_through_it(void **state)
     assert_memory_equal(&after, &cur_time, sizeof(after));
 }
 
+static int set_up_without_time(void **state);
+
+static int tear_down_without_time(void **state);
+
 /* All of it within a millisecond: a mail program looks again where the time is another, and nowhere else. */
-static void the_time_of_new_goes_on_with_whatever_changes_it(void **state)
+TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_attributes attributes;
@@ -449,7 +454,7 @@ static int tear_down_without_time(void **state)
     return error;
 }
 
-static void a_new_inbox_changes_the_folder_of_maildirs(void **state)
+TEST_WITH(a_new_inbox_changes_the_folder_of_maildirs, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct timespec before = mtime_of(fixture, "maildir");
@@ -464,7 +469,8 @@ static void a_new_inbox_changes_the_folder_of_maildirs(void **state)
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
 
-static void mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was(void **state)
+TEST_WITH(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was, set_up_without_time,
+          tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -504,7 +510,7 @@ static void note_appeared(void *context, uint64_t ino)
     appeared->inos[appeared->count++] = ino;
 }
 
-static void mail_is_announced_by_a_name_that_is_free_to_be_created(void **state)
+TEST_WITH(mail_is_announced_by_a_name_that_is_free_to_be_created, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct appeared appeared = {.count = 0};
@@ -548,7 +554,8 @@ static void note_invalidated(void *context, uint64_t folder)
     invalidated->count += folder == invalidated->folder;
 }
 
-static void what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes(void **state)
+TEST_WITH(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes, set_up_without_time,
+          tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -572,7 +579,8 @@ static void what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes(void **s
     assert_true(invalidated.count > of_new_mail);
 }
 
-static void what_is_not_in_new_any_more_has_no_name_to_be_announced_by(void **state)
+TEST_WITH(what_is_not_in_new_any_more_has_no_name_to_be_announced_by, set_up_without_time,
+          tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char path[256];
@@ -602,7 +610,7 @@ static void what_is_not_in_new_any_more_has_no_name_to_be_announced_by(void **st
                      -ENOENT);
 }
 
-static void nothing_but_new_is_announced_in(void **state)
+TEST_WITH(nothing_but_new_is_announced_in, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     static const char *const folders[] = {"maildir", BOX, BOX "/cur", BOX "/tmp"};
@@ -618,7 +626,7 @@ static void nothing_but_new_is_announced_in(void **state)
 
 /* ---------------------------------------------------------------- programs' own files */
 
-static void programs_have_files_of_their_own(void **state)
+TEST_WITH(programs_have_files_of_their_own, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -653,7 +661,7 @@ static void make_own_file(struct tree_fixture *fixture, const char *folder, cons
     tree_forget(fixture->tree, entry.ino, 1);
 }
 
-static void there_is_room_for_so_many_files_of_programs_however_they_come(void **state)
+TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -672,7 +680,7 @@ static void there_is_room_for_so_many_files_of_programs_however_they_come(void *
     assert_int_equal(rename_at(fixture, BOX, ".file-3", "maildir", ".file-3"), 0);
 }
 
-static void uidvalidity_has_its_true_size(void **state)
+TEST_WITH(uidvalidity_has_its_true_size, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -681,7 +689,7 @@ static void uidvalidity_has_its_true_size(void **state)
     assert_int_equal(entry.attributes.stat.st_size, strlen(text));
 }
 
-static void an_empty_maildir_speaks_for_numbers_to_come(void **state)
+TEST_WITH(an_empty_maildir_speaks_for_numbers_to_come, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int taken = 0;
@@ -693,7 +701,7 @@ static void an_empty_maildir_speaks_for_numbers_to_come(void **state)
     assert_int_equal(taken, 1000);
 }
 
-static void uidvalidity_speaks_for_numbers_to_come(void **state)
+TEST_WITH(uidvalidity_speaks_for_numbers_to_come, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int uidvalidity = 0;
@@ -713,7 +721,7 @@ static void uidvalidity_speaks_for_numbers_to_come(void **state)
     tree_release(handle);
 }
 
-static void what_the_disk_does_not_tell_is_not_listed_as_nothing(void **state)
+TEST_WITH(what_the_disk_does_not_tell_is_not_listed_as_nothing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_dir *dir = NULL;
@@ -730,7 +738,9 @@ static void what_the_disk_does_not_tell_is_not_listed_as_nothing(void **state)
         -ENOTDIR);
 }
 
-static void a_service_without_raw_messages_has_no_maildirs(void **state)
+static int set_up_without(void **state);
+
+TEST_WITH(a_service_without_raw_messages_has_no_maildirs, set_up_without, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -747,43 +757,4 @@ static int set_up_without(void **state)
 {
     fixture_content_bytes = 0;
     return fixture_set_up(state);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, fixture_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_inbox_is_a_maildir),
-        cmocka_unit_test_setup_teardown(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
-                                        tear_down_without_time),
-        TEST(messages_are_listed_before_their_size_is_known),
-        TEST(all_messages_of_a_large_inbox_are_there),
-        TEST(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting),
-        TEST(what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept),
-        TEST(reads_end_where_the_message_ends),
-        TEST(a_message_answers_to_one_name_at_a_time),
-        TEST(nothing_but_marking_is_accepted),
-        TEST(what_is_removed_is_in_the_trash_and_from_there_for_good),
-        TEST(a_removed_message_is_readable_for_who_has_it_open),
-        TEST(new_mail_changes_new_before_anybody_looks_through_it),
-        TEST(a_new_inbox_changes_the_folder_of_maildirs),
-        cmocka_unit_test_setup_teardown(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was,
-                                        set_up_without_time, tear_down_without_time),
-        TEST(mail_is_announced_by_a_name_that_is_free_to_be_created),
-        cmocka_unit_test_setup_teardown(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes,
-                                        set_up_without_time, tear_down_without_time),
-        cmocka_unit_test_setup_teardown(what_is_not_in_new_any_more_has_no_name_to_be_announced_by,
-                                        set_up_without_time, tear_down_without_time),
-        TEST(nothing_but_new_is_announced_in),
-        TEST(programs_have_files_of_their_own),
-        TEST(there_is_room_for_so_many_files_of_programs_however_they_come),
-        TEST(uidvalidity_has_its_true_size),
-        TEST(an_empty_maildir_speaks_for_numbers_to_come),
-        TEST(uidvalidity_speaks_for_numbers_to_come),
-        TEST(what_the_disk_does_not_tell_is_not_listed_as_nothing),
-        cmocka_unit_test_setup_teardown(a_service_without_raw_messages_has_no_maildirs, set_up_without,
-                                        fixture_tear_down),
-    };
-    return cmocka_run_group_tests_name("maildir", tests, NULL, NULL);
 }

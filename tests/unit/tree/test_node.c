@@ -5,16 +5,11 @@
 #include "tree/node.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "support/test.h"
 
-static void kind_and_number_come_back(void **state)
+TEST(kind_and_number_come_back)
 {
     static const uint64_t numbers[] = {0, 1, 4711, UINT32_MAX, (UINT64_C(1) << 58) - 1};
     (void)state;
@@ -27,14 +22,13 @@ static void kind_and_number_come_back(void **state)
         }
 }
 
-static void the_root_is_the_kernels_root(void **state)
+TEST(the_root_is_the_kernels_root)
 {
-    (void)state;
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }
 
 /* A number that was never given comes from a kernel gone wrong, and must not crash. */
-static void every_kind_says_what_its_nodes_are_like(void **state)
+TEST(every_kind_says_what_its_nodes_are_like)
 {
     struct tree_entry entry;
     (void)state;
@@ -47,9 +41,8 @@ static void every_kind_says_what_its_nodes_are_like(void **state)
 }
 
 /* What is opened, changed or listed by default is decided by these. */
-static void a_folder_is_what_names_can_be_looked_up_in(void **state)
+TEST(a_folder_is_what_names_can_be_looked_up_in)
 {
-    (void)state;
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
         const struct node_ops *ops = node_ops_of(node_ino((enum node_kind)kind, 0));
         bool is_folder = ops->lookup != NULL;
@@ -58,15 +51,4 @@ static void a_folder_is_what_names_can_be_looked_up_in(void **state)
         assert_true((ops->open_dir == NULL) == (ops->release_dir == NULL));
         assert_true((ops->init == NULL) == (ops->state_name == NULL));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kind_and_number_come_back),
-        cmocka_unit_test(the_root_is_the_kernels_root),
-        cmocka_unit_test(every_kind_says_what_its_nodes_are_like),
-        cmocka_unit_test(a_folder_is_what_names_can_be_looked_up_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,14 @@
  * Receipts that went with their file: still there for the process that removed it, for nobody else, and not
  * for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tree/removed_names.h"
 
+#include "support/test.h"
+
 static const struct tree_entry receipt = {.ino = 77};
 
-static void only_the_process_that_removed_it_finds_it(void **state)
+TEST(only_the_process_that_removed_it_finds_it)
 {
     struct removed_names names;
     struct tree_entry entry;
@@ -29,7 +25,7 @@ static void only_the_process_that_removed_it_finds_it(void **state)
     removed_names_release(&names);
 }
 
-static void it_is_removed_once(void **state)
+TEST(it_is_removed_once)
 {
     struct removed_names names;
     (void)state;
@@ -41,7 +37,7 @@ static void it_is_removed_once(void **state)
     removed_names_release(&names);
 }
 
-static void it_is_forgotten_after_some_seconds(void **state)
+TEST(it_is_forgotten_after_some_seconds)
 {
     struct removed_names names;
     (void)state;
@@ -51,7 +47,7 @@ static void it_is_forgotten_after_some_seconds(void **state)
     removed_names_release(&names);
 }
 
-static void an_unknown_process_leaves_nothing(void **state)
+TEST(an_unknown_process_leaves_nothing)
 {
     struct removed_names names;
     (void)state;
@@ -59,15 +55,4 @@ static void an_unknown_process_leaves_nothing(void **state)
     removed_names_add(&names, 5, "a.receipt.json", 0, 1000, &receipt);
     assert_false(removed_names_take(&names, 5, "a.receipt.json", 0, 1000));
     removed_names_release(&names);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_process_that_removed_it_finds_it),
-        cmocka_unit_test(it_is_removed_once),
-        cmocka_unit_test(it_is_forgotten_after_some_seconds),
-        cmocka_unit_test(an_unknown_process_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "store/store_content.h"
+#include "support/test.h"
 
 #define STEM "inboxes/alice@inbox.example/20261120T100000Z_hello_3c90c3cc"
 #define OTHER "inboxes/alice@inbox.example/20261120T100000Z_other_4d81d4dd"
@@ -69,7 +70,7 @@ static void assert_sent(struct tree_fixture *fixture, unsigned int index, const 
         fail_msg("%s is not in %s", part, record.text);
 }
 
-static void looking_at_reply_files_asks_nothing(void **state)
+TEST_WITH(looking_at_reply_files_asks_nothing, set_up, fixture_tear_down)
 {
     static const char *const names[] = {"reply", "reply-all", "forward"};
     struct tree_fixture *fixture = *state;
@@ -85,7 +86,7 @@ static void looking_at_reply_files_asks_nothing(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
 }
 
-static void reply_files_open_for_writing_alone(void **state)
+TEST_WITH(reply_files_open_for_writing_alone, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -97,7 +98,7 @@ static void reply_files_open_for_writing_alone(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-static void what_is_opened_and_cut_off_alone_is_no_message(void **state)
+TEST_WITH(what_is_opened_and_cut_off_alone_is_no_message, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
@@ -109,7 +110,7 @@ static void what_is_opened_and_cut_off_alone_is_no_message(void **state)
     assert_int_equal(fixture_find(fixture, "outbox/re-hello.eml", &entry), -ENOENT);
 }
 
-static void what_fails_fails_before_anything_is_written(void **state)
+TEST_WITH(what_fails_fails_before_anything_is_written, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -124,7 +125,7 @@ static void what_fails_fails_before_anything_is_written(void **state)
     finish(open_reply(fixture, "reply", O_WRONLY)); /* of the other email, whose content is on the disk now */
 }
 
-static void who_reserves_room_first_can_be_interrupted(void **state)
+TEST_WITH(who_reserves_room_first_can_be_interrupted, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -150,7 +151,7 @@ static void who_reserves_room_first_can_be_interrupted(void **state)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-static void an_answer_is_written_piece_by_piece(void **state)
+TEST_WITH(an_answer_is_written_piece_by_piece, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
@@ -164,7 +165,7 @@ static void an_answer_is_written_piece_by_piece(void **state)
     assert_sent(fixture, 0, "\"address\":\"bob@x.example\"");
 }
 
-static void appending_goes_behind_what_this_writer_wrote(void **state)
+TEST_WITH(appending_goes_behind_what_this_writer_wrote, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *one = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
@@ -182,7 +183,7 @@ static void appending_goes_behind_what_this_writer_wrote(void **state)
     assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
 }
 
-static void who_writes_to_whom_cannot_be_written_to_is_told_so(void **state)
+TEST_WITH(who_writes_to_whom_cannot_be_written_to_is_told_so, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -211,7 +212,7 @@ static void who_writes_to_whom_cannot_be_written_to_is_told_so(void **state)
     assert_sent(fixture, 0, "\"address\":\"dan@x.example\"");
 }
 
-static void who_removes_a_reply_file_can_create_it(void **state)
+TEST_WITH(who_removes_a_reply_file_can_create_it, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -234,7 +235,7 @@ static void who_removes_a_reply_file_can_create_it(void **state)
                      -EPERM);
 }
 
-static void a_draft_moved_onto_a_reply_file_is_an_answer(void **state)
+TEST_WITH(a_draft_moved_onto_a_reply_file_is_an_answer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -247,23 +248,4 @@ static void a_draft_moved_onto_a_reply_file_is_an_answer(void **state)
     settle(fixture);
     assert_sent(fixture, 0, "\"address\":\"bob@inbox.example\"");
     assert_sent(fixture, 0, "\"message_type\":\"forward\"");
-}
-
-#define REPLY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        REPLY_TEST(looking_at_reply_files_asks_nothing),
-        REPLY_TEST(reply_files_open_for_writing_alone),
-        REPLY_TEST(what_is_opened_and_cut_off_alone_is_no_message),
-        REPLY_TEST(what_fails_fails_before_anything_is_written),
-        REPLY_TEST(who_reserves_room_first_can_be_interrupted),
-        REPLY_TEST(an_answer_is_written_piece_by_piece),
-        REPLY_TEST(appending_goes_behind_what_this_writer_wrote),
-        REPLY_TEST(who_writes_to_whom_cannot_be_written_to_is_told_so),
-        REPLY_TEST(who_removes_a_reply_file_can_create_it),
-        REPLY_TEST(a_draft_moved_onto_a_reply_file_is_an_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

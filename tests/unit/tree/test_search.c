@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "support/fake_clock.h"
+#include "support/test.h"
 
 enum {
     QUERIES_SHOWN = 50,
@@ -51,7 +52,7 @@ static void list(struct tree_fixture *fixture, struct fixture_names *ret)
     tree_release_dir(dir);
 }
 
-static void a_query_is_the_same_folder_until_it_is_removed(void **state)
+TEST_WITH(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     uint64_t first = look_up(fixture, 1);
@@ -64,7 +65,7 @@ static void a_query_is_the_same_folder_until_it_is_removed(void **state)
     assert_true(look_up(fixture, 1) > second);
 }
 
-static void what_would_be_misunderstood_is_refused_in_words(void **state)
+TEST_WITH(what_would_be_misunderstood_is_refused_in_words, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -76,7 +77,7 @@ static void what_would_be_misunderstood_is_refused_in_words(void **state)
     assert_non_null(strstr(events, "is: is no operator"));
 }
 
-static void names_of_files_are_no_queries(void **state)
+TEST_WITH(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     static const char *const files[] = {"Makefile", "body.txt", "README.md", "package.json", "HEAD", ".git"};
@@ -90,7 +91,7 @@ static void names_of_files_are_no_queries(void **state)
         assert_int_equal(tree_lookup(fixture->tree, NULL, search, queries[i], &entry), 0);
 }
 
-static void names_are_bounded(void **state)
+TEST_WITH(names_are_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     uint64_t first = look_up(fixture, 0);
@@ -101,7 +102,7 @@ static void names_are_bounded(void **state)
     assert_true(is_there(fixture, second));
 }
 
-static void the_latest_that_were_asked_hold_what_was_found(void **state)
+TEST_WITH(the_latest_that_were_asked_hold_what_was_found, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -136,7 +137,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-static void a_query_that_is_being_asked_stays(void **state)
+TEST_WITH(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
     struct tree_fixture *fixture = *state;
@@ -175,9 +176,13 @@ static size_t count_listed(struct tree_fixture *fixture, const struct tree_calle
 
 static struct fake_clock clock_of_searches;
 
+static int set_up_clock(void **state);
+
+static int tear_down_clock(void **state);
+
 /* A file manager that listed search/ is not asked for each of them; but what it looks at later is asked anew.
  */
-static void who_listed_the_queries_sees_new_mail_all_the_same(void **state)
+TEST_WITH(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -213,7 +218,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
 }
 
 /* As find(1) does, where there is much to go through. */
-static void who_goes_through_the_queries_for_long_asks_nothing(void **state)
+TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -246,7 +251,7 @@ static void *be_there(void *argument)
 }
 
 /* As a program does that searches files with several threads: one lists, the others look. */
-static void the_threads_of_who_listed_the_queries_ask_nothing_either(void **state)
+TEST_WITH(the_threads_of_who_listed_the_queries_ask_nothing_either, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct helper helper;
@@ -282,26 +287,4 @@ static int tear_down_clock(void **state)
     fixture_clock = NULL;
     fake_clock_release(&clock_of_searches);
     return error;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_would_be_misunderstood_is_refused_in_words, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(names_are_bounded, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(the_latest_that_were_asked_hold_what_was_found, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock,
-                                        tear_down_clock),
-        cmocka_unit_test_setup_teardown(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock,
-                                        tear_down_clock),
-        cmocka_unit_test_setup_teardown(the_threads_of_who_listed_the_queries_ask_nothing_either,
-                                        set_up_clock, tear_down_clock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

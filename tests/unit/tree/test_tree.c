@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "store/index_changes.h"
 #include "support/fake_clock.h"
+#include "support/test.h"
 #include "tree/node.h"
 #include "tree/tree.h"
 
@@ -64,7 +65,7 @@ static const struct {
     {"failed", S_IFDIR | 0700, false, true},
 };
 
-static void every_node_is_what_it_should_be(void **state)
+TEST_WITH(every_node_is_what_it_should_be, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -82,7 +83,7 @@ static void every_node_is_what_it_should_be(void **state)
     }
 }
 
-static void names_that_are_not_there(void **state)
+TEST_WITH(names_that_are_not_there, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -106,7 +107,7 @@ static void names_that_are_not_there(void **state)
     }
 }
 
-static void folders_list_what_is_in_them(void **state)
+TEST_WITH(folders_list_what_is_in_them, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -125,7 +126,7 @@ static void folders_list_what_is_in_them(void **state)
     assert_non_null(strstr(names.text, "draft "));
 }
 
-static void a_listing_in_small_parts_is_the_same(void **state)
+TEST_WITH(a_listing_in_small_parts_is_the_same, fixture_set_up, fixture_tear_down)
 {
     static const char *const folders[] = {"", "inboxes", "inboxes/alice@inbox.example", "sent", "drafts"};
     struct tree_fixture *fixture = *state;
@@ -207,7 +208,7 @@ static int tear_down_names(void **state)
     return fixture_tear_down(state);
 }
 
-static void a_buffer_that_is_full_loses_no_name(void **state)
+TEST_WITH(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths, tear_down_names)
 {
     struct tree_fixture *fixture = *state;
     size_t whole = count_names(fixture, inbox, 1000000);
@@ -215,7 +216,7 @@ static void a_buffer_that_is_full_loses_no_name(void **state)
     assert_int_equal(count_names(fixture, inbox, BUFFER_BYTES), whole);
 }
 
-static void sizes_are_those_of_the_contents(void **state)
+TEST_WITH(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"README",
                                         "status.json",
@@ -234,7 +235,7 @@ static void sizes_are_those_of_the_contents(void **state)
     }
 }
 
-static void the_readme_says_what_surprises_and_fits_on_a_screen(void **state)
+TEST_WITH(the_readme_says_what_surprises_and_fits_on_a_screen, fixture_set_up, fixture_tear_down)
 {
     static const char *const words[] = {"*_*.json", "fetches nothing", "events.jsonl", "inboxfs status"};
     _cleanup_free_ char *text = fixture_read(*state, "README");
@@ -271,7 +272,8 @@ static void is_summed_up(const json_t *status, const char *name, int count, cons
     is_text(tally, "time", count > 0 ? "1970-01-01T00:00:01.000Z" : NULL);
 }
 
-static void status_sums_up_what_was_refused_and_what_failed_since_the_mount_began(void **state)
+TEST_WITH(status_sums_up_what_was_refused_and_what_failed_since_the_mount_began, fixture_set_up,
+          fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char huge[100 * 1000];
@@ -296,7 +298,7 @@ static void status_sums_up_what_was_refused_and_what_failed_since_the_mount_bega
     json_decref(status);
 }
 
-static void status_is_json_with_its_parts(void **state)
+TEST_WITH(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down)
 {
     static const char *const members[] = {"version", "service", "started",      "online",   "error",
                                           "sync",    "queue",   "capabilities", "counters", "quota"};
@@ -359,7 +361,7 @@ static void sync_removal(struct tree_fixture *fixture)
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
 }
 
-static void the_listener_is_told_of_mail(void **state)
+TEST_WITH(the_listener_is_told_of_mail, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct told told = {.folder = 0};
@@ -406,7 +408,7 @@ static const struct {
     {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
 };
 
-static void each_folder_allows_what_the_contract_says(void **state)
+TEST_WITH(each_folder_allows_what_the_contract_says, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -473,7 +475,7 @@ static const struct {
     {"drafts/draft", O_WRONLY | O_APPEND, 0},
 };
 
-static void files_open_as_the_contract_says(void **state)
+TEST_WITH(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(opens); i++) {
@@ -498,7 +500,7 @@ static void files_open_as_the_contract_says(void **state)
     tree_release(handle);
 }
 
-static void attributes_of_what_is_not_the_users_stay(void **state)
+TEST_WITH(attributes_of_what_is_not_the_users_stay, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"", "README", "inboxes", "inboxes/alice@inbox.example",
                                         "inboxes/alice@inbox.example/index.jsonl"};
@@ -517,7 +519,7 @@ static void attributes_of_what_is_not_the_users_stay(void **state)
                      0);
 }
 
-static void what_is_copied_into_takes_attributes_to_no_effect(void **state)
+TEST_WITH(what_is_copied_into_takes_attributes_to_no_effect, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"outbox", "attachments", "drafts",
                                         "inboxes/alice@inbox.example/inbox.json"};
@@ -554,7 +556,7 @@ static int rename_path(struct tree_fixture *fixture, const char *folder, const c
                        fixture_ino(fixture, new_folder), new_name, flags);
 }
 
-static void mail_stays_where_it_is(void **state)
+TEST_WITH(mail_stays_where_it_is, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char email[256];
@@ -570,7 +572,7 @@ static void mail_stays_where_it_is(void **state)
     assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
 }
 
-static void a_draft_is_sent_by_renaming_it(void **state)
+TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -633,7 +635,8 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
 }
 
 /* The kernel loses what it has of the listing when a name is removed: then it asks in the middle first. */
-static void a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed(void **state)
+TEST_WITH(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed, fixture_set_up,
+          fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
     struct tree_fixture *fixture = *state;
@@ -659,7 +662,7 @@ static void a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed
     assert_ptr_equal(strchr(rest.text, ' '), rest.text + strlen(rest.text) - 1);
 }
 
-static void what_cannot_be_sent_stays_a_draft(void **state)
+TEST_WITH(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -680,7 +683,7 @@ static void what_cannot_be_sent_stays_a_draft(void **state)
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }
 
-static void a_folder_that_cannot_be_removed_stays_what_it_was(void **state)
+TEST_WITH(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry folder;
@@ -700,7 +703,7 @@ static void a_folder_that_cannot_be_removed_stays_what_it_was(void **state)
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), 0);
 }
 
-static void a_draft_that_is_being_written_is_busy(void **state)
+TEST_WITH(a_draft_that_is_being_written_is_busy, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -715,7 +718,7 @@ static void a_draft_that_is_being_written_is_busy(void **state)
     assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &size), -ESTALE);
 }
 
-static void drafts_are_renamed_as_posix_says(void **state)
+TEST_WITH(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -739,7 +742,7 @@ static bool find_listed_number(void *context, const char *name, const struct tre
     return true;
 }
 
-static void a_draft_has_the_same_number_in_stat_and_in_a_listing(void **state)
+TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_attributes attributes;
@@ -754,7 +757,7 @@ static void a_draft_has_the_same_number_in_stat_and_in_a_listing(void **state)
 }
 
 /* The kernel has applied the caller's umask; the daemon's own must not take more away. */
-static void the_modes_of_drafts_are_what_was_asked_for(void **state)
+TEST_WITH(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -772,7 +775,8 @@ static void the_modes_of_drafts_are_what_was_asked_for(void **state)
 }
 
 /* `rm sent/<all>` comes to the receipt when its file has taken it along. */
-static void a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program(void **state)
+TEST_WITH(a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
+          fixture_tear_down)
 {
     const struct tree_caller rm = {.pid = 7};
     const struct tree_caller other = {.pid = 8};
@@ -806,9 +810,8 @@ static size_t count_descriptors(void)
 }
 
 /* Unmounting does not wait for what programs have open. */
-static void what_is_open_at_the_end_is_closed(void **state)
+TEST(what_is_open_at_the_end_is_closed)
 {
-    (void)state;
     size_t before = count_descriptors();
     void *own_state = NULL;
     fixture_set_up(&own_state);
@@ -837,7 +840,7 @@ static void appeared(void *context, const char *path)
     snprintf(last->path, sizeof(last->path), "%s", path);
 }
 
-static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
+TEST_WITH(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct appeared_path last = {.count = 0};
@@ -863,7 +866,7 @@ static void new_mail_is_told_of_by_a_path_that_is_there(void **state)
     assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* it was removed since */
 }
 
-static void creating_what_is_there_gives_it_as_it_is(void **state)
+TEST_WITH(creating_what_is_there_gives_it_as_it_is, fixture_set_up, fixture_tear_down)
 {
     static const char record[] = "inboxes/alice@inbox.example/inbox.json";
     struct tree_fixture *fixture = *state;
@@ -879,7 +882,7 @@ static void creating_what_is_there_gives_it_as_it_is(void **state)
     assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle), -ENOENT);
 }
 
-static void only_where_no_request_waits_for_the_service(void **state)
+TEST_WITH(only_where_no_request_waits_for_the_service, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *folder;
@@ -916,7 +919,7 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 
-static void what_stat_says_of_the_status_is_a_second_old_at_most(void **state)
+TEST_WITH(what_stat_says_of_the_status_is_a_second_old_at_most, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -940,7 +943,7 @@ static void await_pause(struct tree_fixture *fixture)
 }
 
 /* The clock stands still, so the time of the next attempt never comes. */
-static void who_finds_the_service_back_has_the_queue_sent_at_once(void **state)
+TEST_WITH(who_finds_the_service_back_has_the_queue_sent_at_once, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -985,7 +988,7 @@ static bool is_there(struct tree_fixture *fixture, const char *path)
     return fixture_find(fixture, path, &entry) == 0;
 }
 
-static void what_was_closed_well_goes_out(void **state)
+TEST_WITH(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -997,7 +1000,7 @@ static void what_was_closed_well_goes_out(void **state)
     assert_true(fixture->tree->open_handles.next == &fixture->tree->open_handles);
 }
 
-static void what_was_written_after_a_close_does_not(void **state)
+TEST_WITH(what_was_written_after_a_close_does_not, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = begin(fixture, "half", message);
@@ -1008,64 +1011,4 @@ static void what_was_written_after_a_close_does_not(void **state)
     assert_true(is_there(fixture, "outbox/half"));
     assert_true(is_there(fixture, "outbox/open"));
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_node_is_what_it_should_be, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(names_that_are_not_there, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(folders_list_what_is_in_them, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_listing_in_small_parts_is_the_same, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths,
-                                        tear_down_names),
-        cmocka_unit_test_setup_teardown(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(the_readme_says_what_surprises_and_fits_on_a_screen, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(status_sums_up_what_was_refused_and_what_failed_since_the_mount_began,
-                                        fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_stat_says_of_the_status_is_a_second_old_at_most,
-                                        set_up_without_time, tear_down_without_time),
-        cmocka_unit_test_setup_teardown(the_listener_is_told_of_mail, set_up_without_time,
-                                        tear_down_without_time),
-        cmocka_unit_test_setup_teardown(each_folder_allows_what_the_contract_says, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(attributes_of_what_is_not_the_users_stay, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_copied_into_takes_attributes_to_no_effect, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(mail_stays_where_it_is, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed,
-                                        fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_that_is_being_written_is_busy, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test(what_is_open_at_the_end_is_closed),
-        cmocka_unit_test_setup_teardown(
-            a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
-            fixture_tear_down),
-        cmocka_unit_test_setup_teardown(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time,
-                                        tear_down_without_time),
-        cmocka_unit_test_setup_teardown(creating_what_is_there_gives_it_as_it_is, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(only_where_no_request_waits_for_the_service, fixture_set_up,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(who_finds_the_service_back_has_the_queue_sent_at_once,
-                                        set_up_without_time, tear_down_without_time),
-        cmocka_unit_test_setup_teardown(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_was_written_after_a_close_does_not, fixture_set_up,
-                                        fixture_tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
