@@ -45,6 +45,7 @@ struct outbox_handle {
 #define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
 #define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
 #define WORDS_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
+#define WORDS_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
 /* Returns 0 where an item may be opened for writing, -EBUSY (at the service), -EACCES (settled) or -ENOENT.
  */
@@ -76,6 +77,7 @@ static void reset_writing_locked(struct item *item, const char *interruption)
     if (interruption != NULL)
         item_interrupt(item, interruption);
     file->last_end = NULL;
+    file->lacks_write = false;
     file->is_unseen = false;
     file->is_hurried = false;
     file->closed_ms = 0;
@@ -97,14 +99,21 @@ static int renew_content(struct outbox *outbox, struct item *item)
     return error;
 }
 
+/* Why a text that is written on must not go out; NULL: no reason. The item is claimed. */
+static const char *find_interruption(struct outbox *outbox, const struct item *item)
+{
+    LOCK_GUARD(&outbox->lock);
+    if (item->row.state == ITEM_WAITING && item->row.error != NULL)
+        return item->row.error;
+    return item->file.lacks_write ? WORDS_LACKS_WRITE : NULL;
+}
+
 /* A message is not handed in any more. The item is claimed. */
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     struct change change;
-    bool is_cut_off = keep_bytes == 0;
-    _cleanup_free_ char *interruption =
-        item->row.state == ITEM_WAITING && !is_cut_off && item->row.error != NULL ? strdup(item->row.error)
-                                                                                  : NULL;
+    const char *words = keep_bytes == 0 ? NULL : find_interruption(outbox, item);
+    _cleanup_free_ char *interruption = words == NULL ? NULL : strdup(words);
     int error = change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
     error = error != 0 ? error : renew_content(outbox, item);
@@ -240,7 +249,7 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-/* The last release. The item is claimed and in ITEM_WRITING. Waits for the disk. */
+/* The last release. The item is claimed, and in ITEM_WRITING unless it lacks a write. Waits for the disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
@@ -248,6 +257,9 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     pthread_mutex_lock(&outbox->lock);
     if (item->file.last_end != NULL)
         item_interrupt(item, item->file.last_end);
+    if (item->file.lacks_write)
+        item_interrupt(item, WORDS_LACKS_WRITE);
+    item->file.lacks_write = false;
     pthread_mutex_unlock(&outbox->lock);
     int error = item->file.interruption[0] != '\0'
                     ? 0
@@ -650,11 +662,22 @@ static void write_behind(const struct outbox_handle *handle, off_t offset, size_
         file_begin_sync(handle->fd, from, to - from);
 }
 
+/* A message that waits may be the first half of what its program writes in two goes. */
+static void record_refused_write(struct outbox_handle *handle, int error)
+{
+    bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */
+    LOCK_GUARD(&handle->outbox->lock);
+    if (!is_refusal && handle->item->row.kind == ITEM_MESSAGE)
+        handle->item->file.lacks_write = true;
+}
+
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
 {
     int error = begin_writing(handle, KEEP_ALL);
-    if (error != 0)
+    if (error != 0) {
+        record_refused_write(handle, error);
         return error;
+    }
     error = check_end(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
@@ -776,7 +799,8 @@ bool outbox_is_flushed(const struct outbox_handle *handle)
     return !handle->may_write || !handle->has_written || (handle->is_closed && file->synced == file->changes);
 }
 
-/* Returns true if this was the last writer of an item in ITEM_WRITING. Then the item is claimed. */
+/* Returns true if this was the last writer of an item in ITEM_WRITING, or of one that lacks a write. Then the
+ * item is claimed. */
 static bool leave_writer_locked(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -787,7 +811,9 @@ static bool leave_writer_locked(struct outbox_handle *handle)
     if (item->file.writers > 0)
         return false;
     outbox_touch_locked(outbox, item);
-    return item->row.state == ITEM_WRITING && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
+    bool is_ending =
+        item->row.state == ITEM_WRITING || (item->file.lacks_write && check_writable_locked(item) == 0);
+    return is_ending && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
 }
 
 static void release_writer(struct outbox_handle *handle)

@@ -173,7 +173,8 @@ struct open_file {
     unsigned int touches;   /* grows before and after its times are set */
     char interruption[160]; /* why what was written must not go out; "": no reason */
     const char *last_end;   /* why it must not go out unless somebody else closes it, too; NULL: no reason */
-    bool is_unseen;         /* how a program ended that had it open is not known */
+    bool lacks_write; /* a write failed before it was recorded that somebody writes: its text is not whole */
+    bool is_unseen;   /* how a program ended that had it open is not known */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: it is no longer known who did not */
     unsigned int first_open; /* through which opening it was written first; 0: through none */

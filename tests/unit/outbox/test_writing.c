@@ -698,3 +698,23 @@ WORLD_TEST(a_removed_file_is_not_handed_in)
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), 0);
 }
+
+/* Headers and a body may be written in two goes: the first goes for a whole message. */
+WORLD_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
+{
+    struct world *world = *state;
+    struct outbox_handle *handle = NULL;
+    copy_in(world, OUT, "m.eml", MESSAGE);
+    assert_int_equal(
+        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &handle),
+        0);
+    disk_fill(0);
+    assert_true(outbox_write(handle, "more", 4, (off_t)strlen(MESSAGE), 0) < 0);
+    disk_empty();
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    outbox_release(handle);
+    assert_int_equal(settle(world), -EIO);
+    assert_int_equal(sends(world), 0);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "a write to the file failed"));
+    assert_true(shown_contains(world, FAILED, "m.eml", MESSAGE));
+}
