@@ -16,7 +16,7 @@ PREFIX   ?= /usr/local
 DESTDIR  ?=
 SENDMAIL ?=
 # The one place for it; NEWS and debian/changelog begin with the same (tests/mount/install.bats).
-VERSION  := 0.2.0
+VERSION  := 0.3.0
 ifeq ($(origin CC),default)
 CC       := gcc
 endif
