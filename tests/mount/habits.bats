@@ -508,6 +508,7 @@ os.unlink(out + "/open.tmp")
 
 @test "headers and body by two >>, or a beginning and the rest: one mail, whole" {
   local i
+  # shellcheck disable=SC2129 # three opens, as of three programs
   for i in {1..5}; do
     printf 'From: %s\nTo: %s\n' "$ALICE" "$BOB" >>"$MOUNT/outbox/goes$i"
     printf 'Subject: goes %s\n\n' "$i" >>"$MOUNT/outbox/goes$i"

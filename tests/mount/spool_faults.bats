@@ -235,7 +235,7 @@ queue_three() {
   mv "$MOUNT/outbox/.held" "$MOUNT/outbox/held"
   wait_sent held
   stop_mount
-  equal "$(ls "$STATE/spool" | grep -c 'json\|numbers\|sent-today')" 0
+  equal "$(find "$STATE/spool" -name '*.json' -o -name numbers -o -name sent-today)" ""
   start_mount
   equal "$(grep -c "taken over" "$MOUNT_LOG")" 1
   present "$MOUNT/sent/queued" "$MOUNT/sent/sent"
