@@ -63,6 +63,12 @@ void outbox_touch_locked(struct outbox *outbox, struct item *item)
     outbox_wake_worker_locked(outbox);
 }
 
+bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number)
+{
+    const struct item *attachment = item_table_get(&outbox->table, number);
+    return attachment != NULL && attachment->row.state == ITEM_WRITING;
+}
+
 char *outbox_choose_name(struct outbox *outbox, const char *name)
 {
     LOCK_GUARD(&outbox->lock);
@@ -394,7 +400,8 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
 {
     struct schedule *schedule = &item->schedule;
     bool was_queued = item_state_is_unsettled(from);
-    schedule->awaits = change->awaits;
+    /* Its writer may have closed it since the message was checked, and wakes nobody any more. */
+    schedule->awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
     if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
         schedule->due_ms =
             item->file.is_hurried || change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;

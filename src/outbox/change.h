@@ -72,6 +72,9 @@ void outbox_wake_workers_locked(struct outbox *outbox);
 /* Somebody touched the item: where it waits to be handed in, its quiet time begins anew. Wakes a worker. */
 void outbox_touch_locked(struct outbox *outbox, struct item *item);
 
+/* Returns true if the attachment of this number is still being written. */
+bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number);
+
 /* Before an attachment is changed, renamed or removed: hands in the messages that were closed before, and
  * waits for that, for they bind what was there. No claim may be held. Waits for the disk, and for the
  * workers. */

@@ -184,9 +184,7 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
         return false;
     }
     LOCK_GUARD(&outbox->lock);
-    const struct item *attachment = item_table_get(&outbox->table, awaits);
-    bool is_being_written = attachment != NULL && attachment->row.state == ITEM_WRITING;
-    item->schedule.awaits = is_being_written ? awaits : 0;
+    item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
     return false;
 }
 
