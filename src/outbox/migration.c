@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "mail/draft.h"
 #include "mail/file_name.h"
+#include "mail/json_writer.h"
 #include "mail/reason.h"
 #include "mail/receipt.h"
 #include "outbox/change.h"
@@ -147,21 +148,30 @@ static int take_envelope(struct old_item *item, uint64_t number)
     return error != 0 ? error : take_state(state, item);
 }
 
-static int read_item(struct migration *migration, uint64_t number, struct old_item *ret)
+/* Returns the envelope of this number: *ret_envelope, which the caller unrefs. 0, -EBADMSG, or of the disk.
+ */
+static int read_envelope(const struct migration *migration, uint64_t number, json_t **ret_envelope)
 {
     char name[32];
     _cleanup_free_ char *text = NULL;
     size_t len;
+    snprintf(name, sizeof(name), "%" PRIu64 ".json", number);
+    int error = file_read_at(spool_dir_fd(migration->spool), name, ENVELOPE_MAX_BYTES, &text, &len);
+    if (error == 0)
+        *ret_envelope = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    return error == 0 && *ret_envelope == NULL ? -EBADMSG : error;
+}
+
+static int read_item(struct migration *migration, uint64_t number, struct old_item *ret)
+{
     struct stat status = {0};
     struct old_item item = {.row = {.number = number, .position = number}};
-    snprintf(name, sizeof(name), "%" PRIu64 ".json", number);
     bool has_content = spool_stat_content(migration->spool, number, &status) == 0;
     item.size = status.st_size;
-    int error = file_read_at(spool_dir_fd(migration->spool), name, ENVELOPE_MAX_BYTES, &text, &len);
-    if (error == 0) {
-        item.envelope = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    int error = read_envelope(migration, number, &item.envelope);
+    if (error == 0)
         error = json_is_object(item.envelope) ? take_envelope(&item, number) : -EBADMSG;
-    }
+    json_object_del(item.envelope, "request"); /* it may be large, and is read once more when it is needed */
     item.is_dropped = item.is_dropped || !has_content;
     if (error == 0) {
         *ret = item;
@@ -355,12 +365,14 @@ static int collect_pieces(struct migration *migration, struct old_item *message)
     return error;
 }
 
-static int measure_receipt(struct old_item *item)
+static int measure_receipt(const struct migration *migration, struct old_item *item)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    _cleanup_json_ json_t *envelope = NULL;
     if (!item_state_has_receipt(item->row.state))
         return 0;
-    int error = row_format_receipt(&item->row, get_text(item->envelope, "request"), &receipt);
+    int error = read_envelope(migration, item->row.number, &envelope);
+    error = error != 0 ? error : row_format_receipt(&item->row, get_text(envelope, "request"), &receipt);
     item->row.receipt_bytes = receipt.len;
     return error;
 }
@@ -379,21 +391,24 @@ static int connect_items(struct migration *migration)
             (void)read_digest(migration, item); /* without, it is in no pool by its digest */
         else if (item_state_is_unsettled(item->row.state))
             error = collect_pieces(migration, item);
-        error = error != 0 ? error : measure_receipt(item);
+        error = error != 0 ? error : measure_receipt(migration, item);
     }
     return error;
 }
 
 /* ---------------------------------------------------------------- writing */
 
-static int save_item(struct connection *turn, const struct old_item *item)
+static int save_item(const struct migration *migration, struct connection *turn, const struct old_item *item)
 {
+    _cleanup_json_ json_t *envelope = NULL;
     const struct row *row = &item->row;
     struct piece piece = {.name = row->name, .pool_id = row->id};
     memcpy(piece.digest, row->digest, sizeof(piece.digest));
     int error = spool_save_row(turn, row);
+    if (error == 0 && item->envelope != NULL)
+        error = read_envelope(migration, row->number, &envelope);
     if (error == 0)
-        error = spool_save_request(turn, row->number, get_text(item->envelope, "request"));
+        error = spool_save_request(turn, row->number, get_text(envelope, "request"));
     if (error == 0 && row->state == ITEM_UPLOADED && row->id != NULL && row->digest[0] != '\0')
         error = spool_save_pool_id(turn, &piece);
     return error;
@@ -421,7 +436,7 @@ static int save_all(struct migration *migration)
         return error;
     for (size_t i = 0; i < migration->len && error == 0; i++)
         if (!migration->items[i].is_dropped && !migration->items[i].is_hidden)
-            error = save_item(turn, &migration->items[i]);
+            error = save_item(migration, turn, &migration->items[i]);
     if (error == 0 && migration->is_old)
         error = save_count(migration, turn);
     if (error == 0)
