@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,18 +166,46 @@ void draft_hold_release(struct draft_hold *hold)
     draft_node_unref(table, node, 1);
 }
 
-/* The folder and the name of a node at one moment. */
+/* The way to a node at one moment. */
 struct place {
     struct draft_table *table;
-    struct draft_node *parent; /* with a reference; NULL: nowhere */
-    char *name;
+    struct draft_node *start; /* with a reference: the folder nearest above that is held; NULL: nowhere */
+    char *path;               /* from there */
+    unsigned int levels;      /* of the path */
     char key[DRAFT_KEY_SIZE];
 };
 
 static void place_release(struct place *place)
 {
-    free(place->name);
-    draft_node_unref(place->table, place->parent, 1);
+    free(place->path);
+    draft_node_unref(place->table, place->start, 1);
+}
+
+/* A path that is too long for one system call starts at a folder that is not held. */
+static void copy_place_locked(struct draft_node *node, struct place *ret)
+{
+    char path[PATH_MAX];
+    size_t begin = sizeof(path) - 1;
+    struct draft_node *start;
+    path[begin] = '\0';
+    memcpy(ret->key, node->key, sizeof(node->key));
+    for (start = node; start->holders == 0; start = start->parent) {
+        if (start->parent == NULL)
+            return;
+        size_t len = strlen(start->name);
+        if (len + 1 > begin)
+            break;
+        if (start != node)
+            path[--begin] = '/';
+        begin -= len;
+        memcpy(path + begin, start->name, len);
+        ret->levels++;
+    }
+    ret->path = strdup(path + begin);
+    if (ret->path == NULL)
+        return;
+    ret->start = start;
+    start->references++;
 }
 
 /* True: the node is held. False: its place was copied. */
@@ -189,45 +218,40 @@ static bool hold_or_copy_place(struct draft_table *table, struct draft_node *nod
         hold_locked(table, node, &none, ret);
         return true;
     }
-    memcpy(ret_place->key, node->key, sizeof(node->key));
-    ret_place->name = node->name != NULL ? strdup(node->name) : NULL;
-    if (ret_place->name != NULL)
-        ret_place->parent = node->parent;
-    if (ret_place->parent != NULL)
-        ret_place->parent->references++;
+    copy_place_locked(node, ret_place);
     return false;
 }
 
-/* Whatever else is found there, a symbolic link or another file, leads nowhere. */
-static int open_place(int folder_fd, const struct place *place)
+/* A path that was changed past the mount may lead anywhere, by links, too: only the file itself will do. */
+static int open_place(const struct draft_table *table, int start_fd, const struct place *place)
 {
     char key[DRAFT_KEY_SIZE];
     struct stat stat;
-    _cleanup_close_ int fd = openat(folder_fd, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(start_fd, place->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
     if (fstat(fd, &stat) != 0)
         return -errno;
     write_key(&stat, key);
-    return strcmp(key, place->key) == 0 ? TAKE_FD(fd) : -ESTALE;
+    return stat.st_dev == table->device && strcmp(key, place->key) == 0 ? TAKE_FD(fd) : -ESTALE;
 }
 
-/* With names_lock held. */
-static int hold_by_name(struct draft_table *table, struct draft_node *node, unsigned int depth,
+/* With names_lock held. The node is `level` levels above the one that draft_hold() was called for. */
+static int hold_by_name(struct draft_table *table, struct draft_node *node, unsigned int level,
                         struct draft_hold *ret)
 {
     _cleanup_(place_release) struct place place = {.table = table};
-    _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
     if (hold_or_copy_place(table, node, ret, &place))
         return 0;
-    if (place.parent == NULL)
+    if (place.start == NULL)
         return -ESTALE;
-    if (depth == DRAFT_DEPTH_MAX)
+    if (level + place.levels > DRAFT_DEPTH_MAX)
         return -ENAMETOOLONG;
-    int error = hold_by_name(table, place.parent, depth + 1, &folder);
+    int error = hold_by_name(table, place.start, level + place.levels, &start);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = open_place(folder.fd, &place);
+    _cleanup_close_ int fd = open_place(table, start.fd, &place);
     if (fd < 0)
         return fd;
     LOCK_GUARD(&table->lock);

@@ -8,9 +8,10 @@
  * A node stays while the kernel, an open file or a node below it refers to it. Its *number*, by which the
  * kernel names it, is its address; the kernel names what it has looked up and not yet forgotten, and nothing
  * else. The kernel remembers as many nodes as it likes, so a node has an O_PATH descriptor only while
- * somebody *holds* it: an open file or a request. It is opened by its name, from folder to folder, and each
- * inode number on the way is compared. A file that was removed has no name to be opened by: its node keeps
- * the descriptor until the kernel forgets it, which the kernel does as soon as no program uses the file.
+ * somebody *holds* it: an open file or a request. It is opened by its path from the nearest folder above that
+ * is held, and its inode number is compared. A file that was removed has no name to be opened by: its node
+ * keeps the descriptor until the kernel forgets it, which the kernel does as soon as no program uses the
+ * file.
  *
  * Names change with `names_lock` held for writing, and are followed with it held for reading: through system
  * calls, which may wait for the disk. `lock` protects the nodes, and is a leaf: it is held over no system

@@ -337,6 +337,22 @@ TEST_WITH(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up, 
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
+/* The link is followed on the way, and the file at its end has another inode number. */
+TEST_WITH(a_link_put_in_place_of_a_folder_leads_to_no_other_file, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(mkdirat(fixture->dir.fd, "a", 0700), 0);
+    assert_int_equal(mkdirat(fixture->dir.fd, "b", 0700), 0);
+    make_file(fixture, "a/file");
+    make_file(fixture, "b/file");
+    struct draft_node *file = find_in(fixture, find(fixture, "a"), "file");
+    assert_int_equal(renameat(fixture->dir.fd, "a", fixture->dir.fd, "moved"), 0);
+    assert_int_equal(symlinkat("b", fixture->dir.fd, "a"), 0);
+    assert_int_equal(try_hold(fixture, file), -ESTALE);
+    find_in(fixture, find(fixture, "moved"), "file");
+    assert_int_equal(try_hold(fixture, file), 0);
+}
+
 struct renamer {
     struct fixture *fixture;
     atomic_bool is_done;
