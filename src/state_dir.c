@@ -129,10 +129,21 @@ static bool is_mounted_here(dev_t device)
     return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
 }
 
+/* The number of a device is given again, so a mount of that number alone says nothing. */
+static bool is_locked(int lock_fd)
+{
+    if (flock(lock_fd, LOCK_SH | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK;
+    flock(lock_fd, LOCK_UN);
+    return false;
+}
+
 long state_dir_find_mount(int dir_fd)
 {
     struct holder holder;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (lock_fd < 0 || !is_locked(lock_fd))
+        return 0;
     read_holder(lock_fd, &holder);
     return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : 0;
 }
@@ -157,14 +168,15 @@ static void log_holder(const char *path, int lock_fd)
 
 /* ---------------------------------------------------------------- opened and locked */
 
-/* flock(2) has no time limit, so one that will soon be free is tried again and again. */
+/* flock(2) has no time limit, so one that will soon be free is tried again and again; any one twice, for
+ * `inboxfs check` may be looking (is_locked()). */
 static int lock(int lock_fd)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
-    for (int tries = LOCK_WAIT_MS / LOCK_PAUSE_MS; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries--) {
+    for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
-        if (tries == 0 || !is_holder_ending(lock_fd))
+        if (tries == LOCK_WAIT_MS / LOCK_PAUSE_MS || (tries > 0 && !is_holder_ending(lock_fd)))
             return -EBUSY;
         nanosleep(&pause, NULL);
     }
