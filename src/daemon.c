@@ -598,7 +598,9 @@ static int daemon_run(const struct options *options)
         return EXIT_FAILURE;
     }
     daemon.manager_fd = open_manager(options->is_foreground);
-    return serve(&daemon, ready_fd) == 0 ? EXIT_SUCCESS : daemon.failure_status;
+    error = serve(&daemon, ready_fd);
+    free(daemon.inherited.numbers); /* where the mount failed before they were closed */
+    return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 
 static int helper_status(int status)
