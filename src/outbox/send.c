@@ -104,7 +104,8 @@ static enum suspension_reason find_reason(const struct service_result *result, e
     return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_DOUBTFUL;
 }
 
-/* The item waits by its own backoff, and at least this long. */
+/* Sets when the item may be tried next: after the longer of its own backoff and `delay_ms` (Retry-After; -1:
+ * none), or at once, if a user asked for that during the attempt. A suspension may make it wait longer. */
 static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
 {
     LOCK_GUARD(&outbox->lock);

@@ -4,9 +4,10 @@
  *
  * Model. Closed messages wait in one list for the end of their quiet time, messages that were handed in in
  * another, uploads in a third. Messages from one sender to the same set of recipients form a *sequence*: one
- * of them goes at a time, in order. Three things decide when: the item's own time (schedule.due_ms); a
- * *suspension*, one for messages and one for uploads, while the service does not answer, is busy or refuses
- * the key, or something else answers in its place; and the *quota*, a number of emails a UTC day.
+ * of them goes at a time, in order. An item goes when three things allow it: its own time (schedule.due_ms,
+ * which attempt_put_off() in send.c sets after a 429 or 503); the *suspension*, one for messages and one for
+ * uploads, while the service does not answer, is busy or refuses the key, or something else answers in its
+ * place; and the *quota*, a number of emails a UTC day.
  *
  * All of it is protected by outbox->lock, which the caller holds, and nothing waits.
  * Times are monotonic, but for the quota's.
@@ -99,7 +100,7 @@ void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* The service answered, and took the key. */
 void suspension_end(struct suspension *suspension, int64_t now_ms);
 /* The service did not answer, was busy, or refused the key; or the answer was not its own. `wait_ms`:
- * Retry-After; -1: none. */
+ * Retry-After; -1: none. Nobody asks until the longer of that and the backoff has passed. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words);
 /* A try is over, whether it asked or not. */
