@@ -20,7 +20,7 @@ struct email_record {
     const char *key; /* what tells this email from others: its id, or "~" and a hash of the record without
                         one */
     const char *inbox_id; /* or NULL: the record names none */
-    const char *stem;     /* its file name without ".json" (file_name.h); not yet made unique */
+    const char *stem;     /* its file name without ".json" (file_name.h); index_put_email() makes it unique */
     const char
         *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */

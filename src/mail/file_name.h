@@ -16,16 +16,16 @@ enum {
 };
 
 /* "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject", the first
- * 8 usable characters of the key. The caller frees; NULL without memory. `subject` may be NULL or invalid
- * UTF-8. */
+ * 8 usable characters of the key. Two emails may get the same stem: the store makes names unique
+ * (store/index_changes.h). The caller frees; NULL without memory. `subject` may be NULL or invalid UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
 /* "re-dinner" of "Re: Dinner!"; "no-subject" where nothing is left. At most FILE_NAME_SLUG_MAX_BYTES. Caller
  * frees; NULL without memory. */
 char *file_name_slug(const char *subject);
 
-/* `stem` with more of the key, for the `attempt`th (1, 2, …) name that was taken: deterministic. Caller
- * frees. */
+/* `stem` with more of the key, for the `attempt`th (1, 2, …) name that was taken: deterministic. The caller
+ * checks whether this one is taken, too, and frees it. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
 
 /* A directory name from a text that should be an address or an id (an inbox's): as it is when it is harmless,

@@ -306,7 +306,8 @@ static bool name_is_reserved(const char *name)
     return strcmp(name, "inbox.json") == 0; /* they all end in .json */
 }
 
-/* "STEM.json", or with more of the key where that is taken: 0 or -ENOMEM. */
+/* Chooses "STEM.json", or a name with more of the key while an email of the inbox, gone or not, has the name.
+ * The caller compares the name with those of the batch. Returns 0 or -ENOMEM. */
 static int choose_name(const struct index *index, const struct email_list *list,
                        const struct email_record *record, char buffer[NAME_MAX_BYTES],
                        struct hashed_text *ret_name)

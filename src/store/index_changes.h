@@ -8,6 +8,14 @@
  * ones and those that changed, are written in one transaction and shown at one moment. Nobody sees them
  * before email_batch_flush(), which is to follow before the network is waited for.
  *
+ * A new email gets its file name when it is put into a batch. choose_name() passes over each name that an
+ * email of the inbox has, or had before the email went (since the start); a batch that has the name already
+ * is flushed first. A name stays with the email for as long as the cache lasts, in its row there;
+ * index_open() takes two emails of one name in an inbox for damage. email_batch_flush() looks once more for
+ * keys that another thread added meanwhile, and not for names. So names are unique as long as one thread at a
+ * time adds new emails to an inbox. The sync does; for sent mail that was not listed yet store_hide_sent()
+ * does as well, with names of another kind ("nodate_no-subject_KEY").
+ *
  * When an inbox goes or returns, so do its emails, without a word for each.
  *
  * One complete list that lacks an email or an inbox removes nothing: a service that is being set up lists
