@@ -13,9 +13,14 @@
  * keeps the descriptor until the kernel forgets it, which the kernel does as soon as no program uses the
  * file.
  *
- * Names change with `names_lock` held for writing, and are followed with it held for reading: through system
- * calls, which may wait for the disk. `lock` protects the nodes, and is a leaf: it is held over no system
- * call.
+ * Two locks, in this order. With `names_lock` held no name is changed through the mount while a path is
+ * followed: draft_table_rename() and draft_table_remove() hold it for writing, draft_hold() and
+ * draft_table_find() for reading; a new name needs no lock. System calls on drafts/, which may wait for the
+ * disk, are all that is called under it, besides functions of this table. A move into or out of the outbox
+ * holds neither lock while it calls the outbox: only a file moves so, and no path leads through a file;
+ * DRAFT_MOVING keeps writers away from a file that is being handed in. `lock` protects the nodes in memory.
+ * It is held over no system call; draft_node_begin_move() gives it up while it waits for writers. Under it
+ * the lock of a cancel alone is taken.
  */
 #ifndef INBOXFS_TREE_DRAFT_TABLE_H
 #define INBOXFS_TREE_DRAFT_TABLE_H
@@ -56,8 +61,8 @@ struct draft_node {
 struct draft_table {
     struct clock *clock; /* borrowed */
     struct draft_node root;
-    dev_t device; /* of the root: nothing mounted below it is shown */
-    pthread_rwlock_t names_lock;
+    dev_t device;                /* of the root: nothing mounted below it is shown */
+    pthread_rwlock_t names_lock; /* taken before `lock` */
     pthread_mutex_t lock;
     pthread_cond_t writer_left;
     struct map nodes; /* protected by lock; by key, without roots */
@@ -109,7 +114,7 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node);
 
 /* ---------------------------------------------------------------- changing names */
 
-/* unlinkat(2) and renameat2(2), with names_lock held for writing. */
+/* unlinkat(2) and renameat2(2). Both take names_lock for writing, and wait for the disk. 0 or -errno. */
 int draft_table_remove(struct draft_table *table, struct draft_node *parent, const char *name, int flags);
 int draft_table_rename(struct draft_table *table, struct draft_node *parent, const char *name,
                        struct draft_node *new_parent, const char *new_name, unsigned int flags);
