@@ -37,9 +37,12 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
     if (error != 0)
         return error;
     record.is_held = true;
-    error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
+    do { /* until no other thread takes the name first */
+        error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
+        error = error != 0 ? error : email_batch_flush(batch, &store->index);
+    } while (error == -EAGAIN);
     email_record_release(&record);
-    return error != 0 ? error : email_batch_flush(batch, &store->index);
+    return error;
 }
 
 /* An email that is not hidden for want of memory or disk shows once more. */

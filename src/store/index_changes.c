@@ -163,8 +163,10 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
     email_list_count_in(&inbox->emails, known);
 }
 
-/* Gives numbers to what is new: how many. An email that another thread added meanwhile is not new. */
-static uint32_t give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox)
+/* Gives numbers to what is new. An email that another thread added meanwhile is not new. Returns 0, or
+ * -EAGAIN: another thread took one of the names. */
+static int give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
+                        uint32_t *ret_added)
 {
     uint32_t next = index->emails.len;
     uint32_t added = 0;
@@ -173,14 +175,18 @@ static uint32_t give_numbers(struct email_batch *batch, const struct index *inde
         if (item->number != NUMBER_NONE)
             continue;
         const struct hashed_text key = {email_entry_key(&item->entry), batch->keys.values[i]};
+        const struct hashed_text name = {item->entry.name, batch->names.values[i]};
         item->number = email_list_find_key(&index->emails, &inbox->emails, key);
         item->is_new = item->number == NUMBER_NONE;
+        if (item->is_new && email_list_find_name(&index->emails, &inbox->emails, name) != NUMBER_NONE)
+            return -EAGAIN;
         if (item->is_new)
             item->number = next + added++;
         else
             item->entry.name = email_table_find(&index->emails, item->number)->name;
     }
-    return added;
+    *ret_added = added;
+    return 0;
 }
 
 /* Another time than before, also where the clock was set back: by it the kernel tells a listing that it got
@@ -208,8 +214,10 @@ static void show_batch_locked(const struct email_batch *batch, struct index *ind
 static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
-    uint32_t added = give_numbers(batch, index, inbox);
-    int error = added == 0 ? 0 : reserve_locked(index, inbox, added);
+    uint32_t added = 0;
+    int error = give_numbers(batch, index, inbox, &added);
+    if (error == 0 && added > 0)
+        error = reserve_locked(index, inbox, added);
     if (error == 0)
         error = write_batch(batch, index, inbox, now_ms);
     if (error == 0)

@@ -12,9 +12,7 @@
  * email of the inbox has, or had before the email went (since the start); a batch that has the name already
  * is flushed first. A name stays with the email for as long as the cache lasts, in its row there;
  * index_open() takes two emails of one name in an inbox for damage. email_batch_flush() looks once more for
- * keys that another thread added meanwhile, and not for names. So names are unique as long as one thread at a
- * time adds new emails to an inbox. The sync does; for sent mail that was not listed yet store_hide_sent()
- * does as well, with names of another kind ("nodate_no-subject_KEY").
+ * keys and names that another thread added meanwhile.
  *
  * When an inbox goes or returns, so do its emails, without a word for each.
  *
@@ -73,8 +71,8 @@ struct email_batch {  /* empty: all zeros */
 void email_batch_release(struct email_batch *batch);
 
 /* Puts them into the index, and reports each. The batch is empty afterwards, also on failure: then the emails
- * are fetched again another time. 0, -ENOENT (the inbox is gone), -EOVERFLOW, -ENOMEM, or what the cache
- * says: -ENOSPC, -EIO. */
+ * are fetched again another time. 0, -ENOENT (the inbox is gone), -EAGAIN (another thread took a name that an
+ * email of the batch has), -EOVERFLOW, -ENOMEM, or what the cache says: -ENOSPC, -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first

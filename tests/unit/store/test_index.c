@@ -134,6 +134,24 @@ TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
     free(marking);
 }
 
+TEST_WITH(a_name_that_another_thread_took_meanwhile_is_not_given_twice, set_up, tear_down)
+{
+    struct indexed *indexed = *state;
+    struct email_batch *other = calloc(1, sizeof(*other));
+    uint32_t inbox = put_inbox(indexed, "in-1");
+    put_email(indexed, inbox, "one", "name");
+    struct email_batch *first = indexed->batch;
+    indexed->batch = other;
+    put_email(indexed, inbox, "two", "name");
+    assert_int_equal(email_batch_flush(first, indexed->index), 0);
+    assert_int_equal(email_batch_flush(other, indexed->index), -EAGAIN);
+    put_email(indexed, inbox, "two", "name");
+    assert_int_equal(email_batch_flush(other, indexed->index), 0);
+    indexed->batch = first;
+    email_batch_release(other);
+    free(other);
+}
+
 TEST_WITH(the_same_key_in_two_inboxes_is_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
