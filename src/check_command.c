@@ -392,6 +392,8 @@ static void check_directory(struct check *check, const char *path)
     char use[64] = "no mount uses it";
     if (holder > 0)
         snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);
+    else if (holder < 0)
+        snprintf(use, sizeof(use), "another process uses it");
     if ((space.f_flag & ST_RDONLY) != 0)
         say(check, failed, "%s: its file system is read-only", path);
     else if (left < SPACE_MIN_BYTES)

@@ -145,7 +145,7 @@ long state_dir_find_mount(int dir_fd)
     if (lock_fd < 0 || !is_locked(lock_fd))
         return 0;
     read_holder(lock_fd, &holder);
-    return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : 0;
+    return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : -1;
 }
 
 /* Names the process that has the lock, and what ends it. */

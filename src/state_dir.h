@@ -25,8 +25,8 @@ void state_dir_announce_end(int lock_fd);
 /* Tells it where this one is mounted: for words to its user. `device`: of the mount, as st_dev. */
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
 
-/* The process whose mount uses the state, by the lock file and the mount table; 0: none is seen. The lock is
- * not tried, which could get in the way of a mount that is just starting. */
+/* Returns the process whose mount uses the state; -1: some process uses it; 0: none does. The lock is tried
+ * for a moment: a daemon that starts then tries a second time. */
 long state_dir_find_mount(int dir_fd);
 
 #endif

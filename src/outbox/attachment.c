@@ -79,7 +79,7 @@ int attachment_bind(struct outbox *outbox, struct change *change, const struct d
     for (size_t i = 0; i < draft->attachment_names_len && error == 0; i++) {
         error = bind_file(outbox, change, draft->attachment_names[i], ret_bytes);
         if (error == -ENODATA)
-            return reason_give(ret_reason, error, "there is no file attachments/%.255s",
+            return reason_give(ret_reason, error, "there is no file attachments/%.255s, or it is empty",
                                draft->attachment_names[i]);
     }
     crash_point("linked");

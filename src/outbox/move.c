@@ -280,6 +280,16 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
+/* Programs show the errno alone. */
+static int claim_or_explain(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                            struct item **ret_item)
+{
+    int error = claim_by_name(outbox, folder, name, ret_item);
+    if (error == -EBUSY)
+        outbox_notify(outbox, EVENT_REFUSED, folder, name, NULL, WORDS_BUSY);
+    return error;
+}
+
 int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     struct item *item;
@@ -288,7 +298,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
         return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
-    int error = claim_by_name(outbox, folder, name, &item);
+    int error = claim_or_explain(outbox, folder, name, &item);
     if (error != 0)
         return error;
     bool may_have_been_sent = is_withdrawn(item);
@@ -547,11 +557,13 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         return -EPERM;
     if (from == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
-    int error = claim_by_name(outbox, from, name, &item);
+    int error = claim_or_explain(outbox, from, name, &item);
     if (error != 0)
         return error;
     bool may_have_been_sent = is_withdrawn(item);
     error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);
+    if (error == -EBUSY)
+        outbox_notify(outbox, EVENT_REFUSED, from, name, NULL, "a program has the file open for writing");
     if (error == 0 && may_have_been_sent)
         notify_withdrawn(outbox, name, "moved to drafts/; it may have been sent, and would be a new message");
     claim_release(outbox, item);
