@@ -371,7 +371,7 @@ static int measure_receipt(const struct migration *migration, struct old_item *i
     _cleanup_json_ json_t *envelope = NULL;
     if (!item_state_has_receipt(item->row.state))
         return 0;
-    int error = read_envelope(migration, item->row.number, &envelope);
+    int error = item->envelope == NULL ? 0 : read_envelope(migration, item->row.number, &envelope);
     error = error != 0 ? error : row_format_receipt(&item->row, get_text(envelope, "request"), &receipt);
     item->row.receipt_bytes = receipt.len;
     return error;
