@@ -110,7 +110,7 @@ class Writer:
         try:
             fd = os.open(path, flags, 0o600)
             try:
-                cut = self.random.randrange(1, len(content))
+                cut = self.random.randint(1, len(content))
                 for part in (content[:cut], content[cut:]):
                     if os.write(fd, part) != len(part):
                         raise Failure("a short write")
