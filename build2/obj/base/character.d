@@ -1,2 +1,0 @@
-build2/obj/base/character.o: src/base/character.c src/base/character.h
-src/base/character.h:
