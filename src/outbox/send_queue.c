@@ -166,7 +166,6 @@ enum {
     WAIT_MIN_MS = 1000,
     WAIT_MAX_MS = 15 * 60 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* somebody may mend the key at any time */
-    ASKED_MAX_MS = 24 * 3600 * 1000,
     REST_MS = 500, /* a worker takes the next message well within that, so a queue that works it off goes on
                       at once */
     ALONE_MS = 2 * 1000,
@@ -224,7 +223,7 @@ void suspension_begin(struct suspension *suspension, enum suspension_reason reas
     if (reason != SUSPENSION_UNAUTHORIZED)
         wait = is_news ? backoff_next_ms(&suspension->backoff) : 0;
     if (wait_ms > wait)
-        wait = wait_ms < ASKED_MAX_MS ? wait_ms : ASKED_MAX_MS;
+        wait = wait_ms;
     if (is_news || now_ms + wait > suspension->until_ms)
         suspension->until_ms = now_ms + wait;
     suspension->reason = reason;
