@@ -19,7 +19,6 @@
 enum {
     FIELD_AFTER_NAME = 3, /* the state: the first after the parenthesis that closes the name */
     FIELD_FLAGS = 9,
-    FIELD_START_TIME = 22,
     FIELD_EXIT_CODE = 52,
     FLAG_EXITING = 4, /* PF_EXITING */
     CAPABILITY_PTRACE = 19,
@@ -145,15 +144,6 @@ pid_t writer_process(pid_t pid)
     const char *line = strstr(text, "\nTgid:");
     long process = line == NULL ? 0 : strtol(line + strlen("\nTgid:"), NULL, 10);
     return process > 0 ? (pid_t)process : pid;
-}
-
-uint64_t writer_started(pid_t process)
-{
-    char text[2048];
-    uint64_t started;
-    if (process <= 0 || !read_proc(process, "stat", text, sizeof(text)))
-        return 0;
-    return find_field(text, FIELD_START_TIME, &started) ? started : 0;
 }
 
 pid_t writer_session(pid_t pid)

@@ -32,10 +32,6 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look);
 /* The process that the task belongs to; `pid` itself when that cannot be seen. */
 pid_t writer_process(pid_t pid);
 
-/* When the process began, in clock ticks since boot; 0 when that cannot be seen. Ids are given again: id and
- * beginning together are the process. */
-uint64_t writer_started(pid_t process);
-
 /* The session (setsid(2)) of the task: a terminal, a login, a service. 0 when that cannot be seen. */
 pid_t writer_session(pid_t pid);
 

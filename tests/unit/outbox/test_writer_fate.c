@@ -101,13 +101,3 @@ TEST(threads_belong_to_their_process)
     assert_int_equal(process, getpid());
     assert_int_equal(writer_process(0), 0);
 }
-
-TEST(a_process_began_once)
-{
-    uint64_t started = writer_started(getpid());
-    assert_true(started > writer_started(1) || getpid() == 1 || writer_started(1) == 0);
-    assert_true(started > 0);
-    assert_int_equal(writer_started(getpid()), started);
-    assert_int_equal(writer_started(0), 0);
-    assert_int_equal(writer_started(5000001), 0); /* beyond what Linux gives out */
-}
