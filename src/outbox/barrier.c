@@ -102,6 +102,17 @@ static int await_releases_locked(const struct barrier *barrier, enum outbox_fold
     return error == -EINTR ? error : 0;
 }
 
+void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name)
+{
+    LOCK_GUARD(&outbox->lock);
+    int64_t until_ms = outbox_monotonic_ms(outbox) + RELEASE_WAIT_MS;
+    const struct item *item;
+    int error = 0;
+    while (error == 0 && (item = item_table_find(&outbox->table, folder, name)) != NULL &&
+           item->row.state == ITEM_WRITING && item->file.closed_ms != 0)
+        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, NULL);
+}
+
 /* ---------------------------------------------------------------- until it is settled */
 
 /* A program that waits here reads `events` next, so the barrier waits for the events too. */

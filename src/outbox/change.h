@@ -80,6 +80,10 @@ bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number
  * workers. */
 void outbox_hand_in_waiting(struct outbox *outbox);
 
+/* Waits for the release of a file that was closed, which the kernel hands over after close(2) has returned; 2
+ * s at most, for a program may have closed a duplicate. No claim may be held. */
+void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name);
+
 #define WORDS_BUSY                                                                     \
     "it is being sent, or may have been sent: it cannot be changed until its outcome " \
     "is known"

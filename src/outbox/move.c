@@ -280,10 +280,12 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
-/* Programs show the errno alone. */
-static int claim_or_explain(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                            struct item **ret_item)
+/* Claims what is to leave its folder. Programs show the errno alone, so the words go to the events. */
+static int claim_to_leave(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                          struct item **ret_item)
 {
+    if (folder == OUTBOX_FOLDER_ATTACHMENTS)
+        outbox_hand_in_waiting(outbox);
     int error = claim_by_name(outbox, folder, name, ret_item);
     if (error == -EBUSY)
         outbox_notify(outbox, EVENT_REFUSED, folder, name, NULL, WORDS_BUSY);
@@ -296,9 +298,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     struct outbox_stat stat;
     if (item_is_receipt_name(name))
         return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
-    if (folder == OUTBOX_FOLDER_ATTACHMENTS)
-        outbox_hand_in_waiting(outbox);
-    int error = claim_or_explain(outbox, folder, name, &item);
+    int error = claim_to_leave(outbox, folder, name, &item);
     if (error != 0)
         return error;
     bool may_have_been_sent = is_withdrawn(item);
@@ -555,9 +555,8 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         return -EINVAL;
     if (item_is_receipt_name(name))
         return -EPERM;
-    if (from == OUTBOX_FOLDER_ATTACHMENTS)
-        outbox_hand_in_waiting(outbox);
-    int error = claim_or_explain(outbox, from, name, &item);
+    outbox_await_release(outbox, from, name);
+    int error = claim_to_leave(outbox, from, name, &item);
     if (error != 0)
         return error;
     bool may_have_been_sent = is_withdrawn(item);

@@ -288,6 +288,32 @@ WORLD_TEST(handles_that_are_flushed_are_waited_for)
     outbox_release(handle);
 }
 
+static void *take_out(void *argument)
+{
+    struct waiting *waiting = argument;
+    struct world *world = waiting->world;
+    waiting->result =
+        outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0);
+    return NULL;
+}
+
+WORLD_TEST(a_file_that_was_just_closed_can_be_moved_to_drafts)
+{
+    struct world *world = *state;
+    struct waiting waiting = {.world = world};
+    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
+    assert_int_equal(thread_start(&waiting.thread, "mv", take_out, &waiting), 0);
+    fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
+    outbox_release(handle);
+    pthread_join(waiting.thread, NULL);
+    assert_int_equal(waiting.result, 0);
+    assert_int_equal(settle(world), 0);
+    assert_int_equal(sends(world), 0);
+}
+
 /* As each program closes it that a shell starts with its output there. */
 WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
 {
