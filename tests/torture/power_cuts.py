@@ -32,33 +32,20 @@ import zlib
 
 sys.dont_write_bytecode = True  # nothing of ours is left among the sources
 
+from world import REPOSITORY, SENDER, START_S, Defect, wait_until  # noqa: E402
+
 HERE = os.path.dirname(os.path.realpath(__file__))
-REPOSITORY = os.path.realpath(os.path.join(HERE, "..", ".."))
 sys.path.insert(0, os.path.join(REPOSITORY, "tests", "mount"))
 
 import scripted_server  # noqa: E402
 
 BUILD = os.environ.get("BUILD", os.path.join(REPOSITORY, "build"))
-SENDER = "alice@inbox.localhost"
-START_S = 30
 SETTLE_S = 60
 OLD_RATE = 0.15  # of the sessions begin with a spool of version 0.2
 RECORDED = ":spool:drafts:"
 FAULTS = ("503:1", "400:subject", "reset-after", "lost", "done-500", "reset-before")
 UPLOAD_FAULTS = ("503:1", "reset-after", "lost", "reset-before")
 WRONGS = ("lost", "double", "half", "unexplained")
-
-
-class Defect(Exception):
-    """The program, or this one, did what it must never do. The session ends."""
-
-
-def wait_until(seconds, holds, what):
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise Defect("not within %d s: %s" % (seconds, what))
-        time.sleep(0.005)
 
 
 class Log:
