@@ -5,13 +5,14 @@
 #include "sql/query.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 
-int query_error(int sqlite_result)
+static int error_of_result(int sqlite_result)
 {
     /* Somebody cut the file off. */
     if (sqlite_result == SQLITE_IOERR_SHORT_READ)
@@ -51,7 +52,7 @@ int query_error(int sqlite_result)
 int query_error_on(sqlite3 *db, int sqlite_result)
 {
     int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN && db != NULL ? sqlite3_system_errno(db) : 0;
-    return reason > 0 ? -reason : query_error(sqlite_result);
+    return reason > 0 ? -reason : error_of_result(sqlite_result);
 }
 
 /* The same of a call that reads the file, before which errno was 0: SQLite calls a file corrupt whose disk
@@ -90,7 +91,7 @@ static int bind_all(sqlite3_stmt *statement, const char *types, va_list argument
             result = sqlite3_bind_blob64(statement, i + 1, bytes, len, SQLITE_STATIC);
         }
     }
-    return query_error(result);
+    return error_of_result(result);
 }
 
 static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
@@ -239,24 +240,18 @@ void statements_end(sqlite3_stmt *statement)
     sqlite3_clear_bindings(statement);
 }
 
-int statements_vexecute(struct statements *statements, size_t number, const char *types, va_list arguments)
+int statements_execute(struct statements *statements, size_t number, const char *types, ...)
 {
+    va_list arguments;
+    va_start(arguments, types);
     int result = bind_kept(statements, number, types, arguments);
+    va_end(arguments);
     if (result == 0)
         do
             result = query_step(statements->prepared[number]);
         while (result > 0);
     statements_end(statements->prepared[number]);
     return result;
-}
-
-int statements_execute(struct statements *statements, size_t number, const char *types, ...)
-{
-    va_list arguments;
-    va_start(arguments, types);
-    int error = statements_vexecute(statements, number, types, arguments);
-    va_end(arguments);
-    return error;
 }
 
 int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,

@@ -9,14 +9,12 @@
 #define INBOXFS_SQL_QUERY_H
 
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* -errno for a result code: -ENOSPC, -ENOMEM, -EBUSY, -EEXIST (a constraint), -EUCLEAN (damaged), -EIO … */
-int query_error(int sqlite_result);
-/* The same of a call on `db` (NULL: it could not even be made) that may open a file: where that failed, the
- * system's own reason. */
+/* -errno for the result code of a call on `db` (NULL: the connection could not even be made): -ENOSPC,
+ * -ENOMEM, -EBUSY, -EEXIST (a constraint), -EUCLEAN (damaged), -EIO …, and the system's own reason where a
+ * file could not be opened. */
 int query_error_on(sqlite3 *db, int sqlite_result);
 /* Runs statements without arguments or rows. 0 or -errno. A disk that cannot be read is -EIO, and not taken
  * for damage, here and below. */
@@ -65,7 +63,6 @@ void statements_release(struct statements *statements);
 
 /* Runs statement `number` to its end, with its parameters bound as by query_prepare(). 0 or -errno. */
 int statements_execute(struct statements *statements, size_t number, const char *types, ...);
-int statements_vexecute(struct statements *statements, size_t number, const char *types, va_list arguments);
 
 /* The first row's columns, which are `len` integers; -ENOENT without a row. */
 int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
