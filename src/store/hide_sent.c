@@ -46,21 +46,16 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
 }
 
 /* An email that is not hidden for want of memory or disk shows once more. */
-void hide_sent(struct store *store, const char *id)
-{
-    struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL)
-        return;
-    (void)hide(store, batch, id);
-    email_batch_release(batch);
-    free(batch);
-}
-
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
     store->service->ops->get_capabilities(store->service, &capabilities);
     /* A service without the list brings nothing to be hidden. */
-    if (capabilities.inbox_list != CAPABILITY_ABSENT && capabilities.outbound != CAPABILITY_ABSENT)
-        hide_sent(store, id);
+    if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
+        return;
+    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return;
+    (void)hide(store, batch, id);
+    email_batch_release(batch);
 }

@@ -29,9 +29,6 @@ struct store {
     struct searcher searcher;
 };
 
-/* Shows the sent mail of this id no more (waits for the disk). */
-void hide_sent(struct store *store, const char *id);
-
 /* Takes over what version 0.2 left of the cache in `dir_fd`, and removes it (waits for the disk). */
 void take_over_version_0_2(struct store *store, int dir_fd);
 

@@ -15,7 +15,7 @@ static void hide_all_of(struct store *store, sqlite3 *old)
     _cleanup_statement_ sqlite3_stmt *row = NULL;
     if (query_prepare(old, &row, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
         while (query_step(row) > 0)
-            hide_sent(store, query_column_text(row, 0));
+            store_hide_sent(store, query_column_text(row, 0));
 }
 
 static void hide_sent_again(struct store *store, int dir_fd)
