@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 
 enum {
@@ -296,15 +297,11 @@ static int open_reader(const struct database *database, struct connection **ret)
 /* NULL: a new one is to be opened. */
 static struct connection *take_idle(struct database *database)
 {
-    struct connection *connection = NULL;
-    pthread_mutex_lock(&database->read_lock);
+    LOCK_GUARD(&database->read_lock);
     while (database->is_renewing)
         pthread_cond_wait(&database->returned, &database->read_lock);
-    if (database->readers_len > 0)
-        connection = database->readers[--database->readers_len];
     database->readers_out++;
-    pthread_mutex_unlock(&database->read_lock);
-    return connection;
+    return database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
 }
 
 /* `connection`: NULL: none was opened. */
@@ -317,10 +314,9 @@ static void put_back(struct database *database, struct connection *connection)
     if (connection != NULL)
         close_connection(connection);
     free(connection);
-    pthread_mutex_lock(&database->read_lock);
+    LOCK_GUARD(&database->read_lock);
     if (--database->readers_out == 0)
         pthread_cond_broadcast(&database->returned);
-    pthread_mutex_unlock(&database->read_lock);
 }
 
 int database_take_reader(struct database *database, struct connection **ret_connection)
@@ -364,10 +360,9 @@ void database_end_read(struct database *database, struct connection *connection)
 
 static void count_commit(struct database *database)
 {
-    pthread_mutex_lock(&database->commit_lock);
+    LOCK_GUARD(&database->commit_lock);
     database->commits++;
     pthread_cond_broadcast(&database->committed);
-    pthread_mutex_unlock(&database->commit_lock);
 }
 
 /* Ends the transaction, of whose turns the caller's is the last: commits it, or undoes it where `error` is
@@ -464,17 +459,15 @@ static void close_all(struct database *database)
 
 int database_renew(struct database *database)
 {
-    pthread_mutex_lock(&database->write_lock);
+    LOCK_GUARD(&database->write_lock);
     if (database->finished != NULL)
         (void)commit_for_all(database, 0);
     close_all(database);
     set_aside(database);
     int error = open_writer(database);
-    pthread_mutex_lock(&database->read_lock);
+    LOCK_GUARD(&database->read_lock);
     database->is_renewing = false;
     pthread_cond_broadcast(&database->returned);
-    pthread_mutex_unlock(&database->read_lock);
-    pthread_mutex_unlock(&database->write_lock);
     return error;
 }
 
@@ -482,18 +475,15 @@ int database_renew(struct database *database)
 
 uint64_t database_commits(struct database *database)
 {
-    pthread_mutex_lock(&database->commit_lock);
-    uint64_t commits = database->commits;
-    pthread_mutex_unlock(&database->commit_lock);
-    return commits;
+    LOCK_GUARD(&database->commit_lock);
+    return database->commits;
 }
 
 int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel)
 {
     int error = 0;
-    pthread_mutex_lock(&database->commit_lock);
+    LOCK_GUARD(&database->commit_lock);
     while (database->commits == seen && error == 0)
         error = wait_until(clock_system(), &database->committed, &database->commit_lock, until_ms, cancel);
-    pthread_mutex_unlock(&database->commit_lock);
     return error;
 }

@@ -23,10 +23,9 @@ static void *run(void *argument)
 {
     struct call *call = argument;
     call->function(call->context, &call->cancel);
-    pthread_mutex_lock(&call->lock);
+    LOCK_GUARD(&call->lock);
     call->has_ended = true;
     pthread_cond_broadcast(&call->ended);
-    pthread_mutex_unlock(&call->lock);
     return NULL;
 }
 

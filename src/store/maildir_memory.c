@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "sql/database.h"
 
@@ -584,16 +585,6 @@ static int64_t now_ns(const struct maildir_memory *memory)
     return clock_realtime_ms(memory->clock) * NS_PER_MS;
 }
 
-static void lock_for_writing(struct maildir_memory *memory)
-{
-    pthread_rwlock_wrlock(&memory->read_lock);
-}
-
-static void unlock(struct maildir_memory *memory)
-{
-    pthread_rwlock_unlock(&memory->read_lock);
-}
-
 /* The box of the store's inbox, or NULL. */
 static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t inbox)
 {
@@ -629,11 +620,10 @@ static int add_inbox_locked(struct maildir_memory *memory, uint32_t inbox, const
     int error = is_new ? make_box_locked(memory, id, &box) : 0;
     if (error != 0)
         return error;
-    lock_for_writing(memory);
+    WRITE_GUARD(&memory->read_lock);
     if (is_new)
         g_ptr_array_add(memory->boxes, box);
     g_hash_table_insert(memory->by_inbox, GUINT_TO_POINTER(inbox), box);
-    unlock(memory);
     return 0;
 }
 
@@ -641,10 +631,8 @@ int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, cons
 {
     if (maildir_memory_has_inbox(memory, inbox))
         return 0;
-    pthread_mutex_lock(&memory->write_lock);
-    int error = box_of(memory, inbox) != NULL ? 0 : add_inbox_locked(memory, inbox, id);
-    pthread_mutex_unlock(&memory->write_lock);
-    return error;
+    LOCK_GUARD(&memory->write_lock);
+    return box_of(memory, inbox) != NULL ? 0 : add_inbox_locked(memory, inbox, id);
 }
 
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
@@ -658,60 +646,55 @@ bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
 bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                              struct maildir_mail *ret)
 {
-    pthread_rwlock_rdlock(&memory->read_lock);
+    READ_GUARD(&memory->read_lock);
     const struct maildir_box *box = box_of(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_uid(box, uid);
     if (mail != NULL)
         *ret = *mail;
-    unlock(memory);
     return mail != NULL;
 }
 
 bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
                                struct maildir_mail *ret)
 {
-    pthread_rwlock_rdlock(&memory->read_lock);
+    READ_GUARD(&memory->read_lock);
     const struct maildir_box *box = box_of(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     if (mail != NULL)
         *ret = *mail;
-    unlock(memory);
     return mail != NULL;
 }
 
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret)
 {
-    pthread_rwlock_rdlock(&memory->read_lock);
+    READ_GUARD(&memory->read_lock);
     const struct maildir_box *box = box_of(memory, inbox);
-    if (box != NULL) {
-        *ret = (struct maildir_state){
-            .uidvalidity = box->uidvalidity, .uid_max = box->len, .is_stale = box->is_stale};
-        memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
-        memcpy(ret->present, box->present, sizeof(ret->present));
-    }
-    unlock(memory);
-    return box != NULL;
+    if (box == NULL)
+        return false;
+    *ret = (struct maildir_state){
+        .uidvalidity = box->uidvalidity, .uid_max = box->len, .is_stale = box->is_stale};
+    memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
+    memcpy(ret->present, box->present, sizeof(ret->present));
+    return true;
 }
 
 /* ---------------------------------------------------------------- following the inbox */
 
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
 {
-    lock_for_writing(memory);
+    WRITE_GUARD(&memory->read_lock);
     struct maildir_box *box = box_of(memory, inbox);
     if (box != NULL)
         box_mark_stale(box);
-    unlock(memory);
 }
 
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 {
-    lock_for_writing(memory);
+    WRITE_GUARD(&memory->read_lock);
     struct maildir_box *box = box_of(memory, inbox);
     bool is_stale = box != NULL && box->is_stale;
     if (is_stale)
         box->has_changed = false;
-    unlock(memory);
     return is_stale;
 }
 
@@ -721,17 +704,15 @@ static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
     struct plan plan;
     int error = plan_make(box, seen, seen_len, arrived_ns, now_ns(memory), &plan);
     if (error == 0) {
-        lock_for_writing(memory);
+        WRITE_GUARD(&memory->read_lock);
         error = plan_make_room(&plan, box);
-        unlock(memory);
     }
     if (error == 0 && plan.changed_len > 0)
         error = write_mails(memory, box, &plan.touch, plan.changed, plan.changed_len);
     if (error == 0) {
-        lock_for_writing(memory);
+        WRITE_GUARD(&memory->read_lock);
         plan_apply(&plan, box);
         box->is_stale = box->has_changed;
-        unlock(memory);
     }
     plan_release(&plan);
     return error;
@@ -740,17 +721,15 @@ static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
 int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
                         size_t seen_len, int64_t arrived_ns)
 {
-    pthread_mutex_lock(&memory->write_lock);
+    LOCK_GUARD(&memory->write_lock);
     struct maildir_box *box = box_of(memory, inbox);
-    int error = box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
-    pthread_mutex_unlock(&memory->write_lock);
-    return error;
+    return box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
 }
 
 /* The next sync finds the same, and writes it down. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
 {
-    lock_for_writing(memory);
+    WRITE_GUARD(&memory->read_lock);
     struct maildir_box *box = box_of(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     int64_t ns = now_ns(memory);
@@ -758,7 +737,6 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
         apply_touch(&(struct touch){1U << mail->folder, {ns, ns}}, box->changed_ns);
     if (box != NULL)
         box_mark_stale(box);
-    unlock(memory);
 }
 
 /* ---------------------------------------------------------------- marking */
@@ -783,21 +761,18 @@ static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, u
     int error = write_mails(memory, box, &touch, &mail, 1);
     if (error != 0)
         return error;
-    lock_for_writing(memory);
+    WRITE_GUARD(&memory->read_lock);
     box_put(box, &mail);
     apply_touch(&touch, box->changed_ns);
-    unlock(memory);
     return 0;
 }
 
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark)
 {
-    pthread_mutex_lock(&memory->write_lock);
+    LOCK_GUARD(&memory->write_lock);
     struct maildir_box *box = box_of(memory, inbox);
-    int error = box == NULL ? -ENOENT : mark_locked(memory, box, uid, mark);
-    pthread_mutex_unlock(&memory->write_lock);
-    return error;
+    return box == NULL ? -ENOENT : mark_locked(memory, box, uid, mark);
 }
 
 int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid)
@@ -817,9 +792,9 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
         return;
     struct maildir_mail mail = *known;
     mail.size = size;
-    lock_for_writing(memory);
+    pthread_rwlock_wrlock(&memory->read_lock);
     box_put(box, &mail);
-    unlock(memory);
+    pthread_rwlock_unlock(&memory->read_lock);
     memory->sizes[memory->sizes_len++] = (struct noted_size){box, uid};
     if (memory->sizes_len == SIZES_MAX) {
         (void)write_mails(memory, NULL, NULL, NULL, 0);
@@ -829,9 +804,8 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
 
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
 {
-    pthread_mutex_lock(&memory->write_lock);
+    LOCK_GUARD(&memory->write_lock);
     struct maildir_box *box = box_of(memory, inbox);
     if (box != NULL)
         note_size_locked(memory, box, uid, size);
-    pthread_mutex_unlock(&memory->write_lock);
 }

@@ -968,11 +968,10 @@ void contents_probe(struct contents *contents)
 {
     if (contents == NULL)
         return;
-    pthread_mutex_lock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
     contents->is_probe_wanted = true;
     if (!contents->is_probing)
         contents->is_probing = submit_job_locked(contents, run_probe);
-    pthread_mutex_unlock(&contents->lock);
 }
 
 int contents_await_probe(struct contents *contents, struct cancel *cancel)
@@ -981,12 +980,11 @@ int contents_await_probe(struct contents *contents, struct cancel *cancel)
     if (contents == NULL)
         return 0;
     int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
-    pthread_mutex_lock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
     while (contents->is_probing && !contents->is_stopping && !contents->is_probe_overdue && error == 0)
         error = wait_until(contents->clock, &contents->changed, &contents->lock, until_ms, cancel);
     if (error == -ETIMEDOUT)
         contents->is_probe_overdue = true;
-    pthread_mutex_unlock(&contents->lock);
     return error == -EINTR ? error : 0;
 }
 

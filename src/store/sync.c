@@ -1092,10 +1092,9 @@ void sync_free(struct sync *sync)
 
 int sync_start(struct sync *sync)
 {
-    pthread_mutex_lock(&sync->lock);
+    LOCK_GUARD(&sync->lock);
     int error = thread_start(&sync->thread, "sync", run_thread, sync);
     sync->is_started = error == 0;
-    pthread_mutex_unlock(&sync->lock);
     return error;
 }
 
@@ -1132,10 +1131,11 @@ static bool take_out(struct sync_request **list, const struct sync_request *requ
     return false;
 }
 
-static void wait_locked(struct sync *sync, struct sync_request *request, int64_t until_ms,
-                        struct cancel *cancel)
+static void wait_for_run(struct sync *sync, struct sync_request *request, int64_t until_ms,
+                         struct cancel *cancel)
 {
     int error = 0;
+    LOCK_GUARD(&sync->lock);
     append(&sync->waiting, request);
     pthread_cond_broadcast(&sync->changed);
     while (!request->is_done && !sync->is_stopping && error == 0)
@@ -1150,9 +1150,7 @@ static void wait_locked(struct sync *sync, struct sync_request *request, int64_t
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
     struct sync_request request = {.inbox = inbox, .depth = SYNC_COMPLETE, .is_awaited = true};
-    pthread_mutex_lock(&sync->lock);
-    wait_locked(sync, &request, until_ms, cancel);
-    pthread_mutex_unlock(&sync->lock);
+    wait_for_run(sync, &request, until_ms, cancel);
     if (request.error == 0) {
         free(request.words);
         return 0;
