@@ -177,7 +177,7 @@ static void inbox_table_release(struct inbox_table *table)
         if (table->items[i] == NULL)
             continue;
         email_list_release(&table->items[i]->emails);
-        free(table->items[i]->json);
+        free((char *)table->items[i]->row.json);
         free(table->items[i]->folded_name);
         free(table->items[i]);
     }
@@ -210,7 +210,7 @@ static struct inbox *find_like(const struct inbox_table *table, const char *name
 static struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
 {
     struct inbox *inbox = find_like(table, name);
-    return inbox != NULL && strcmp(inbox->name, name) == 0 ? inbox : NULL;
+    return inbox != NULL && strcmp(inbox->row.name, name) == 0 ? inbox : NULL;
 }
 
 /* No two names differ only in case or normalisation. */
@@ -266,9 +266,7 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
     _cleanup_free_ struct inbox *inbox = calloc(1, sizeof(*inbox));
     if (inbox == NULL)
         return -ENOMEM;
-    inbox->number = row->number;
-    inbox->row.id = row->id;
-    inbox->is_gone = true;
+    inbox->row = (struct inbox_row){.number = row->number, .id = row->id, .is_gone = true};
     if (!has_no_name)
         error = map_set(&table->by_id, row->id, inbox);
     if (error != 0)
@@ -317,29 +315,24 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
         error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
         return error;
-    if (inbox->name != NULL && strcmp(inbox->folded_name, folded) != 0)
+    if (!inbox->row.is_gone && strcmp(inbox->folded_name, folded) != 0)
         map_remove(&table->by_name, inbox->folded_name);
     free(inbox->folded_name);
     inbox->folded_name = TAKE_PTR(folded);
     memcpy(json, row->json, row->json_len);
     json[row->json_len] = '\0';
-    free(inbox->json);
-    kept.json = inbox->json = TAKE_PTR(json);
+    free((char *)inbox->row.json);
+    kept.json = TAKE_PTR(json);
+    kept.changed_ms = MAX(row->changed_ms, inbox->row.changed_ms);
     inbox->row = kept;
-    inbox->name = kept.name;
-    inbox->is_gone = false;
-    inbox->is_backfilling = row->is_backfilling;
-    if (inbox->changed_ms < row->changed_ms)
-        inbox->changed_ms = row->changed_ms;
     return 0;
 }
 
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 {
-    if (inbox->name != NULL)
+    if (!inbox->row.is_gone)
         map_remove(&table->by_name, inbox->folded_name);
-    inbox->name = NULL;
-    inbox->is_gone = true;
+    inbox->row.is_gone = true;
 }
 
 /* ---------------------------------------------------------------- life */
@@ -348,7 +341,7 @@ static void init_tables(struct index *index)
 {
     index->inboxes = (struct inbox_table){.texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
     index->inboxes.sent =
-        (struct inbox){.number = INDEX_SENT, .row = {.id = "sent", .origin = INBOX_OF_SENT}};
+        (struct inbox){.row = {.number = INDEX_SENT, .id = "sent", .origin = INBOX_OF_SENT}};
     index->emails =
         (struct email_table){.seed = random_process_seed(), .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
     index->size = (struct index_size){0};
@@ -440,9 +433,9 @@ static int load_email(void *context, const struct email_row *row)
     if (inbox == NULL || row->number < index->emails.len || row->number >= EMAILS_NUMBER_MAX ||
         row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
         return -EUCLEAN;
-    if (inbox->changed_ms < row->seen_ms)
-        inbox->changed_ms = row->seen_ms;
-    index->shows_held |= row->is_held && inbox->number != INDEX_SENT;
+    if (inbox->row.changed_ms < row->seen_ms)
+        inbox->row.changed_ms = row->seen_ms;
+    index->shows_held |= row->is_held && inbox->row.number != INDEX_SENT;
     const struct hashed_text key = email_table_hash(&index->emails, row->key);
     const struct hashed_text name = email_table_hash(&index->emails, row->name);
     if (email_list_find_key(&index->emails, &inbox->emails, key) != NUMBER_NONE ||
@@ -457,10 +450,10 @@ static void load_state(struct index *index, const struct cache_state *state)
     if (index->next_text < state->next_text)
         index->next_text = state->next_text;
     index->is_first_sync_done = state->is_first_sync_done;
-    index->inboxes.sent.is_backfilling = !state->is_first_sync_done;
+    index->inboxes.sent.row.is_backfilling = !state->is_first_sync_done;
     for (uint32_t i = 0; i < index->inboxes.len; i++)
         if (index->inboxes.items[i] != NULL)
-            index->inboxes.items[i]->is_backfilling |= !state->is_first_sync_done;
+            index->inboxes.items[i]->row.is_backfilling |= !state->is_first_sync_done;
 }
 
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
@@ -480,15 +473,6 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
     return error;
 }
 
-int index_write_inbox(struct connection *connection, const struct inbox *inbox)
-{
-    struct inbox_row row = inbox->row;
-    row.is_backfilling = inbox->is_backfilling;
-    row.is_gone = inbox->is_gone;
-    row.changed_ms = inbox->changed_ms;
-    return cache_put_inbox(connection, &row);
-}
-
 /* A row that the cache does not take now is written with the next emails. */
 static void write_inboxes_locked(struct index *index)
 {
@@ -497,7 +481,7 @@ static void write_inboxes_locked(struct index *index)
     if (error == 0) {
         for (uint32_t i = 0; i < index->inboxes.len && error == 0; i++)
             if (index->inboxes.items[i] != NULL)
-                error = index_write_inbox(connection, index->inboxes.items[i]);
+                error = cache_put_inbox(connection, &index->inboxes.items[i]->row);
         error = cache_end_write(index->cache, error);
     }
     for (uint32_t i = 0; i < index->inboxes.len; i++)
@@ -622,12 +606,12 @@ enum {
 static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
     *ret = (struct inbox_view){
-        .number = inbox->number,
-        .name = inbox->name,
+        .number = inbox->row.number,
+        .name = inbox->row.name,
         .id = inbox->row.id,
         .address = inbox->row.address,
         .json_len = inbox->row.json_len,
-        .changed_ms = inbox->changed_ms,
+        .changed_ms = inbox->row.changed_ms,
         .record_ms = inbox->row.record_ms,
         .emails = inbox->emails.live,
         .held = inbox->emails.held,
@@ -653,12 +637,12 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
 static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    return inbox == NULL || inbox->is_gone ? NULL : inbox;
+    return inbox == NULL || inbox->row.is_gone ? NULL : inbox;
 }
 
 static bool give_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
-    if (inbox == NULL || inbox->number == INDEX_SENT)
+    if (inbox == NULL || inbox->row.number == INDEX_SENT)
         return false;
     view_inbox(inbox, ret);
     return true;
@@ -680,9 +664,9 @@ bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_i
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_find_id(&index->inboxes, id);
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return false;
-    *ret_inbox = inbox->number;
+    *ret_inbox = inbox->row.number;
     return true;
 }
 
@@ -760,13 +744,13 @@ int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_
 {
     READ_GUARD(&store->index.read_lock);
     const struct inbox *found = get_live_locked(&store->index, inbox);
-    if (found == NULL || found->json == NULL)
+    if (found == NULL || found->row.json == NULL)
         return -ENOENT;
     char *json = malloc(found->row.json_len + 1);
     if (json == NULL)
         return -ENOMEM;
     *ret_len = found->row.json_len;
-    *ret_json = memcpy(json, found->json, found->row.json_len + 1);
+    *ret_json = memcpy(json, found->row.json, found->row.json_len + 1);
     return 0;
 }
 
@@ -853,9 +837,9 @@ bool index_find_inbox_of_no_name(struct index *index, uint32_t *ret_inbox)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = index->inboxes.of_no_name;
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return false;
-    *ret_inbox = inbox->number;
+    *ret_inbox = inbox->row.number;
     return true;
 }
 

@@ -113,15 +113,11 @@ struct listing_state {
 };
 
 struct inbox {
-    uint32_t number;
-    struct inbox_row row; /* the record as it is now; its texts are the table's, but for the JSON */
-    char *json;           /* that of `row`, owned */
-    const char *name;     /* of its folder; NULL while it is gone, and of INDEX_SENT */
-    char *folded_name;    /* file_name_fold() of it */
-    int64_t changed_ms;   /* the record, or the set of emails */
-    bool is_gone;
-    bool is_backfilling; /* its first complete list is still to come, and brings no new mail */
-    bool is_unsaved;     /* the cache did not take the row */
+    struct inbox_row
+        row;           /* as it is now, and as the cache gets it. Its texts are the table's, but for the
+                          JSON, which is owned. Its name is nobody's while it is gone; INDEX_SENT has none */
+    char *folded_name; /* file_name_fold() of the name */
+    bool is_unsaved;   /* the cache did not take the row */
     struct email_list emails;
     uint32_t seen_in; /* as of emails, in lists of inboxes; the writer's alone, as is the next */
     uint32_t missing_ms;
@@ -187,9 +183,6 @@ void index_release(struct index *index);
  * missing from then on, and come back with the next complete lists. Returns true if there was damage, and is
  * a new cache. */
 bool index_renew_cache(struct index *index);
-
-/* Puts the row of an inbox as it is, in a turn. 0 or -errno. */
-int index_write_inbox(struct connection *connection, const struct inbox *inbox);
 
 /* Takes a record into the size, or one of another length for it (`len_before`). With both locks held. */
 static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)

@@ -131,7 +131,7 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
     if (error != 0)
         return error;
     if (inbox->is_unsaved)
-        error = index_write_inbox(connection, inbox);
+        error = cache_put_inbox(connection, &inbox->row);
     for (size_t i = 0; i < batch->len && error == 0; i++) {
         batch->items[i].entry.text = index->next_text++;
         batch->items[i].entry.seen_ms = now_ms;
@@ -193,7 +193,7 @@ static int give_numbers(struct email_batch *batch, const struct index *index, co
  * before a change from one that it got after. */
 static void touch_locked(struct inbox *inbox, int64_t now_ms)
 {
-    inbox->changed_ms = inbox->changed_ms < now_ms ? now_ms : inbox->changed_ms + 1;
+    inbox->row.changed_ms = inbox->row.changed_ms < now_ms ? now_ms : inbox->row.changed_ms + 1;
 }
 
 static int reserve_locked(struct index *index, struct inbox *inbox, uint32_t more)
@@ -235,10 +235,10 @@ static int flush_locked(struct email_batch *batch, struct index *index, struct a
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
-    announcement->is_backfilling = inbox->is_backfilling;
-    announcement->inbox_name = inbox->name;
+    announcement->is_backfilling = inbox->row.is_backfilling;
+    announcement->inbox_name = inbox->row.name;
     return write_and_show_locked(batch, index, inbox);
 }
 
@@ -371,7 +371,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
                             const struct email_record *record, enum index_put *put)
 {
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
@@ -543,7 +543,7 @@ bool index_has_assigned(struct index *index, const char *key)
     LOCK_GUARD(&index->write_lock);
     for (uint32_t i = 0; i < index->inboxes.len; i++) {
         const struct inbox *inbox = index->inboxes.items[i];
-        if (inbox == NULL || inbox->is_gone || inbox == index->inboxes.of_no_name)
+        if (inbox == NULL || inbox->row.is_gone || inbox == index->inboxes.of_no_name)
             continue;
         uint32_t email = email_list_find_key(&index->emails, &inbox->emails, hashed);
         if (email != NUMBER_NONE && !email_table_find(&index->emails, email)->is_gone)
@@ -586,7 +586,7 @@ static void write_row(struct index *index, struct inbox *inbox)
     struct connection *connection = NULL;
     int error = cache_begin_write(index->cache, &connection);
     if (error == 0)
-        error = cache_end_write(index->cache, index_write_inbox(connection, inbox));
+        error = cache_end_write(index->cache, cache_put_inbox(connection, &inbox->row));
     inbox->is_unsaved = error != 0;
 }
 
@@ -594,7 +594,7 @@ static int put_row(struct index *index, const struct inbox_row *row)
 {
     const struct inbox *before = inbox_table_get(&index->inboxes, row->number);
     size_t len_before = before == NULL ? 0 : before->row.json_len;
-    bool set_changes = before == NULL || before->is_gone || strcmp(before->name, row->name) != 0;
+    bool set_changes = before == NULL || before->row.is_gone || strcmp(before->row.name, row->name) != 0;
     int error =
         row->json_len > len_before ? index_check_room_locked(index, 0, row->json_len - len_before) : 0;
     if (error != 0)
@@ -615,8 +615,9 @@ static int put_row(struct index *index, const struct inbox_row *row)
 /* Returns true if there is nothing in `row` that the inbox does not show already. */
 static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
 {
-    return !inbox->is_gone && inbox->row.origin >= row->origin && strcmp(inbox->name, row->name) == 0 &&
-           inbox->row.json_len == row->json_len && memcmp(inbox->row.json, row->json, row->json_len) == 0;
+    return !inbox->row.is_gone && inbox->row.origin >= row->origin &&
+           strcmp(inbox->row.name, row->name) == 0 && inbox->row.json_len == row->json_len &&
+           memcmp(inbox->row.json, row->json, row->json_len) == 0;
 }
 
 /* Before the first sync only an inbox that is made here is announced. Nothing is announced when the service
@@ -626,8 +627,8 @@ static bool is_announced(const struct index *index, const struct inbox *inbox, e
 {
     if (origin == INBOX_CREATED)
         return true;
-    bool completes = inbox != NULL && !inbox->is_gone && inbox->row.origin == INBOX_CREATED &&
-                     strcmp(inbox->name, name) == 0;
+    bool completes = inbox != NULL && !inbox->row.is_gone && inbox->row.origin == INBOX_CREATED &&
+                     strcmp(inbox->row.name, name) == 0;
     return index->is_first_sync_done && !completes;
 }
 
@@ -636,10 +637,10 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
     const struct inbox_row row = {
-        .number = inbox == NULL ? index->inboxes.len : inbox->number,
+        .number = inbox == NULL ? index->inboxes.len : inbox->row.number,
         .origin = origin,
         .is_backfilling =
-            inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->is_backfilling,
+            inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->row.is_backfilling,
         .record_ms = now_ms,
         .changed_ms = now_ms,
         .id = record->id,
@@ -650,7 +651,7 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
     };
     if (inbox != NULL && is_up_to_date(inbox, &row))
         return 0;
-    bool is_new = inbox == NULL || inbox->is_gone;
+    bool is_new = inbox == NULL || inbox->row.is_gone;
     bool must_announce = is_announced(index, inbox, origin, name);
     int error = put_row(index, &row);
     if (error != 0)
@@ -660,7 +661,7 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
         .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
         .inbox = row.number,
-        .name = inbox->name,
+        .name = inbox->row.name,
         .id = inbox->row.id,
         .is_announced = must_announce,
     };
@@ -673,7 +674,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
     struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
     if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
         return -EMSGSIZE;
-    if (inbox == NULL || inbox->is_gone || origin != INBOX_FROM_MAIL) {
+    if (inbox == NULL || inbox->row.is_gone || origin != INBOX_FROM_MAIL) {
         _cleanup_free_ char *name =
             inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
         int error = name == NULL ? -ENOMEM : write_inbox(index, inbox, record, origin, name, change);
@@ -683,7 +684,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
     }
     inbox->seen_in = listing != 0 ? listing : index->last_listing;
     inbox->missing_ms = 0;
-    *ret_number = inbox->number;
+    *ret_number = inbox->row.number;
     return 0;
 }
 
@@ -706,7 +707,7 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 static int put_no_name_locked(struct index *index, struct change *change)
 {
     struct inbox *inbox = index->inboxes.of_no_name;
-    if (inbox != NULL && !inbox->is_gone)
+    if (inbox != NULL && !inbox->row.is_gone)
         return 0;
     struct inbox_record record = {0};
     _cleanup_free_ char *name = inbox_table_choose_name(&index->inboxes, inbox, no_name_id, NULL);
@@ -723,7 +724,7 @@ int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
     pthread_mutex_lock(&index->write_lock);
     int error = put_no_name_locked(index, &change);
     if (error == 0)
-        *ret_number = index->inboxes.of_no_name->number;
+        *ret_number = index->inboxes.of_no_name->row.number;
     pthread_mutex_unlock(&index->write_lock);
     notify_change(index, &change);
     return error;
@@ -761,7 +762,7 @@ static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listi
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox == NULL || inbox->is_gone || inbox->row.origin == INBOX_OF_NO_NAME ||
+    if (inbox == NULL || inbox->row.is_gone || inbox->row.origin == INBOX_OF_NO_NAME ||
         (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0) ||
         was_seen(inbox->seen_in, listing) ||
         !is_confirmed_gone(&inbox->missing_ms, short_monotonic_ms(index)))
@@ -798,9 +799,9 @@ void index_end_backfilling(struct index *index, uint32_t number)
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    if (inbox == NULL || (!inbox->is_backfilling && !inbox->is_unsaved))
+    if (inbox == NULL || (!inbox->row.is_backfilling && !inbox->is_unsaved))
         return;
-    inbox->is_backfilling = false;
+    inbox->row.is_backfilling = false;
     if (number != INDEX_SENT)
         write_row(index, inbox);
 }

@@ -124,7 +124,7 @@ static int add_lines(struct store_index *open)
     int error = 0;
     pthread_rwlock_rdlock(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, open->inbox);
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         error = -ENOENT;
     else if (inbox->emails.changes != open->changes)
         error = collect_locked(open, inbox);

@@ -394,9 +394,9 @@ static int find_email(struct search *search, const struct email_record *record, 
     bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
     const struct inbox *inbox =
         has_inbox ? inbox_table_find_id(&index->inboxes, record->inbox_id) : index->inboxes.of_no_name;
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
-    *ret_inbox = inbox->number;
+    *ret_inbox = inbox->row.number;
     *ret_email =
         email_list_find_key(&index->emails, &inbox->emails, email_table_hash(&index->emails, record->key));
     const struct email_entry *entry = email_table_find(&index->emails, *ret_email);

@@ -449,10 +449,10 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
 {
     READ_GUARD(&listing->index->read_lock);
     struct inbox *inbox = inbox_table_get(&listing->index->inboxes, listing->inbox);
-    if (inbox == NULL || inbox->is_gone)
+    if (inbox == NULL || inbox->row.is_gone)
         return false;
     listing->inbox_id = inbox->row.id;
-    listing->name = inbox->name != NULL ? inbox->name : "sent mail";
+    listing->name = inbox->row.name != NULL ? inbox->row.name : "sent mail";
     listing->state = &inbox->listings;
     listing->before = inbox->emails.changes;
     *ret_known = inbox->emails.live + inbox->emails.held;

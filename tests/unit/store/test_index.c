@@ -241,7 +241,7 @@ TEST_WITH(contradictions_are_refused, set_up, tear_down)
     assert_int_equal(put(table, 4, "in-3", "other"), -EBADMSG);
     assert_int_equal(put(table, 4, "in-4", "three"), -EBADMSG);
     assert_int_equal(put(table, INBOXES_MAX, "in-4", "four"), -EBADMSG);
-    assert_string_equal(inbox_table_find_id(table, "in-3")->name, "three");
+    assert_string_equal(inbox_table_find_id(table, "in-3")->row.name, "three");
 }
 
 TEST_WITH(renaming_and_removing_free_the_name, set_up, tear_down)
