@@ -80,6 +80,11 @@ struct too_long {
 /* Parts of an email that are wanted: bits 1 << enum content_part. */
 typedef unsigned int content_parts;
 
+struct content_job {
+    struct worker_job job; /* first: the pool knows it by this */
+    struct contents *contents;
+};
+
 /* A reader goes through the emails of an inbox, one after the other: grep -r, tar, a mail program. */
 struct reading_run {
     bool is_used;
@@ -107,6 +112,8 @@ struct contents {
     uint64_t missing;       /* a hash of the emails that the last probe found without content: asking for them
                                again says nothing; 0: none */
     unsigned int probes_spared; /* the probe's: since they were asked for */
+    struct content_job probe;   /* the pool's while is_probing */
+    struct content_job removal; /* of the files of version 0.2 */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the end of a probe, and is_stopping */
@@ -141,12 +148,6 @@ struct content_transfer {
 
 static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
                         const char *attachment_id, bool has_attachments);
-
-/* A job without arguments. */
-struct content_job {
-    struct worker_job job; /* first: the pool knows it by this */
-    struct contents *contents;
-};
 
 /* ---------------------------------------------------------------- content in memory */
 
@@ -478,10 +479,10 @@ static void run_transfer(struct worker_job *job)
     int error = is_known ? 0 : check_can_ask(contents, request);
     if (error == 0 && !is_known)
         error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
-    const struct store_content *content = is_known ? known : answer.content;
+    struct store_content *content = is_known ? known : answer.content;
     if (error == 0 && !is_known)
         take_answer(contents, request, &answer);
-    finish_transfer(transfer, error, error == 0 ? (struct store_content *)content : NULL);
+    finish_transfer(transfer, error, error == 0 ? content : NULL);
     if (error == 0 && request->has_attachments)
         fetch_attachments_ahead(contents, content);
     free(answer.message_id);
@@ -935,9 +936,7 @@ static void probe(struct contents *contents)
 
 static void run_probe(struct worker_job *job)
 {
-    struct content_job *content_job = (struct content_job *)job;
-    struct contents *contents = content_job->contents;
-    free(content_job);
+    struct contents *contents = ((struct content_job *)job)->contents;
     pthread_mutex_lock(&contents->lock);
     while (contents->is_probe_wanted && !contents->is_stopping) {
         contents->is_probe_wanted = false;
@@ -951,27 +950,14 @@ static void run_probe(struct worker_job *job)
     pthread_mutex_unlock(&contents->lock);
 }
 
-/* False: without memory or threads, or at the end. */
-static bool submit_job_locked(struct contents *contents, void (*run)(struct worker_job *job))
-{
-    struct content_job *job = contents->is_stopping ? NULL : calloc(1, sizeof(*job));
-    if (job == NULL)
-        return false;
-    *job = (struct content_job){.job.run = run, .contents = contents};
-    if (worker_pool_submit(contents->ahead_pool, &job->job) == 0)
-        return true;
-    free(job);
-    return false;
-}
-
 void contents_probe(struct contents *contents)
 {
     if (contents == NULL)
         return;
     LOCK_GUARD(&contents->lock);
     contents->is_probe_wanted = true;
-    if (!contents->is_probing)
-        contents->is_probing = submit_job_locked(contents, run_probe);
+    if (!contents->is_probing && !contents->is_stopping)
+        contents->is_probing = worker_pool_submit(contents->ahead_pool, &contents->probe.job) == 0;
 }
 
 int contents_await_probe(struct contents *contents, struct cancel *cancel)
@@ -1003,9 +989,7 @@ bool store_has_raw(struct store *store)
 /* Removes the files of version 0.2, which may be many. */
 static void run_removal(struct worker_job *job)
 {
-    struct content_job *content_job = (struct content_job *)job;
-    int dir_fd = content_job->contents->old_dir_fd;
-    free(content_job);
+    int dir_fd = ((struct content_job *)job)->contents->old_dir_fd;
     _cleanup_closedir_ DIR *dir = file_opendirat(dir_fd, "content");
     const struct dirent *item;
     while (dir != NULL && (item = readdir(dir)) != NULL)
@@ -1024,9 +1008,8 @@ static int start(struct contents *contents, int dir_fd, int old_dir_fd, uint64_t
     if (error != 0)
         return error;
     recall_marks(contents);
-    LOCK_GUARD(&contents->lock);
     if (faccessat(contents->old_dir_fd, "content", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        submit_job_locked(contents, run_removal);
+        (void)worker_pool_submit(contents->ahead_pool, &contents->removal.job);
     return 0;
 }
 
@@ -1038,6 +1021,8 @@ int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_b
         return -ENOMEM;
     contents->store = store;
     contents->clock = store->index.clock;
+    contents->probe = (struct content_job){{.run = run_probe}, contents};
+    contents->removal = (struct content_job){{.run = run_removal}, contents};
     contents->loaded = g_hash_table_new(NULL, NULL);
     contents->transfers = g_hash_table_new(g_int64_hash, g_int64_equal);
     g_queue_init(&contents->loaded_order);
