@@ -194,8 +194,8 @@ static int open_writer_once(struct database *database)
     int error = make_file(database->path);
     if (error == 0)
         error = open_connection(database, &database->writer);
-    /* What a turn may have to undo is kept in memory: a file would be written and unlinked with each. Readers
-     * keep to files, for they sort whole lists. */
+    /* The pages that a turn may have to restore are in memory: SQLite would write and unlink a file with each
+     * turn. Readers sort whole lists, so they have files. */
     if (error == 0)
         error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
     if (error == 0)

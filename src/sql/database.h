@@ -95,8 +95,8 @@ int database_renew(struct database *database);
 /* Returns how often this process has committed. */
 uint64_t database_commits(struct database *database);
 
-/* Waits until it has committed more often than `seen`: 0. -ETIMEDOUT: `until_ms` of the monotonic clock has
- * come; -EINTR: cancelled. Commits of other processes wake nobody. */
+/* Waits until this process has committed more often than `seen`: 0. -ETIMEDOUT: the monotonic clock shows
+ * `until_ms`; -EINTR: cancelled. Commits of other processes wake nobody. */
 int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel);
 
 #endif

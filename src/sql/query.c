@@ -231,7 +231,7 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     return bind_all(*statement, types, arguments, SQLITE_STATIC);
 }
 
-/* A statement that is not reset keeps its transaction open. What failed was told by step. */
+/* A statement that is not reset keeps its transaction open. query_step() has returned the error already. */
 void statements_end(sqlite3_stmt *statement)
 {
     if (statement == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function that waits for the network, ended after a time: it runs in a thread of its own, and is told to
- * stop by its cancel.
+ * Bounds the time of a function that waits for the network: the function runs in a thread of its own, and
+ * ends soon after its cancel is set.
  */
 #ifndef INBOXFS_STORE_BOUNDED_CALL_H
 #define INBOXFS_STORE_BOUNDED_CALL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What requests show of the service, and the first request of a mount: is it there, does it take the key, and
- * is what the cache holds of the account that the key belongs to.
+ * The outcomes of requests show whether the service can be reached and takes the key. The first request of a
+ * mount shows, too, whether the cache is that of the key's account.
  */
 #include "store/contact.h"
 
@@ -49,7 +49,7 @@ static void report_online(struct contact *contact)
         index_notify_event(contact->index, EVENT_ONLINE, NULL, NULL, NULL);
 }
 
-/* As much of the text as fits, not cut within a character. */
+/* Copies as much of the text as fits, and cuts no character. */
 static void copy_words(char *to, size_t size, const char *words)
 {
     size_t len = character_cut(words, strnlen(words, size), size - 1);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the service is there. One object knows it for all who ask: status.json, the events, search,
- * content.
+ * One object knows whether the service can be reached, for status.json, the events, search and content.
  *
- * Whoever in the store makes a request hands its outcome in (contact_report()). An answer that shows that the
- * service works and takes the key makes it online; that it cannot be reached, or refuses the key, makes it
- * offline. Both are told once, as an event, when they change: `online` only after an `offline`. The outbox
- * makes requests of its own; where what it finds is not what is known here, the sync's thread checks
- * (contact_check()).
+ * Each part of the store reports the outcomes of its requests (contact_report()). An answer that shows that
+ * the service works and takes the key makes it online; a failed connection, or a refusal of the key, makes it
+ * offline. A change is reported as one event: `online` only after an `offline`. The outbox makes requests of
+ * its own; where their outcomes say otherwise, the sync's thread checks (contact_check()).
  *
- * Two more things are known for a while: that no connection could be made a moment ago (a reader is then told
- * so without another attempt), and that the service has more to do than it likes (nothing is then fetched
+ * Two more things are known for a while: that no connection could be made a moment ago (readers then get the
+ * error without another attempt), and that the service has more to do than it likes (nothing is then fetched
  * ahead of readers).
  */
 #ifndef INBOXFS_STORE_CONTACT_H
@@ -32,7 +30,7 @@ enum contact_state {
 };
 
 struct contact {
-    const struct index *index; /* borrowed: its clock, and who is told */
+    const struct index *index; /* borrowed: its clock, and its listeners */
     pthread_mutex_t lock;      /* a leaf */
     enum contact_state state;  /* protected by lock, like all below */
     int64_t last_answer_ms;    /* realtime; 0: never */
@@ -49,8 +47,8 @@ void contact_release(struct contact *contact);
 void contact_report(struct contact *contact, const struct service_result *result);
 /* The service is as good as away, whatever single requests showed. Words are cut to what fits. */
 void contact_report_offline(struct contact *contact, const char *words);
-/* A sync of everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but has
- * to be told. */
+/* A sync of everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but
+ * status.json shows it. */
 void contact_report_sync(struct contact *contact, const char *words);
 
 /* Lists one email, which decides (waits for the network). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user changes at the service: a new inbox, the settings of one, whether an email is valid. The
- * service is asked first; what is shown changes when it has agreed. A refusal goes to the caller in words,
- * and as an event to all that read the events. Contracts: store.h.
+ * Changes that a user makes at the service: a new inbox, the settings of one, whether an email is valid. The
+ * service is asked first; what is shown changes when the service has agreed. A refusal goes to the caller in
+ * words, and as an event to all that read the events. Contracts: store.h.
  */
 #include <errno.h>
 #include <stdio.h>

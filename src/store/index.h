@@ -191,7 +191,7 @@ static inline void index_count_bytes_locked(struct index *index, size_t len_befo
     index->size.bytes -= len_before;
 }
 
-/* Returns 0 if so many emails and bytes more may be kept, else -EDQUOT. With write_lock held. */
+/* Returns 0 if the index may keep `emails` and `bytes` more, else -EDQUOT. With write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
 struct index_size index_get_size(struct index *index);

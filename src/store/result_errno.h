@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a service's outcome means to a caller in the store: an errno and words.
+ * Turns the outcome of a request to the service into an errno and words for the store's callers.
  */
 #ifndef INBOXFS_STORE_RESULT_ERRNO_H
 #define INBOXFS_STORE_RESULT_ERRNO_H
@@ -22,10 +22,10 @@ int result_errno_of_change(const struct service_result *result);
  * attachment, or a service without them; what writing it down said; -EIO: an answer that cannot be used. */
 int result_errno_of_content(const struct service_result *result);
 
-/* Whether it came to an answer of the service's own that shows that it works, and takes the key. */
+/* Returns true if the service itself answered, works, and takes the key. */
 bool result_is_answer(const struct service_result *result);
 
-/* Whether the service asked to be left alone for a while: it is there, and has too much to do. */
+/* Returns true if the service asked for fewer requests: it can be reached, and has too much to do. */
 bool result_is_busy(const struct service_result *result);
 
 /* Never NULL. */

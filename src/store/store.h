@@ -189,8 +189,8 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
                        struct cancel *cancel, char **ret_reason);
 
-/* Marks an email as valid or not (waits for the network, 5 s): what is held back is to be shown, or the other
- * way round. 0, when it shows so from now on; -EPERM: the service counts it otherwise all the same, or has no
+/* Marks an email as valid, which shows it, or as invalid, which holds it back (waits for the network, 5 s).
+ * 0: the email is shown or held back now; -EPERM: the service counts it otherwise all the same, or has no
  * such operation; -ENOENT (it knows the email no longer), and the errors of store_create_inbox(). */
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason);

@@ -257,7 +257,7 @@ static unsigned int ask(struct mail_listing *listing, unsigned int limit, bool m
 
 /* ---------------------------------------------------------------- as many answers as it takes */
 
-/* Returns true if the service refuses to list so many: then the answer before has to do. */
+/* Returns true if the service refuses the higher limit: the answer before is then the last. */
 static bool refuses_number(const struct mail_listing *listing, const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED && listing->limit > 0;

@@ -46,8 +46,8 @@ int sync_start(struct sync *sync);
 /* Cancels the request to the service, wakes all that wait in sync_wait(), and waits for the thread. */
 void sync_stop(struct sync *sync);
 
-/* Has an inbox (or SYNC_ALL) synced completely, and waits for the network until that is done, or until
- * `until_ms` of the clock has come (-EHOSTUNREACH). Errors and *ret_reason as store_sync(). */
+/* Has an inbox (or SYNC_ALL) synced completely, and waits for the network until the sync is done, at most
+ * until the clock shows `until_ms` (-EHOSTUNREACH). Errors and *ret_reason as store_sync(). */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
 /* Has an inbox (or SYNC_ALL) synced as soon as may be, without waiting. However often it is called, there is
  * one such run at a time, and one to come. */

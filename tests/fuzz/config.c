@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration file: read, or refused; a value is what stands behind its name, on one line. Of an
- * account, too, which is a section of it.
+ * The configuration file, and the section of an account in it: read, or refused; a value is what stands
+ * behind its name, on one line.
  */
 #include "options.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an email holds. Names are harmless, no two differ only in case or normalisation, texts hide nothing
- * from a terminal and all programs see the same lines in them. What is kept for answers is read again, makes
- * answers of all kinds, and a text laid over them makes a message or is refused in words.
+ * The files in the folder of an email. Names are harmless, no two differ only in case or normalisation, texts
+ * hide nothing from a terminal and all programs see the same lines in them. What is kept for answers is read
+ * again, makes answers of all kinds, and a text laid over them makes a message or is refused in words.
  */
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"

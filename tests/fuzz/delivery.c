@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the service tells of sent mail, from a record of anybody: members that make a receipt no worse JSON.
+ * Records of sent mail as any service may write them: the members taken for a receipt leave it valid JSON.
  */
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers. Whatever is written, the answer goes to the email that is answered, in its kind, and to somebody;
- * a refusal comes with words. Where the email names somebody who cannot be written to, what is refused by its
- * first bytes is refused as a whole, too.
+ * a refusal comes with words. If the email names somebody who cannot be written to, an answer whose first
+ * bytes are refused is refused as a whole, too.
  */
 #include <jansson.h>
 

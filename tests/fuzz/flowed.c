@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flowed text. What becomes of it is no longer, and but for quote marks and white space the same, in the same
- * order.
+ * Flowed text. The text made of it is no longer, and has the same characters in the same order, quote marks
+ * and white space apart.
  */
 #include "fuzz/fuzz.h"
 #include "mail/mime_text.h"

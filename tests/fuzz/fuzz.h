@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the harnesses have in common. Each is a file that says what it asserts beyond memory safety; libFuzzer
+ * Shared by all harnesses. Each is a file that says what it asserts beyond memory safety; libFuzzer
  * looks for inputs that break it (`make fuzz`), and tests/fuzz/replay.c gives it those that are kept.
  */
 #ifndef INBOXFS_TESTS_FUZZ_FUZZ_H
@@ -56,8 +56,8 @@ static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
     return line;
 }
 
-/* That a text can go to a terminal: UTF-8 without control characters, those of `allowed` apart, and without
- * characters that turn the direction of text or end a line for some programs. */
+/* Checks that a text can go to a terminal: UTF-8 without control characters, those of `allowed` apart, and
+ * without characters that turn the direction of text or end a line for some programs. */
 static inline void fuzz_check_harmless(const char *text, size_t len, const char *allowed)
 {
     FUZZ_CHECK(g_utf8_validate(text, (gssize)len, NULL));

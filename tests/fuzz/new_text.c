@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an email says itself. Its lines are lines of the text, in their order.
+ * The text of an email without what it quotes: its lines are lines of the whole text, in their order.
  */
 #include "mail/new_text.h"
 #include "base/strbuf.h"

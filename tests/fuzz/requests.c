@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to inboxd in JSON: to send, and to make or change an inbox. What is wrong is told as a problem;
- * what is not has all that the service needs of it.
+ * Requests to inboxd in JSON: to send, and to make or change an inbox. A wrong request is answered with a
+ * problem; any other has all that the service needs.
  */
 #include <jansson.h>
 

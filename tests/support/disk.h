@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The disk under a unit test: it notes what is made durable, and fails or is full when it is told to. It
- * stands before the C library's fsync() and fdatasync(), for SQLite too.
+ * The disk under a unit test: it notes what is made durable, and fails or is full when a test asks for that.
+ * It stands before the C library's fsync() and fdatasync(), for SQLite too.
  * All functions may be called from any thread.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_DISK_H

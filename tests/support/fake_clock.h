@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A clock that stands still until a test moves it. Whoever waits on it is woken by every move.
+ * A clock that stands still until a test moves it. Every move wakes all that wait on it.
  */
 #ifndef INBOXFS_TESTS_FAKE_CLOCK_H
 #define INBOXFS_TESTS_FAKE_CLOCK_H

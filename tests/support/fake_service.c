@@ -375,7 +375,7 @@ void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_
     fake_service_add_email(fake, inbox_id, json);
 }
 
-/* Where the email with this id hangs; it must be there. */
+/* Returns the link to the email with this id, which must exist. */
 static struct fake_email **find_email_locked(struct fake_service *fake, const char *id)
 {
     struct fake_email **at = &fake->emails;

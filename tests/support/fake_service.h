@@ -126,8 +126,8 @@ void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_
 /* Changes the record with this `id`. */
 void fake_service_replace_email(struct fake_service *fake, const char *id, const char *json);
 void fake_service_remove_email(struct fake_service *fake, const char *id);
-/* What it answers for the content of an email, whether received or sent: `json` is the record. Without, it
- * has none: 404. A content answered makes its capability known, and raw bytes that of theirs. */
+/* Sets the answer for the content of an email, received or sent: `json` is the record. Without it the answer
+ * is 404. A content answered makes its capability known, and raw bytes that of theirs. */
 void fake_service_set_content(struct fake_service *fake, const char *id, const char *json);
 /* The bytes of an attachment; of the raw message where `attachment_id` is NULL. Copied. */
 void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,

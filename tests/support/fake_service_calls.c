@@ -196,7 +196,7 @@ static void remember_answer_locked(struct fake_service *fake, const struct email
     answer->records = fake_must(json_deep_copy(records));
 }
 
-/* As inboxd has it: a record that says nothing of it is valid. */
+/* A record without this member is valid, as in inboxd. */
 static bool is_valid(const json_t *record)
 {
     const char *status = json_string_value(json_object_get(record, "status"));

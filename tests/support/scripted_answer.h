@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the scripted server writes on a connection for one step of its script.
+ * Writes the scripted server's answer to a connection, for one step of its script.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_SCRIPTED_ANSWER_H
 #define INBOXFS_TESTS_SUPPORT_SCRIPTED_ANSWER_H

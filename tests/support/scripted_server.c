@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scripted server: accepting, reading requests, and keeping what they said. What it answers is in
- * scripted_answer.c.
+ * The scripted server: accepts connections, reads requests, and keeps them. scripted_answer.c writes the
+ * answers.
  */
 #include "support/scripted_server.h"
 

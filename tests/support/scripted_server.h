@@ -73,7 +73,7 @@ void scripted_server_clear(struct scripted_server *server);
 unsigned int scripted_server_connections(struct scripted_server *server);
 size_t scripted_server_requests(struct scripted_server *server);
 
-/* Waits (up to 10 s) until so many requests came in whole, or were taken up by a fault. */
+/* Waits (up to 10 s) until `requests` of them came in whole, or were taken up by a fault. */
 void scripted_server_wait(struct scripted_server *server, size_t requests);
 
 /* The number-th (from 0) request, valid until clear or stop; NULL when there is none. */
