@@ -118,6 +118,17 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
+/* "Smith, John <j@x.example>": without quotes, the comma ends the item. */
+static bool is_half_a_name(const char *text, const char *refused)
+{
+    const char *behind = strstr(text, refused); /* NULL: it was folded */
+    if (behind == NULL || strchr(refused, '@') != NULL)
+        return false;
+    behind += strlen(refused);
+    behind += strspn(behind, " \t\r\n");
+    return *behind == ',' && behind[1 + strcspn(behind + 1, "<,@")] == '<';
+}
+
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
                          struct address_list *list)
 {
@@ -125,6 +136,10 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
     int error = address_list_parse(list, text, &refused);
     if (error == -EMSGSIZE)
         return draft_refuse_recipients(reading);
+    if (error == -EBADMSG && refused != NULL && is_half_a_name(text, refused))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%s: not an email address: \"%.80s\"; a name with a comma needs quotes", path,
+                           refused);
     return error == -EBADMSG ? draft_refuse_address(reading, path, refused) : error;
 }
 
