@@ -424,7 +424,9 @@ static void check_state(struct check *check)
     /* The default is named after the service, and after the key or the data directory. */
     bool is_known = is_local ? realpath(data_dir, whole) != NULL : check->base != NULL && check->key != NULL;
     if (!is_known) {
-        say(check, unknown, "its default place depends on what is not there yet");
+        say(check, unknown, "its default place is named after %s",
+            is_local ? "the data directory, which the first mount makes"
+                     : "the source and the key, which are needed first");
         return;
     }
     int error = state_dir_default(is_local ? whole : check->base, check->key, &path);

@@ -101,6 +101,14 @@ says() { # VERDICT MATTER WORDS
   run -1 bash -c '"$1" check --api-key-file="$2" --state-dir="$3" "$4" >/dev/full' - "$INBOXFS" "$KEY_FILE" "$DIR/other" "$SERVICE_URL"
 }
 
+@test "check says what the default place of the state is named after, while it is not known" {
+  run -0 "$INBOXFS" check "local:$DIR/fresh"
+  says ok data "$DIR/fresh will be made by the first mount"
+  says '\?' state 'named after the data directory, which the first mount makes'
+  run -1 "$INBOXFS" check http://127.0.0.1:1
+  says '\?' state 'named after the source and the key, which are needed first'
+}
+
 @test "check of an account of the configuration" {
   mkdir -p "$XDG_CONFIG_HOME/inboxfs"
   start_service
