@@ -224,7 +224,6 @@ static int send_left_message(void *context, const struct invocation *left, const
     struct queue_run *run = context;
     const char *reason = NULL;
     char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
-    char draft[sizeof(name) + sizeof("drafts/.")];
     struct input_message message = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
     struct invocation invocation = *left;
     if (invocation.root == NULL)
@@ -238,10 +237,8 @@ static int send_left_message(void *context, const struct invocation *left, const
     if (run->mount < 0)
         return EX_TEMPFAIL;
     snprintf(name, sizeof(name), "%s.eml", file_name);
-    snprintf(draft, sizeof(draft), "drafts/.%s", name);
     if (mount_has_message(run->mount, name))
         return EX_OK;
-    unlinkat(run->mount, draft, 0); /* a crash may have left it */
     strbuf_append(&message.text, text, len);
     int status = message.text.error == 0
                      ? message_take(&invocation, &message)

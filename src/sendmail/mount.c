@@ -24,12 +24,12 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/random.h"
+#include "mail/receipt.h"
 #include "sendmail/maildrop.h"
 #include "sendmail/sendmail.h"
 
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
-    RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
     SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
     LOOK_MIN_MS = 20,     /* for an outcome; the pauses grow */
     LOOK_MAX_MS = 640,
@@ -176,6 +176,7 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *message)
     char path[100];
     snprintf(draft, sizeof(draft), "drafts/.%s", name);
     snprintf(path, sizeof(path), "outbox/%s", name);
+    unlinkat(mount, draft, 0); /* a crash may have left it: messages of the maildrop keep their names */
     int error = write_draft(mount, draft, message);
     if (error != 0) {
         unlinkat(mount, draft, 0);
@@ -232,7 +233,7 @@ static int read_receipt(int mount, const char *folder, const char *name, json_t 
     char path[100];
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    snprintf(path, sizeof(path), "%s/%s.receipt.json", folder, name);
+    snprintf(path, sizeof(path), "%s/%s" RECEIPT_SUFFIX, folder, name);
     if (file_read_at(mount, path, RECEIPT_MAX_BYTES, &text, &len) != 0)
         return 0;
     *ret_receipt = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
