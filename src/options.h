@@ -3,8 +3,7 @@
  * The options that a user gave. A value is taken from the command line, else from the environment, else from
  * the configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)); where an
  * account was named, the configuration comes before the environment. Each option is a row of the table in
- * options.c: its name, what it takes, its default, where it may stand, and its line of
- * --help.
+ * options.c: its name, what it takes, its default, where it may stand, and its line of --help.
  */
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H

@@ -161,8 +161,7 @@ static void log_holder(const char *path, int lock_fd)
                   holder.pid, path, holder.mountpoint, holder.mountpoint);
     else
         log_error("another inboxfs, process %ld, uses the state directory %s; its mount on %s was taken from "
-                  "sight, "
-                  "and is still in use",
+                  "sight, and is still in use",
                   holder.pid, path, holder.mountpoint);
 }
 

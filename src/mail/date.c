@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Read by hand: strptime(3) knows no fractions of a second, and few of the ways in which offsets are written.
+ */
 #include "mail/date.h"
 
 #include <errno.h>

@@ -298,7 +298,6 @@ static int check_reply(const struct draft_reading *reading)
     return 0;
 }
 
-/* 0, -EBADMSG, -EMSGSIZE, -ENOMEM; the reason is given. The bytes hold no NUL. */
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len)
 {
     json_error_t problem;

@@ -20,8 +20,6 @@ struct string_list {
     size_t len;
 };
 
-/* A draft while it is being read: what both forms of a message come to, before it is checked as a whole and
- * written as a request. */
 struct draft_reading {
     bool is_answer;     /* what is missing will be taken from what it answers */
     bool is_from_email; /* made of an email that is answered, which may name what is no address */

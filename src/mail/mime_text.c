@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * From the bytes of a leaf to its text: transfer encoding, charset, line ends, flowed paragraphs; then from
+ * the texts of all leaves to the two that the interface has.
+ */
 #include "mail/mime_text.h"
 
 #include <errno.h>

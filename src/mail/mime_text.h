@@ -30,10 +30,9 @@ struct mime_texts {
 
 /* Appends flowed text (RFC 3676) with each paragraph on one line: its program left a blank at the end of the
  * lines that continue, which is no part of the text with DelSp. A blank before a line hides what the line
- * begins with
- * ("From ", ">") and is no part of the text either. Lines of different quote depth, blank lines and the
- * separator of a signature ("-- ") stay lines of their own; quote marks and line ends stay as they are
- * written. Takes UTF-8 and any other bytes. 0 or the buffer's error. */
+ * begins with ("From ", ">") and is no part of the text either. Lines of different quote depth, blank lines
+ * and the separator of a signature ("-- ") stay lines of their own; quote marks and line ends stay as they
+ * are written. Takes UTF-8 and any other bytes. 0 or the buffer's error. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
 
 /* The text of a leaf in UTF-8 with LF line ends, without NULs, the paragraphs of flowed text joined

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxfs-sendmail in four parts: a call of the program becomes a message that names all its recipients
- * (message.c), whose local names become addresses (names.c), and that is moved into the
- * outbox of a mount (mount.c). main.c reads the arguments and joins the parts.
+ * (message.c), whose local names become addresses (names.c), and that is moved into the outbox of a mount
+ * (mount.c). main.c reads the arguments and joins the parts.
  *
  * A function that returns a status returns one of sysexits.h, and has reported by complain() what is wrong.
  */

@@ -43,7 +43,7 @@ static int add_key(sqlite3 *db, const char *key)
                          clock_realtime_ms(clock_system()));
 }
 
-/* Inside a write transaction. 0, -ENOENT (no such key, or it is revoked already) or -errno. */
+/* Inside a write transaction. 0, -ENOKEY (no such key, or it is revoked already) or -errno. */
 static int revoke_key(sqlite3 *db, const char *id)
 {
     int error = query_execute(db, "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL",

@@ -13,7 +13,6 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/secret_file.h"
 #include "base/strbuf.h"
 #include "mail/reason.h"

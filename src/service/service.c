@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "mail/reason.h"
 #include "service/keys.h"
-#include "service/pool.h"
 #include "service/search_index.h"
 #include "service/server.h"
 #include "service/smtp_server.h"

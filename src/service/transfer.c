@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A cancel is obeyed in on_progress(), which libcurl calls at least once a second while it waits, too.
+ */
 #include "service/transfer.h"
 
 static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
