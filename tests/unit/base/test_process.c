@@ -19,7 +19,7 @@ static int reset_signals(void **state)
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-TEST_WITH(test_sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
+TEST_WITH(sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     sigset_t ending;
@@ -31,7 +31,7 @@ TEST_WITH(test_sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
     }
 }
 
-TEST_WITH(test_a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL)
+TEST_WITH(a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL)
 {
     sigset_t ending;
     (void)state;
@@ -42,7 +42,7 @@ TEST_WITH(test_a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals,
     assert_int_equal(process_wait_for_end(&ending), SIGTERM);
 }
 
-TEST_WITH(test_a_closed_pipe_does_not_end_it, reset_signals, NULL)
+TEST_WITH(a_closed_pipe_does_not_end_it, reset_signals, NULL)
 {
     int ends[2];
     sigset_t ending;
@@ -54,7 +54,7 @@ TEST_WITH(test_a_closed_pipe_does_not_end_it, reset_signals, NULL)
     close(ends[1]);
 }
 
-TEST(test_there_is_no_core_file)
+TEST(there_is_no_core_file)
 {
     struct rlimit limit;
     (void)state;

@@ -180,9 +180,3 @@ TEST_WITH(rules_against_the_welcome_are_kept, fixture_set_up, fixture_tear_down)
     free(create_inbox(fixture, "ann@inbox.localhost", rule));
     assert_int_equal(0, count_of(fixture, "/api/v1/email"));
 }
-
-int main(void)
-{
-#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    return test_run();
-}

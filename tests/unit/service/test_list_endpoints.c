@@ -237,9 +237,3 @@ TEST_WITH(a_list_that_breaks_off_does_not_end_like_a_whole_one, fixture_set_up, 
     assert_string_not_equal(strbuf_str(&answer) + answer.len - end, last_chunk);
     release(&boxes);
 }
-
-int main(void)
-{
-#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    return test_run();
-}

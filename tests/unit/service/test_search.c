@@ -270,9 +270,3 @@ TEST_WITH(a_rare_term_is_looked_for_in_the_index, fixture_set_up, fixture_tear_d
     }
     sqlite3_close(db);
 }
-
-int main(void)
-{
-#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    return test_run();
-}

@@ -975,9 +975,3 @@ static int set_up_paid(void **state)
 {
     return fixture_set_up_tier(state, SERVICE_TIER_PAID);
 }
-
-int main(void)
-{
-#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    return test_run();
-}

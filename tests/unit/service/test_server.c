@@ -624,9 +624,3 @@ TEST_WITH(fifty_clients_are_served_at_once, fixture_set_up, fixture_tear_down)
     assert_int_equal(100, count_of(fixture, "/api/v1/email/outbound?limit=1000"));
     assert_int_equal(101, count_of(fixture, "/api/v1/email?limit=1000"));
 }
-
-int main(void)
-{
-#define SERVICE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_set_up, fixture_tear_down)
-    return test_run();
-}

@@ -453,9 +453,3 @@ TEST_WITH(nobody_goes_on_reading, set_up_dir, fixture_tear_down)
     assert_int_equal(SQLITE_OK, sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     sqlite3_close(db);
 }
-
-int main(void)
-{
-#define LIFE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up_dir, fixture_tear_down)
-    return test_run();
-}
