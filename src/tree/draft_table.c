@@ -14,7 +14,6 @@
 
 #include "base/cleanup.h"
 #include "base/lock.h"
-#include "base/log.h"
 
 enum {
     NUMBER_SHIFT =
@@ -470,8 +469,9 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
     return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
-/* The file goes on in the spool, and may come back before the kernel forgets this node: under another key the
- * node is in nobody's way. */
+/* The file goes on in the spool, and may come back before the kernel forgets this node, which therefore gives
+ * the file's key up. Its new key is for draft_table_release() alone: without memory for that entry the node
+ * is freed all the same, once the kernel forgets it. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
 {
     LOCK_GUARD(&table->lock);
@@ -480,6 +480,5 @@ void draft_node_end_move(struct draft_table *table, struct draft_node *node, boo
         return;
     map_remove(&table->nodes, node->key);
     snprintf(node->key, sizeof(node->key), "left %llx", (unsigned long long)(uintptr_t)node);
-    if (map_set(&table->nodes, node->key, node) != 0)
-        log_debug("a draft that was handed in is not freed in the end: out of memory");
+    (void)map_set(&table->nodes, node->key, node);
 }
