@@ -67,9 +67,8 @@ bool removed_names_take(struct removed_names *names, uint64_t folder_ino, const 
 
 void removed_names_forget(struct removed_names *names, uint64_t ino)
 {
-    pthread_mutex_lock(&names->lock);
-    for (unsigned int i = 0; i < REMOVED_NAMES_MAX; i++)
+    LOCK_GUARD(&names->lock);
+    for (size_t i = 0; i < REMOVED_NAMES_MAX; i++)
         if (names->ring[i].entry.ino == ino)
             names->ring[i].folder_ino = 0;
-    pthread_mutex_unlock(&names->lock);
 }

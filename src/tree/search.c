@@ -20,6 +20,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
@@ -398,32 +399,29 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
     int error = check_query(tree, name);
     if (error != 0)
         return error;
-    pthread_mutex_lock(&queries->lock);
+    LOCK_GUARD(&queries->lock);
     struct query *query = query_table_find_text(&queries->table, name);
     if (query == NULL)
         query = query_table_add(&queries->table, name);
-    if (query != NULL)
-        fill_query(tree, query, ret);
-    pthread_mutex_unlock(&queries->lock);
-    return query != NULL ? 0 : -ENOMEM;
+    if (query == NULL)
+        return -ENOMEM;
+    fill_query(tree, query, ret);
+    return 0;
 }
 
 /* rmdir(2) of a query forgets it. */
 static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
     struct queries *queries = tree->queries;
-    int error = -ENOENT;
     (void)parent;
-    pthread_mutex_lock(&queries->lock);
+    LOCK_GUARD(&queries->lock);
     struct query *query = query_table_find_text(&queries->table, name);
-    if (query != NULL && query->is_asking) {
-        error = -EBUSY;
-    } else if (query != NULL) {
-        query_table_remove(&queries->table, query);
-        error = 0;
-    }
-    pthread_mutex_unlock(&queries->lock);
-    return error;
+    if (query == NULL)
+        return -ENOENT;
+    if (query->is_asking)
+        return -EBUSY;
+    query_table_remove(&queries->table, query);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- asking */
@@ -591,12 +589,12 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
 {
     struct queries *queries = tree->queries;
     (void)caller;
-    pthread_mutex_lock(&queries->lock);
+    LOCK_GUARD(&queries->lock);
     const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    if (query != NULL)
-        fill_query(tree, query, ret);
-    pthread_mutex_unlock(&queries->lock);
-    return query != NULL ? 0 : -ENOENT;
+    if (query == NULL)
+        return -ENOENT;
+    fill_query(tree, query, ret);
+    return 0;
 }
 
 static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -604,51 +602,43 @@ static int get_record(struct tree *tree, const struct tree_caller *caller, uint6
 {
     struct queries *queries = tree->queries;
     (void)caller;
-    pthread_mutex_lock(&queries->lock);
+    LOCK_GUARD(&queries->lock);
     const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    bool is_there = query != NULL && query->record != NULL;
-    if (is_there)
-        fill(tree, ino, S_IFREG | 0444, query->record_len, query->asked_real_ms, ret);
-    pthread_mutex_unlock(&queries->lock);
-    return is_there ? 0 : -ENOENT;
+    if (query == NULL || query->record == NULL)
+        return -ENOENT;
+    fill(tree, ino, S_IFREG | 0444, query->record_len, query->asked_real_ms, ret);
+    return 0;
 }
 
 static int open_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
     struct queries *queries = tree->queries;
-    char *text = NULL;
-    size_t len = 0;
+    char *text;
+    size_t len;
     (void)caller;
-    pthread_mutex_lock(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    bool is_there = query != NULL && query->record != NULL;
-    if (is_there) {
+    {
+        LOCK_GUARD(&queries->lock);
+        const struct query *query = query_table_find_number(&queries->table, node_number(ino));
+        if (query == NULL || query->record == NULL)
+            return -ENOENT;
         text = strdup(query->record);
         len = query->record_len;
     }
-    pthread_mutex_unlock(&queries->lock);
-    return is_there ? handle_open_text(tree, flags, text, len, ret_handle) : -ENOENT;
+    return handle_open_text(tree, flags, text, len, ret_handle);
 }
 
 const struct node_ops query_record_ops = {.get = get_record, .open = open_record};
 
 /* ---------------------------------------------------------------- in the folder of a query */
 
-/* Whether the answer that there is, however old, has this name, or is fresh enough to tell. */
-static bool can_tell(struct tree *tree, uint64_t ino, const char *name)
+/* Returns true if the latest answer to the query, however old, has this name. */
+static bool is_in_answer(struct tree *tree, uint64_t number, const char *name)
 {
     struct queries *queries = tree->queries;
-    bool is_record = strcmp(name, record_name) == 0;
-    if (name[0] == '.' && !is_record)
-        return true;
-    pthread_mutex_lock(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    bool is_known =
-        query == NULL || (query->found != NULL && (is_record || search_names_find(query->found, name) != 0 ||
-                                                   is_fresh_locked(query, clock_monotonic_ms(tree->clock))));
-    pthread_mutex_unlock(&queries->lock);
-    return is_known;
+    LOCK_GUARD(&queries->lock);
+    const struct query *query = query_table_find_number(&queries->table, number);
+    return query != NULL && query->found != NULL && search_names_find(query->found, name) != 0;
 }
 
 /* -EINTR, -EAGAIN (too many searches at once) and what the store says, where it asks. */
@@ -660,7 +650,7 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
         return -ENOENT;
-    int error = get_answer(tree, caller, number, is_record || can_tell(tree, folder, name), &names);
+    int error = get_answer(tree, caller, number, is_record || is_in_answer(tree, number, name), &names);
     if (error != 0)
         return error;
     uint64_t hit = is_record ? 0 : search_names_find(names, name);
@@ -679,7 +669,7 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     uint64_t inos[SEARCH_QUERIES_SHOWN];
     size_t len = 0;
     pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
-    pthread_mutex_lock(&queries->lock);
+    LOCK_GUARD(&queries->lock);
     for (size_t i = 0; i < queries->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
         const struct query *query = queries->table.queries[i];
         if (query->found == NULL)
@@ -690,7 +680,6 @@ static int list_queries(struct tree *tree, const struct tree_caller *caller, str
     *ret_names = search_names_of_queries(texts, inos, len);
     if (caller != NULL)
         remember_lister_locked(queries, process, clock_monotonic_ms(tree->clock));
-    pthread_mutex_unlock(&queries->lock);
     return *ret_names == NULL ? -ENOMEM : 0;
 }
 
