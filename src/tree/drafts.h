@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What other folders have that is like a draft: mail programs' own files in maildir/ are ordinary files, too,
- * and known to the kernel by the same table. For this layer alone.
+ * For folders whose files are like drafts: mail programs' own files in maildir/ are ordinary files, too, and
+ * known to the kernel by the same table. For this layer alone.
  */
 #ifndef INBOXFS_TREE_DRAFTS_H
 #define INBOXFS_TREE_DRAFTS_H
@@ -9,10 +9,10 @@
 #include "tree/draft_table.h"
 #include "tree/tree.h"
 
-/* What the user sees as the inode number of a file that has this one where it is stored. */
+/* The inode number that the user sees of a file; `ino` is its number where it is stored. */
 uint64_t draft_shown_ino(ino_t ino);
 
-/* As tree_lookup() and tree_create(), in a folder that is given by its node. */
+/* The same as tree_lookup() and tree_create(), in a folder that is given by its node. */
 int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *name, struct tree_entry *ret);
 int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
                     struct tree_entry *ret_entry, struct tree_handle **ret_handle);

@@ -29,8 +29,8 @@ static const char message_name[] = "message.eml";
 static const char attachments_name[] = "attachments";
 static const char thread_name[] = "thread";
 
-/* What an inode of NODE_EMAIL_FOLDER is: its number is that of the email, and one of these with the place of
- * an entry in the email's struct content_folder. */
+/* An inode of NODE_EMAIL_FOLDER is numbered by the email, one of these kinds, and the position of an entry in
+ * the email's struct content_folder. */
 enum email_node_kind {
     EMAIL_NODE_FOLDER,      /* STEM/ */
     EMAIL_NODE_MESSAGE,     /* message.eml */
@@ -124,8 +124,9 @@ static bool find_earlier(struct tree *tree, const struct store_content *content,
            store_find_email_by_id(tree->store, self.inbox, entry->id, ret) && ret->number != content->email;
 }
 
-/* What stands in thread/ for an email in the mount. A link to its folder would lead to a thread/ again:
- * whoever follows links would read an email once for every way to it, and these double with each email. */
+/* In thread/, an email of the mount is a link to this text. A link to its folder would lead to a thread/
+ * again: a program that follows links would read an email once for every path to it, and the number of paths
+ * doubles with each email. */
 static const char *text_of_link(const struct content_entry *entry)
 {
     const char *suffix = strrchr(entry->name, '.');
@@ -209,7 +210,7 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
 
 /* ---------------------------------------------------------------- names */
 
-/* Whether the entry is shown in the folder, and as what. */
+/* Returns true if the entry shows in the folder, and under which node and name it does. */
 static bool show(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
                  uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
 {
@@ -235,7 +236,7 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
     return true;
 }
 
-/* What a folder has beside its entries. */
+/* A folder has these beside its entries. */
 static const struct {
     const char *name;
     enum email_node_kind kind;
@@ -282,7 +283,7 @@ static bool is_folder(const struct email_node *node)
            node->kind == EMAIL_NODE_THREAD;
 }
 
-/* Where the service tells of content, an email can be answered. */
+/* An email can be answered if the service has content. */
 static bool is_reply_file(struct tree *tree, const struct email_node *folder, const char *name)
 {
     return folder->kind == EMAIL_NODE_FOLDER && reply_file_has_name(name) && store_has_content(tree->store);
@@ -311,8 +312,8 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     return error;
 }
 
-/* Whether the content has what the inode names: the kernel has the number from here, but what is fetched anew
- * need not be what it was. */
+/* Returns true if the content has the entry that the inode names: the kernel has the number from here, but
+ * content that is fetched anew may have other entries. */
 static bool has_node(const struct store_content *content, const struct email_node *node)
 {
     static const enum content_kind kinds[] = {[EMAIL_NODE_TEXT] = CONTENT_TEXT,
@@ -390,7 +391,7 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-/* What would have to be fetched for its size is looked up when somebody wants to know. */
+/* A node whose size takes a fetch is left to the lookup of whoever wants to know it. */
 static void leave_to_lookup(struct tree_entry *entry)
 {
     entry->ino = 0;

@@ -3,9 +3,10 @@
  * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, and the thread before
  * it. The folder itself costs nothing; what is in it is known when it was first looked into, which may wait
  * for the service (store_content.h: errors, deadline). The content of an email does not change at the service
- * under its id, so the kernel may keep what it was told, and is not notified of changes: a notification would
- * meet the request that waits. Only what is fetched anew, from another service or by another version of this
- * program, may have other entries: each use of a node checks that its entry is there.
+ * under its id, so the kernel may keep all entries, and is not notified of changes: a notification would wait
+ * for the folder's lock, which a request that waits holds. Content that is fetched anew, from another service
+ * or by another version of this program, may have other entries: each use of a node checks that its entry is
+ * there.
  *
  * For this layer alone.
  */
@@ -15,7 +16,7 @@
 #include "store/store_content.h"
 #include "tree/tree.h"
 
-/* Whether `name` in the inbox is the folder of an email, and that is shown. No wait. */
+/* Returns true if `name` in the inbox is the folder of an email, and shows. Does not wait. */
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
 /* The folder of this email. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);

@@ -43,11 +43,10 @@ struct event_log {
     int fd;                  /* events.jsonl; -1: not open. Protected by writing */
     bool has_failed;         /* protected by writing: a failure is logged once */
 
-    pthread_mutex_t lock;
-    struct strbuf
-        text;         /* protected by lock, like all below: of both files. Changed with `writing` held, too */
-    size_t older_len; /* of it: from events.jsonl.1 */
-    uint64_t first;   /* the position at which the text begins */
+    pthread_mutex_t lock; /* protects all below; a thread that changes `text` holds `writing`, too */
+    struct strbuf text;   /* of both files */
+    size_t older_len;     /* of it: from events.jsonl.1 */
+    uint64_t first;       /* the position at which the text begins */
     int64_t changed_ms;
 };
 

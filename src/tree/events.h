@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happened, for events.jsonl and `events`. For this layer alone.
+ * Reporting events, in events.jsonl and `events`. For this layer alone.
  */
 #ifndef INBOXFS_TREE_EVENTS_H
 #define INBOXFS_TREE_EVENTS_H

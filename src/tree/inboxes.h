@@ -10,7 +10,7 @@
 
 enum {
     INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails, whether or not anybody asks */
-    INBOX_LOOKUPS_OF_DEMAND = 256,             /* after so many, the others, too */
+    INBOX_LOOKUPS_OF_DEMAND = 256,             /* after this many, all are listed with them */
 };
 
 /* Remembers the folder's name, NULL when it is gone, and returns the one it had when that was another. Names

@@ -4,9 +4,9 @@
  * mail that is moved into or out of them. The outbox decides what becomes of an item; here it has names,
  * attributes and open files.
  *
- * What the service tells of mail that was sent is joined with what sent/ shows: `status` and `latest_event`
- * in the receipts of what went out from here, and a record file for each mail that was sent elsewhere.
- * Receipts are made when they are looked at, so that nothing has to be kept in step.
+ * sent/ also shows the service's own list of sent mail: `status` and `latest_event` in the receipts of mail
+ * that went out from here, and a record file for each mail that was sent elsewhere. Receipts are made when
+ * they are looked at, so that nothing has to be kept in step.
  */
 #include "tree/items.h"
 
@@ -30,8 +30,8 @@ enum {
 };
 
 /* rsync(1) with --delay-updates makes this folder, moves there what it has copied, and from there all of it
- * at once. Where it cannot make the folder it throws the copies away and ends with status 0. So the folder is
- * there, and takes nothing: that makes rsync fail. */
+ * at once. If rsync cannot make the folder, it throws the copies away and ends with status 0. So the folder
+ * is there, and takes nothing: rsync fails then. */
 static const char rsync_folder_name[] = ".~tmp~";
 
 static bool is_settled(enum outbox_folder folder)
@@ -81,7 +81,7 @@ static uint64_t parent_of_rsync_folder(struct tree *tree, uint64_t folder)
 const struct node_ops rsync_folder_ops = {
     .mode = S_IFDIR | 0700, .lookup = lookup_in_rsync_folder, .parent = parent_of_rsync_folder};
 
-/* ---------------------------------------------------------------- what the service tells of sent mail */
+/* ---------------------------------------------------------------- the service's list of sent mail */
 
 static bool is_from_here(struct tree *tree, uint32_t number)
 {
@@ -134,8 +134,8 @@ static int remove_sent_record(struct tree *tree, const char *name)
     return 0;
 }
 
-/* What the service calls the file of this name in sent/; NULL: nothing known, or another folder. The caller
- * frees. */
+/* The service's id of the file of this name in sent/; NULL: none is known, or it is another folder. The
+ * caller frees. */
 static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
@@ -153,7 +153,7 @@ static void hide_sent(struct tree *tree, const char *id)
         store_hide_sent(tree->store, id);
 }
 
-/* Nothing, where the service tells nothing of it. */
+/* Appends nothing if the service does not list the mail. */
 static int format_delivery(const struct tree *tree, uint64_t number, struct strbuf *out)
 {
     struct email_view view;
@@ -242,7 +242,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
 
 struct items_listing {
     struct outbox_listing items; /* since the folder was read from the start */
-    struct map ids;              /* what the service calls those in sent/; keys are the listing's */
+    struct map ids;              /* the service's ids of those in sent/; keys are the listing's */
 };
 
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)

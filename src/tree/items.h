@@ -13,7 +13,7 @@
 uint64_t items_folder_ino(enum outbox_folder folder);
 bool items_is_folder(uint64_t ino);
 
-/* Where a draft is handed in to. */
+/* The place that a draft is handed in to. */
 struct hand_in {
     enum outbox_folder folder; /* where `answers` is NULL; outbox/ or attachments/ */
     const char *name;
@@ -25,7 +25,7 @@ struct hand_in {
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to);
 
-/* Whether an item may be renamed at all: 0; -EPERM for receipts and records of mail sent elsewhere; -EINVAL
+/* Returns 0 if an item may be renamed at all; -EPERM for receipts and records of mail sent elsewhere; -EINVAL
  * for flags but RENAME_NOREPLACE. */
 int items_check_rename(struct tree *tree, uint64_t folder, const char *name, unsigned int flags);
 /* Takes an item out, into the folder of this descriptor: as outbox_take_out() in outbox.h. */

@@ -65,7 +65,7 @@ struct maildir {
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* What an inode of NODE_MAILDIR is: its number is the store's of the inbox and, in the low two bits, this. */
+/* The number of an inode of NODE_MAILDIR is the store's of the inbox and, in the low two bits, this part. */
 enum maildir_part {
     MAILDIR_PART_BOX,
     MAILDIR_PART_CUR,
@@ -109,7 +109,7 @@ static bool holds_messages(uint64_t ino)
            (part_of(ino) == MAILDIR_PART_CUR || part_of(ino) == MAILDIR_PART_NEW);
 }
 
-/* Of a folder that holds messages. */
+/* `ino` is of a folder that holds messages. */
 static enum maildir_folder folder_of(uint64_t ino)
 {
     return part_of(ino) == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW;
@@ -149,8 +149,8 @@ bool maildir_is_shown(const struct tree *tree)
 
 /* ---------------------------------------------------------------- following the inboxes */
 
-/* What the kernel keeps of the folders with messages is out of date. Before somebody looked at the Maildir it
- * keeps nothing. */
+/* Has the kernel drop its copies of the folders with messages. It has none before somebody looked at the
+ * Maildir. */
 static void notify_messages_changed(struct tree *tree, uint32_t inbox)
 {
     if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
@@ -287,8 +287,8 @@ static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret
 {
     struct maildir_state state = {.uidvalidity = 0};
     maildir_memory_get_state(tree->maildir->memory, inbox, &state);
-    /* The second line is up to where U numbers are spoken for. mbsync takes a higher one for damage, and may
-     * meet mail that came after it read this. */
+    /* The second line is the highest U number that mail may have. mbsync takes a higher one for damage, and
+     * may find mail that arrived after it read this. */
     uint32_t taken = (state.uid_max / UIDS_AT_ONCE + 1) * UIDS_AT_ONCE;
     int len = snprintf(ret_text, UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);
     return (size_t)len;
@@ -322,7 +322,7 @@ static void fill_message(const struct tree *tree, const struct email_view *email
         ret->ino = 0;
 }
 
-/* Whether the inbox holds it still. */
+/* Returns true if the email is still in its inbox. */
 static bool is_in_inbox(struct tree *tree, const struct email_view *email)
 {
     struct email_view now;
@@ -377,14 +377,14 @@ static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_
 /* notmuch(1) makes its index where the mail is, unless it is configured otherwise. */
 static const char notmuch_name[] = ".notmuch";
 
-/* Whether a program may have a file of this name in this folder. */
+/* Returns true if a program may have a file of this name in this folder. */
 static bool is_local(uint64_t folder, const char *name)
 {
     return (is_box(folder) || node_kind(folder) == NODE_MAILDIRS) && strcmp(name, uidvalidity_name) != 0 &&
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* Of an inbox's files: made of its id, for numbers are given anew in each mount. */
+/* The name of an inbox's folder is made of its id, for numbers are given anew in each mount. */
 static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[LOCAL_FOLDER_SIZE])
 {
     struct inbox_view inbox;
@@ -609,7 +609,7 @@ void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
         notify_message_appeared(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-/* What the memory has not met, or not since it came back, it learns of now. */
+/* Finds the email in the memory, after a refresh if it is not known there, or not since it was back. */
 static int meet_email(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
 {
     struct maildir_memory *memory = tree->maildir->memory;
@@ -695,8 +695,8 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_handle **ret_handle)
 {
     (void)caller;
-    /* What is made in tmp is to be delivered. Of the errors that say no, an IMAP server takes this one for an
-     * answer to its client, others for defects. */
+    /* A file in tmp is to be delivered. An IMAP server takes EDQUOT for an answer to its client, and other
+     * errors for defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
     if (!is_local(folder, name))
@@ -716,9 +716,9 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
 /* ---------------------------------------------------------------- names removed and renamed: of messages,
  * these are marks */
 
-/* What a mail program removes, it has in its trash: shown, and marked so. When it empties the trash, the
- * message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again each time.
- */
+/* A message that a mail program removes is marked as trashed, and shows on. When the program empties its
+ * trash, the message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again
+ * each time. */
 static int remove_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
@@ -771,7 +771,7 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
-/* What comes from another folder takes room, unless it takes the place of a file. `fd` is of the new one. */
+/* A file from another folder takes room, unless it replaces one. `fd` is of the new folder. */
 static int check_can_move(const struct tree *tree, uint64_t parent, uint64_t new_parent, int fd,
                           const char *new_name)
 {
@@ -996,7 +996,7 @@ static int read_uidvalidity(struct tree_handle *handle, size_t len, off_t offset
     return handle_read_text(uidvalidity->text, uidvalidity->len, len, offset, ret);
 }
 
-/* What it says already may be written again. Numbers are given here alone. */
+/* The text that is there may be written again, and no other, for numbers are given here alone. */
 static ssize_t write_uidvalidity(struct tree_handle *handle, const struct tree_caller *caller,
                                  const void *bytes, size_t len, off_t offset)
 {

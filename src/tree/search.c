@@ -2,9 +2,9 @@
 /*
  * search/: a folder in which every name is a query. To look a query up makes nothing but a folder of it;
  * opening that, or looking for a name in it that is not known yet, asks the store. What was found shows as
- * symbolic links to the emails, and in .search.json what was asked and when. What a query found a moment ago
- * is not asked for again, and neither is what a process asks for that has just listed search/: it goes
- * through all there is.
+ * symbolic links to the emails, and in .search.json what was asked and when. A query that was asked a moment
+ * ago is not asked again; nor is one that a process opens which has just listed search/, for such a process
+ * goes through all of them.
  *
  * Nothing of this is lasting, since requests wait here. All of it is bounded: the latest queries show in
  * search/, some more names are remembered.
@@ -42,7 +42,7 @@ static const char record_name[] = ".search.json";
 
 /* ---------------------------------------------------------------- names of what was found */
 
-/* What a folder of search/ shows, made once and shared by whoever looks at it: names in order, each with its
+/* The entries of a folder of search/, made once and shared by its readers: names in order, each with its
  * inode. Those of emails live as long as the store and are not copied. */
 struct search_name {
     const char *name;
@@ -87,7 +87,7 @@ static int compare(const void *one, const void *other)
     return order != 0 ? order : a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
-/* Of emails alone: the inode, or 0. */
+/* For a list of emails: the inode of the name, or 0. */
 static uint64_t search_names_find(const struct search_names *names, const char *name)
 {
     size_t low = 0;
@@ -276,7 +276,7 @@ static void query_table_remove(struct query_table *table, struct query *query)
     free_query(query);
 }
 
-/* It was asked now: takes over what was found. What the oldest found is forgotten. */
+/* Takes over the answer to a query that was asked now. The oldest answer is forgotten. */
 static void query_table_settle(struct query_table *table, struct query *query, struct search_names *found,
                                char *record, size_t record_len)
 {
@@ -468,7 +468,7 @@ static char *write_record(const char *text, const struct store_search *found, in
     return strbuf_take(&record, ret_len);
 }
 
-/* What came of it; with `names` and `record` NULL nothing did. Both are taken. */
+/* Ends the asking, with the answer, which is taken; `names` or `record` NULL: it failed. */
 static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *record,
                           size_t record_len)
 {
@@ -534,7 +534,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
     }
 }
 
-/* What the query found. The caller unrefs. */
+/* Gets the names that the query found. The caller unrefs them. */
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
                       struct search_names **ret_names)
 {
