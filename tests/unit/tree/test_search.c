@@ -236,6 +236,34 @@ TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear
     cancel_release(&cancel);
 }
 
+/* A program that follows the links of an old answer asks for nothing. */
+TEST_WITH(a_name_of_an_old_answer_asks_nothing_and_another_name_asks, set_up_clock, tear_down_clock)
+{
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_entry query;
+    struct tree_entry entry;
+    struct tree_dir *dir = NULL;
+    uint64_t search = fixture_ino(fixture, "search");
+    assert_int_equal(tree_lookup(fixture->tree, NULL, search, "hello", &query), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, NULL, query.ino, &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    names.text[strlen(names.text) - 1] = '\0';
+    const char *name = strrchr(names.text, ' ') + 1;
+    assert_non_null(strstr(name, "_hello_"));
+    assert_int_equal(tree_lookup(fixture->tree, NULL, search, "hello", &query), 0);
+    int64_t before = query.attributes.stat.st_mtim.tv_sec;
+    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, query.ino, name, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, query.ino, ".hidden", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, search, "hello", &query), 0);
+    assert_int_equal(query.attributes.stat.st_mtim.tv_sec, before);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, query.ino, "nothing.json", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, NULL, search, "hello", &query), 0);
+    assert_true(query.attributes.stat.st_mtim.tv_sec > before);
+}
+
 struct helper {
     pid_t task;
     pthread_barrier_t barrier;
