@@ -210,6 +210,7 @@ missing_from_list() { # QUERY
   finds invoice "invoice-for-october lunch"
   expect EEXIST mkdir "$MOUNT/search/other"
   expect EPERM mkdir "$MOUNT/search/.other"
+  expect EISDIR unlink "$MOUNT/search/other"
   expect EPERM unlink "$(find "$MOUNT/search/invoice" -name '*lunch*')"
   run ! touch "$MOUNT/search/invoice/file"
   run ! mv "$MOUNT/search/invoice" "$MOUNT/search/renamed"
