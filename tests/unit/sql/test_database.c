@@ -391,6 +391,25 @@ TEST_WITH(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down)
     assert_int_equal(1, count(fixture->database));
 }
 
+TEST_WITH(a_renewal_that_a_full_disk_stops_is_repeated, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    struct connection *connection = NULL;
+    assert_int_equal(0, reopen(fixture, &expendable));
+    execute(fixture->database, INSERT("1"));
+    disk_fill(0);
+    int renewed = database_renew(fixture->database);
+    int written = database_begin_write(fixture->database, &connection);
+    int read = database_begin_read(fixture->database, &connection);
+    disk_empty();
+    assert_true(renewed < 0);
+    assert_int_equal(renewed, written);
+    assert_int_not_equal(0, read);
+    assert_int_equal(0, database_renew(fixture->database));
+    execute(fixture->database, INSERT("2"));
+    assert_int_equal(1, count(fixture->database));
+}
+
 TEST_WITH(an_expendable_commit_does_not_wait_for_the_disk, set_up, tear_down)
 {
     struct fixture *fixture = *state;
