@@ -884,15 +884,11 @@ bool index_has_address(struct index *index, const char *address)
 
 /* ---------------------------------------------------------------- ids */
 
-/* The key of a record without an id begins with this (email_record.h). */
-static const char no_id_mark = '~';
-
 const char *store_get_email_id(struct store *store, uint32_t email)
 {
     READ_GUARD(&store->index.read_lock);
     const struct email_entry *entry = email_table_find(&store->index.emails, email);
-    const char *key = entry == NULL ? NULL : email_entry_key(entry);
-    return key == NULL || key[0] == no_id_mark ? NULL : key;
+    return entry == NULL ? NULL : email_entry_id(entry);
 }
 
 static uint32_t find_id_locked(struct index *index, uint32_t number, const char *id)

@@ -68,6 +68,13 @@ static inline const char *email_entry_key(const struct email_entry *entry)
     return entry->name + strlen(entry->name) + 1;
 }
 
+/* The service's id; NULL: the record has none. */
+static inline const char *email_entry_id(const struct email_entry *entry)
+{
+    const char *key = email_entry_key(entry);
+    return key[0] == '~' ? NULL : key;
+}
+
 static inline bool email_entry_is_shown(const struct email_entry *entry)
 {
     return !entry->is_gone && !entry->is_held;

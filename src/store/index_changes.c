@@ -244,11 +244,10 @@ static int flush_locked(struct email_batch *batch, struct index *index, struct a
 
 static void notify_mail(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
-    const char *key = email_entry_key(&item->entry);
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "inboxes/%s/%s", inbox_name, item->entry.name) < 0)
         path = NULL;
-    index_notify_event(index, EVENT_MAIL, path, key[0] == '~' ? NULL : key, NULL);
+    index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
 /* Mail that is no longer held back is new, too, to whoever waits for mail. */
