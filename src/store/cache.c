@@ -131,6 +131,14 @@ void cache_release(struct cache *cache)
     cache->database = NULL;
 }
 
+int64_t cache_digest(const char *text)
+{
+    char hex[65];
+    hash_sha256(text, strlen(text), hex);
+    hex[16] = '\0';
+    return (int64_t)strtoull(hex, NULL, 16);
+}
+
 int cache_note(struct cache *cache, int error)
 {
     if (error != -EUCLEAN)

@@ -89,6 +89,10 @@ int cache_open(struct cache *cache, int dir_fd);
 /* All zeros are fine, too. Waits for the disk. */
 void cache_release(struct cache *cache);
 
+/* Returns 64 bits of a digest of the text, as a key of a table: nobody can make another text with the same.
+ */
+int64_t cache_digest(const char *text);
+
 /* Returns `error`; -EUCLEAN is remembered as damage, and returned as -EIO. From any thread. */
 int cache_note(struct cache *cache, int error);
 

@@ -193,15 +193,12 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
     char email[65];
     char attachment[65] = "";
     char all[2 * 64 + 16];
-    char digest[65];
     hash_sha256(email_id, strlen(email_id), email);
     if (part == CONTENT_PART_ATTACHMENT)
         hash_sha256(attachment_id, strlen(attachment_id), attachment);
-    int len = snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? form : "",
-                       email, attachment);
-    hash_sha256(all, (size_t)len, digest);
-    digest[16] = '\0';
-    return (int64_t)strtoull(digest, NULL, 16);
+    snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? form : "", email,
+             attachment);
+    return cache_digest(all);
 }
 
 static void name_file(int64_t number, char ret_name[CONTENT_FILE_NAME_SIZE])

@@ -8,19 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-
 enum {
     EMAIL_ID_MAX_BYTES = 255, /* one that is longer is not noted */
 };
-
-static int64_t digest_of(const char *message_id)
-{
-    char hex[65];
-    hash_sha256(message_id, strlen(message_id), hex);
-    hex[16] = '\0';
-    return (int64_t)strtoull(hex, NULL, 16);
-}
 
 static int find(struct connection *connection, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
                 size_t *ret_len)
@@ -51,7 +41,7 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
     int error = database_take_reader(cache->database, &reader);
     if (error != 0)
         return cache_note(cache, error);
-    error = find(reader, digest_of(message_id), ret_email_ids, ret_len);
+    error = find(reader, cache_digest(message_id), ret_email_ids, ret_len);
     database_return_reader(cache->database, reader);
     return cache_note(cache, error);
 }
@@ -59,7 +49,7 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
 int message_ids_note(struct connection *writer, const char *message_id, const char *email_id)
 {
     char *known[MESSAGE_IDS_EMAILS_MAX];
-    int64_t digest = digest_of(message_id);
+    int64_t digest = cache_digest(message_id);
     size_t len;
     if (strlen(email_id) > EMAIL_ID_MAX_BYTES)
         return 0;
