@@ -9,7 +9,7 @@
  *   the row before is listed in replaced_records, and deleted when no open index.jsonl can need it any more
  *   (cache_clean()).
  * - search: the full-text index, by the numbers of emails, and search_pending, the emails whose row in it is
- * to be made or changed (search_index.h).
+ *   to be made or changed (search_index.h).
  * - parts and part_bytes: what emails hold, as far as it was fetched (content_cache.h).
  * - message_ids: which emails a Message-ID names (message_ids.h).
  *

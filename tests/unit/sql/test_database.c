@@ -181,7 +181,7 @@ TEST_WITH(a_turn_is_undone_by_itself, set_up, tear_down)
     }
 }
 
-/* It may tell of what it saw: that a key was used, or an address is taken. */
+/* Its caller may report what it saw: that a key was used, or an address is taken. */
 TEST_WITH(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down)
 {
     const struct fixture *fixture = *state;

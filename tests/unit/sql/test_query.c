@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite's result codes as errno: what a file could not be opened for is told as it is. Statements that are
+ * SQLite's result codes as errno: why a file could not be opened is the system's errno. Statements that are
  * kept: each run stands for itself.
  */
 #include "sql/query.h"

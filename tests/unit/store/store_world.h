@@ -63,7 +63,7 @@ static inline void world_hear_inbox(void *context, uint32_t inbox, enum store_ch
 {
     struct store_world *world = context;
     struct inbox_view view;
-    /* No lock may be held while listeners are told: this would never return. */
+    /* The store calls listeners without a lock: with one, this would never return. */
     store_get_inbox(world->store, inbox, &view);
     world_hear_change(world, "inbox", inbox, change);
 }

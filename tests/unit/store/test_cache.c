@@ -546,7 +546,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
     world_release(&world);
 }
 
-/* Whoever reads index.jsonl goes on reading what was there when it was opened. */
+/* A reader of index.jsonl goes on reading the records that it had when it was opened. */
 TEST(what_an_open_index_shows_is_kept)
 {
     enum {

@@ -172,7 +172,8 @@ static void *sync_it(void *argument)
     return NULL;
 }
 
-/* Who interrupts it is told so; and content that takes for ever holds up one sync, for half a minute. */
+/* A sync that is interrupted returns -EINTR; and content that takes for ever holds up one sync, for half a
+ * minute. */
 TEST(a_sync_does_not_wait_for_ever_for_content)
 {
     struct store_world world;

@@ -90,7 +90,7 @@ static uint64_t index_bytes(struct store_world *world)
     return view.index_bytes;
 }
 
-/* What index.jsonl really has. */
+/* Returns how many bytes index.jsonl really has. */
 static size_t index_len(struct store_world *world)
 {
     struct store_index *index;
@@ -169,7 +169,7 @@ TEST_WITH(a_service_that_finds_nothing_once_tells_the_next_time, set_up, tear_do
     assert_held(world, SPF " " DKIM);
 }
 
-/* What the service answers with in between says nothing of the list before. */
+/* An answer to another question must not make the next "unchanged" mean the list before. */
 TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear_down)
 {
     struct store_world *world = *state;

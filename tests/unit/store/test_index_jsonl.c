@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.jsonl: every record a line, in order of date, of the size that was told before.
+ * index.jsonl: every record a line, in order of date, as long as the view of the inbox said.
  */
 #include <fcntl.h>
 #include <jansson.h>

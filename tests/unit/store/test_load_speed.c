@@ -26,7 +26,7 @@ static uint32_t emails_wanted(void)
     return wanted == NULL ? DEFAULT_EMAILS : (uint32_t)strtoul(wanted, NULL, 10);
 }
 
-/* Of this process, in MB; `field` as in /proc/self/status. */
+/* Returns memory of this process, in MB; `field` as in /proc/self/status. */
 static long memory_mb(const char *field)
 {
     _cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");

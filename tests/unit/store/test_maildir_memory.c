@@ -259,7 +259,7 @@ TEST_WITH(what_was_removed_never_comes_back, set_up, tear_down)
         assert_int_equal(see(world, "b", 0), 0);
         assert_true(get(world, 'a', 0).is_gone);
     }
-    /* That it leaves the inbox and comes back is no change of the Maildir. */
+    /* An email that leaves the inbox and comes back is no change of the Maildir. */
     assert_memory_equal(state_of(world).changed_ns, removed.changed_ns, sizeof(removed.changed_ns));
     assert_int_equal(see(world, "abc", 0), 0);
     assert_uid(world, 'c', 3);
@@ -397,7 +397,7 @@ TEST_WITH(folders_change_with_what_changes_in_them, set_up, tear_down)
     struct maildir_state arrived = state_of(world);
     assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
     assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
-    /* What leaves changes the folder where it lay. */
+    /* A message that leaves changes the folder where it lay. */
     maildir_memory_note_gone(world->memory, INBOX, 'a');
     struct maildir_state left = state_of(world);
     assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
@@ -419,7 +419,7 @@ static void lose_b(int fd)
     maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
 }
 
-/* Who has looked at the folder since then must not find it with an older time. */
+/* A program that has looked at the folder since then must not find it with an older time. */
 TEST_WITH(what_leaves_while_a_change_is_written_has_changed_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
@@ -478,7 +478,7 @@ TEST_WITH(a_folder_is_stale_until_it_was_looked_at, set_up, tear_down)
     assert_true(state_of(world).is_stale);
 }
 
-/* Who comes while somebody else looks through it must wait for the end of that. */
+/* A thread that comes while another one looks through the folder must wait for the other. */
 TEST_WITH(a_folder_is_stale_while_it_is_looked_through, set_up, tear_down)
 {
     struct world *world = *state;
@@ -526,7 +526,7 @@ TEST_WITH(a_torn_end_costs_what_was_being_written, set_up, tear_down)
     free_left(&left);
 }
 
-/* Whoever has the old numbers must not meet new ones without a word. */
+/* A mail program that has the old numbers must not get other ones under the same UIDVALIDITY. */
 TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
 {
     struct world *world = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sync brings, removes, renames and tells; when it is made, who shares it, and what is told when the
- * service stops answering.
+ * Syncs: the emails and inboxes that they add, remove and rename, their events, when they are made, who
+ * shares them, and the events of a service that stops answering.
  */
 #include "base/thread.h"
 #include "store/store_private.h"
@@ -318,7 +318,7 @@ TEST(a_service_that_refuses_large_limits_is_asked_for_less)
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), ARRAY_LEN(answers) + 1);
     assert_int_equal(world_count(&world), 326);
-    /* What comes after the first sync is news all the same. */
+    /* Mail after the first sync is announced all the same. */
     world_forget(&world);
     world_add_emails(&world, "in-1", 400, 401);
     assert_int_equal(world_sync(&world), 0);
@@ -360,7 +360,7 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
         assert_false(status.has_synced);
         assert_string_equal(status.sync_error, "a record cannot be read");
     }
-    /* What there was is known all the same. */
+    /* The mail that there was is known all the same. */
     assert_events(&world, "");
     world_add_emails(&world, "in-1", 500, 501);
     fake_service_remove_email(world.fake, "00000003-in-1");
@@ -585,7 +585,7 @@ TEST(the_newest_of_one_inbox_can_be_asked_for)
     world_add_emails(&world, "in-1", 0, 200);
     request_newest(&world, "in-1");
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 3);
-    store_stop(world.store); /* the run has come to its end */
+    store_stop(world.store); /* the run has ended */
     assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 1).limit, 100);
     assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 2).limit, 400);
     assert_int_equal(world_count(&world), 200);
@@ -623,7 +623,7 @@ TEST(a_flood_of_requests_costs_one_run_at_a_time)
         store_request_sync(world.store, i % 2 == 0 ? "in-1" : "unknown");
     fake_clock_advance(&world.clock, 250);
     fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
-    /* That of the first sync, the one at the gate, then one of everything and one of the inbox. */
+    /* The list of the first sync, the one at the gate, then one of everything and one of the inbox. */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 4);
     store_stop(world.store);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 4);
@@ -971,7 +971,7 @@ TEST(a_poll_tells_of_a_record_that_cannot_be_read)
     world_release(&world);
 }
 
-/* What is refused once may be given later; until then nobody is told that all is there. */
+/* A limit that is refused once may be granted later; until then the sync reports that some may be missing. */
 TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
 {
     enum {
