@@ -484,7 +484,7 @@ PART_ENDS(close_session, fs_session_free(daemon->session))
 
 static void stop_session(struct daemon *daemon)
 {
-    mail_account_announce_end(&daemon->account);
+    state_dir_announce_end(daemon->account.lock_fd);
     if (daemon->session != NULL)
         fs_session_stop(daemon->session);
 }

@@ -344,11 +344,6 @@ int mail_account_open(const struct options *options, struct mail_account *ret_ac
                                                   : open_remote(options, ret_account);
 }
 
-void mail_account_announce_end(const struct mail_account *account)
-{
-    state_dir_announce_end(account->lock_fd);
-}
-
 void mail_account_release(struct mail_account *account)
 {
     api_service_free(account->service);

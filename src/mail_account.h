@@ -42,9 +42,6 @@ int mail_account_local_path(const char *source, char ret_path[PATH_MAX]);
  * case. */
 int mail_account_open(const struct options *options, struct mail_account *ret_account);
 
-/* Tells the next daemon on this state that this one is ending. */
-void mail_account_announce_end(const struct mail_account *account);
-
 void mail_account_release(struct mail_account *account);
 
 #endif
