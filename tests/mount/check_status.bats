@@ -70,6 +70,8 @@ says() { # VERDICT MATTER WORDS
   [[ $output != *not-the-key* ]]
   INBOXFS_API_KEY=$(<"$KEY_FILE") run -0 "$INBOXFS" check "$SERVICE_URL"
   says ok key 'from INBOXFS_API_KEY'
+  run -0 "$INBOXFS" check --api-key-command="cat '$KEY_FILE'" "$SERVICE_URL"
+  says ok key 'printed by the command'
   run -1 "$INBOXFS" check "$SERVICE_URL"
   says FAIL key 'no API key'
 }

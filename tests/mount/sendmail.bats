@@ -127,6 +127,12 @@ message() { # SUBJECT [HEADER...]
   nothing_was_sent
 }
 
+@test "a list of more than a thousand is refused whole" {
+  run -65 sendmail -t < <(message many "To: $(seq -s, -f 'n%.0f@x.example' 1001)")
+  contains "$output" 'too many recipients'
+  nothing_was_sent
+}
+
 @test "a list with a local name may have semicolons and groups" {
   message semicolon "To: $CAROL; root" | sendmail -t
   message group "To: team: $CAROL, Charlie <root>;" | sendmail -t
