@@ -11,7 +11,7 @@
  * The kernel interrupts for any signal, and what is answered EINTR is never restarted. A signal that only
  * informs a program, such as the end of a shell's background job, must not make its `echo sync >ctl` fail. So
  * an interrupt sets the cancel only when a signal is pending that a program does not ignore by default; else
- * a thread checks again from time to time, for the kernel does not tell of a second signal.
+ * a thread checks again from time to time, for the kernel does not report a second signal.
  */
 #ifndef INBOXFS_FS_REQUEST_H
 #define INBOXFS_FS_REQUEST_H

@@ -40,8 +40,8 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). Nobody knows whether the server acted on
-     * a POST that crosses such a close, so a POST takes only a connection that was used just now. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). It stays unknown whether the server acted
+     * on a POST that crosses such a close, so a POST takes only a connection that was used just now. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };

@@ -50,7 +50,7 @@ static inline int api_tear_down(void **state)
     return 0;
 }
 
-/* What holds for every result. */
+/* Checks what holds for every result. */
 static inline void check_result(const struct service_result *result)
 {
     assert_true(result->outcome == SERVICE_OK || result->error != 0);

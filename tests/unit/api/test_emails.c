@@ -237,8 +237,7 @@ static int stop_at(void *context, struct email_record *record)
     return record != NULL && ++stopping->count >= stopping->stop_at ? -ENOSPC : 0;
 }
 
-/* Else a list of which a part was lost would count as all that there is, and the rest of the mail as removed.
- */
+/* A list that lost a part must not count as complete: the rest of the mail would be taken for removed. */
 API_TEST(a_sink_can_stop_a_long_list_at_any_record)
 {
     enum {

@@ -61,7 +61,7 @@ API_TEST(an_inbox_without_an_id_hides_no_other)
     service_result_release(&result);
 }
 
-/* What GET /inbox answers, and what GET /email answers then, when it is asked at all. */
+/* Each case has an answer to GET /inbox, and one to GET /email, which is asked next, if at all. */
 API_TEST(absence_needs_evidence)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What of a session can be told without mounting; the rest is in tests/mount.
+ * A session as far as it can be tested without mounting; the rest is in tests/mount.
  */
 #include "fs/session.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates what it is told of, here in an ordinary folder: only on the device that it was
- * told, only what is not there, and it ends when it is to.
+ * The process that creates announced files, here in an ordinary folder: only on the device that it was
+ * given, only what is not there, and it ends when it is to.
  */
 #include "fs/watch_helper.h"
 
@@ -84,7 +84,7 @@ TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
     assert_false(watch_helper_is(&world->helper, 0));
 }
 
-/* The queue has an end; who is told of a few at a time never comes to it. */
+/* The queue has an end, which a helper that gets a few at a time never reaches. */
 TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
 {
     enum {

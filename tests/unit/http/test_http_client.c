@@ -291,7 +291,7 @@ TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
 }
 
 /* A reset at the first byte may come before the body went out: then a fresh connection is right. It may come
- * after: then nobody knows, and it must be said. */
+ * after: then the outcome is unknown, and must be reported so. */
 TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;

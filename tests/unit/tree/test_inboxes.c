@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inboxes. inbox.json is put to the service once, when it is complete, and its errors come from the close. An
- * email is handed over with its first open alone. What a listing tells of the emails of a very large inbox.
+ * email is handed over with its first open alone. A listing of a very large inbox has the
+ * attributes of its first emails alone, until there is demand.
  */
 #include "tree_fixture.h"
 
@@ -24,7 +25,7 @@ static const char bob[] = "inboxes/bob@inbox.example";
 
 static const char record[] = "inboxes/alice@inbox.example/inbox.json";
 
-/* Who opens: this process. Another one may close what it was given. */
+/* This process opens. Another one may close what it was given. */
 static struct tree_caller opener(void)
 {
     return (struct tree_caller){.pid = getpid()};
@@ -236,7 +237,7 @@ static int set_up_many(void **state)
     return 0;
 }
 
-/* How a listing tells of what is in it. */
+/* The entries of a listing, and how many have attributes. */
 struct listed {
     unsigned int entries;
     unsigned int with_attributes;

@@ -62,7 +62,7 @@ struct found {
     uint64_t ino;
 };
 
-/* What a folder lists, by U number (from 1 on); *ret_count apart from "." and "..". */
+/* The entries of a folder, by U number (from 1 on); *ret_count apart from "." and "..". */
 struct listing {
     struct found by_uid[16];
     size_t count;
@@ -217,7 +217,7 @@ static bool has_sizes(struct tree_fixture *fixture)
     return listing.by_uid[7].ino != 0 && listing.by_uid[8].ino != 0;
 }
 
-/* Else a program that goes through a folder with more than the cache keeps downloads it again and again. */
+/* Without this, a program that goes through a folder larger than the cache downloads it again and again. */
 TEST_WITH(what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -361,7 +361,7 @@ TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixtu
     assert_string_not_equal(listing.by_uid[4].name, "");
 }
 
-/* As of any file that was removed. */
+/* A removed message is like any file that was removed. */
 TEST_WITH(a_removed_message_is_readable_for_who_has_it_open, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -674,7 +674,7 @@ TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up,
     assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".beside"), -ENOSPC);
     assert_int_equal(
         tree_make_dir(fixture->tree, &nobody, fixture_ino(fixture, BOX), ".notmuch", 0700, &entry), -ENOSPC);
-    /* What takes no more room is possible. */
+    /* A rename that takes no more room is possible. */
     assert_int_equal(rename_at(fixture, BOX, ".file-1", BOX, ".renamed"), 0);
     assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".file-2"), 0);
     assert_int_equal(rename_at(fixture, BOX, ".file-3", "maildir", ".file-3"), 0);

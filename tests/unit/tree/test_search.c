@@ -31,7 +31,7 @@ static bool is_there(struct tree_fixture *fixture, uint64_t ino)
     return tree_get_attributes(fixture->tree, NULL, ino, &attributes) == 0;
 }
 
-/* Whoever lists its folder asks. */
+/* Asks the query, by listing its folder. */
 static void ask_for(struct tree_fixture *fixture, int number)
 {
     struct cancel cancel;
@@ -217,7 +217,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
     return query.attributes.stat.st_mtim.tv_sec;
 }
 
-/* As find(1) does, where there is much to go through. */
+/* find(1) does so if there is much to go through. */
 TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -278,7 +278,7 @@ static void *be_there(void *argument)
     return NULL;
 }
 
-/* As a program does that searches files with several threads: one lists, the others look. */
+/* A program that searches files with several threads does so: one lists, the others look. */
 TEST_WITH(the_threads_of_who_listed_the_queries_ask_nothing_either, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;

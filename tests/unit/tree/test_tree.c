@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tree as the kernel's side asks it: what is seen (names, attributes, listings, contents), what may be
- * done where and what a rename does, what its listener is told, that the queue goes on when the service is
+ * done where and what a rename does, when its listener is called, that the queue goes on when the service is
  * back, and what becomes of open files when the filesystem goes.
  */
 #include "tree_fixture.h"
@@ -139,7 +139,7 @@ TEST_WITH(a_listing_in_small_parts_is_the_same, fixture_set_up, fixture_tear_dow
     }
 }
 
-/* As the kernel's buffer: a name has room or has not, whatever became of the one before it. */
+/* Like the kernel's buffer: a name has room or has not, whatever became of the one before it. */
 struct buffer {
     GHashTable *names;
     size_t room;
@@ -603,7 +603,7 @@ static void send_as(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
 }
 
-/* The service tells of one more that was sent elsewhere, with this id. */
+/* The service lists one more mail that was sent elsewhere, with this id. */
 static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};

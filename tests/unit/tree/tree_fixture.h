@@ -152,7 +152,7 @@ static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
 
 struct fixture_names {
     char text[4096]; /* each name with a space behind it */
-    size_t at_most;  /* take so many a call; 0: all */
+    size_t at_most;  /* this many are taken by a call; 0: all */
     size_t taken;
     uint64_t next;
 };
