@@ -101,6 +101,11 @@ static int get_content(struct tree *tree, const struct tree_caller *caller, uint
     return store_content_get(tree->store, email, caller != NULL ? caller->cancel : NULL, ret);
 }
 
+static void cleanup_content(struct store_content **content)
+{
+    store_content_unref(*content);
+}
+
 static bool has_kind(const struct store_content *content, enum content_kind kind)
 {
     for (size_t i = 0; i < content->folder.len; i++)
@@ -294,7 +299,7 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
 {
     const struct email_node folder = email_node_of(parent);
     struct email_node node;
-    struct store_content *content;
+    _cleanup_(cleanup_content) struct store_content *content = NULL;
     if (!is_folder(&folder))
         return -ENOTDIR;
     if (is_reply_file(tree, &folder, name))
@@ -302,14 +307,10 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     int error = get_content(tree, caller, folder.email, &content);
     if (error != 0)
         return error;
-    if (find_node(tree, content, folder.kind, name, &node)) {
-        describe(tree, content, &node, ret);
-        error = measure(tree, caller, content, &node, ret);
-    } else {
-        error = -ENOENT;
-    }
-    store_content_unref(content);
-    return error;
+    if (!find_node(tree, content, folder.kind, name, &node))
+        return -ENOENT;
+    describe(tree, content, &node, ret);
+    return measure(tree, caller, content, &node, ret);
 }
 
 /* Returns true if the content has the entry that the inode names: the kernel has the number from here, but
@@ -330,7 +331,7 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
 {
     const struct email_node node = email_node_of(ino);
     struct email_view view;
-    struct store_content *content;
+    _cleanup_(cleanup_content) struct store_content *content = NULL;
     if (!store_get_email(tree->store, node.email, &view))
         return -ENOENT;
     if (is_folder(&node)) {
@@ -340,20 +341,17 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
     int error = get_content(tree, caller, node.email, &content);
     if (error != 0)
         return error;
-    error = has_node(content, &node) ? 0 : -ENOENT;
-    if (error == 0) {
-        describe(tree, content, &node, ret);
-        error = measure(tree, caller, content, &node, ret);
-    }
-    store_content_unref(content);
-    return error;
+    if (!has_node(content, &node))
+        return -ENOENT;
+    describe(tree, content, &node, ret);
+    return measure(tree, caller, content, &node, ret);
 }
 
 static int read_email_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                            char *ret_target, size_t size)
 {
     const struct email_node node = email_node_of(ino);
-    struct store_content *content;
+    _cleanup_(cleanup_content) struct store_content *content = NULL;
     struct email_view other;
     if (node.kind != EMAIL_NODE_LINK)
         return -EINVAL;
@@ -362,11 +360,9 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
         return error;
     const struct content_entry *entry =
         has_node(content, &node) ? &content->folder.entries[node.index] : NULL;
-    error = entry != NULL && find_earlier(tree, content, entry, &other)
-                ? make_target(tree, node.email, entry, &other, ret_target, size)
-                : -ENOENT;
-    store_content_unref(content);
-    return error;
+    return entry != NULL && find_earlier(tree, content, entry, &other)
+               ? make_target(tree, node.email, entry, &other, ret_target, size)
+               : -ENOENT;
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -547,7 +543,7 @@ static int rename_into_email_folder(struct tree *tree, const struct tree_caller 
 {
     const struct email_node folder = email_node_of(new_parent);
     if (node_kind(parent) != NODE_DRAFT || !is_reply_file(tree, &folder, new_name) ||
-        (flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        !node_takes_rename_flags(flags))
         return node_refuse_rename(flags);
     return reply_file_hand_in(tree, caller, parent, name, folder.email, new_name);
 }

@@ -571,7 +571,7 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
     bool is_valid = node_kind(new_folder) == NODE_INBOX;
     bool is_mark = node_kind(folder) == (is_valid ? NODE_INVALID : NODE_INBOX) &&
                    node_number(folder) == node_number(new_folder);
-    if (!is_mark || (flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+    if (!is_mark || !node_takes_rename_flags(flags))
         return node_refuse_rename(flags);
     /* The names of an inbox's own files are nobody's mail. */
     bool is_there = is_valid ? store_find_held(tree->store, inbox_of(folder), name, &view)

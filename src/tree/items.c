@@ -669,7 +669,7 @@ int items_check_rename(struct tree *tree, uint64_t folder_ino, const char *name,
     if ((is_item && stat.aspect == OUTBOX_RECEIPT) ||
         (!is_item && folder == OUTBOX_FOLDER_SENT && find_sent_record(tree, name, &view)))
         return -EPERM;
-    return (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ? -EINVAL : 0;
+    return node_takes_rename_flags(flags) ? 0 : -EINVAL;
 }
 
 int items_take_out(struct tree *tree, uint64_t folder_ino, const char *name, int dir_fd, const char *new_name,
@@ -704,7 +704,7 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
     const struct hand_in to = {.folder = folder_of(new_folder), .name = new_name, .flags = flags};
     if (items_is_folder(folder))
         return rename_item(tree, caller, folder, name, folder_of(new_folder), new_name, flags);
-    if (node_kind(folder) != NODE_DRAFT || (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ||
+    if (node_kind(folder) != NODE_DRAFT || !node_takes_rename_flags(flags) ||
         is_settled(folder_of(new_folder)))
         return node_refuse_rename(flags);
     return items_hand_in(tree, caller, folder, name, &to);

@@ -803,8 +803,7 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
     (void)caller;
     if (is_local(folder, name) && is_local(new_folder, new_name))
         return rename_local(tree, folder, name, new_folder, new_name, flags);
-    if ((flags & ~(unsigned int)RENAME_NOREPLACE) == 0 && holds_messages(folder) &&
-        holds_messages(new_folder))
+    if (node_takes_rename_flags(flags) && holds_messages(folder) && holds_messages(new_folder))
         return mark_message(tree, folder, name, new_folder, new_name);
     return node_refuse_rename(flags);
 }

@@ -108,9 +108,14 @@ bool node_is_announced(uint64_t folder)
     return true;
 }
 
+bool node_takes_rename_flags(unsigned int flags)
+{
+    return (flags & ~(unsigned int)RENAME_NOREPLACE) == 0;
+}
+
 int node_refuse_rename(unsigned int flags)
 {
-    return (flags & ~(unsigned int)RENAME_NOREPLACE) != 0 ? -EINVAL : -EPERM;
+    return node_takes_rename_flags(flags) ? -EPERM : -EINVAL;
 }
 
 /* ---------------------------------------------------------------- listings */

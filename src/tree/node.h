@@ -248,6 +248,8 @@ int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, 
 int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
                   const struct tree_change *change, int size_error);
 
+/* Returns true if the flags of a rename are RENAME_NOREPLACE or none: no others are known but to drafts. */
+bool node_takes_rename_flags(unsigned int flags);
 /* The error of a rename that a folder does not allow: -EINVAL for flags but RENAME_NOREPLACE, else -EPERM;
  * never -EXDEV, upon which mv(1) would copy. */
 int node_refuse_rename(unsigned int flags);
