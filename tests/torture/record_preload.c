@@ -419,7 +419,7 @@ int openat64(int dir_fd, const char *name, int flags, ...)
     return open_recorded(dir_fd, name, flags, mode);
 }
 
-static bool is_loaded;
+static volatile bool is_loaded; /* volatile: clang runs constructors when it compiles */
 
 __attribute__((constructor)) static void note_loaded(void)
 {
