@@ -48,7 +48,7 @@ PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --print-errors --exists $$
              $(filter missing,$(PKG_CFLAGS)),$(error a library is missing: `make deps` installs it, or names its package),$(PKG_CFLAGS))
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $$(PACKAGES)))$(PKG_LIBS)
 
-WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
+WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wwrite-strings -Wformat=2 -Wvla -Wundef -Werror
 HARDEN   := -fstack-protector-strong -fPIE -fno-strict-aliasing -fno-common
 # Each library that a program does not need would make its start slower: with a sanitizer, twice as slow.

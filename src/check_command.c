@@ -125,7 +125,6 @@ static void check_key(struct check *check)
 static int count_inbox(void *context, struct inbox_record *record)
 {
     size_t *count = context;
-    (void)record;
     (*count)++;
     return 0;
 }

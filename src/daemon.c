@@ -409,7 +409,6 @@ static int join_layers(struct daemon *daemon)
  * signal unblocked or waits for it, ends as it does on a SIGTERM of a user. */
 static void mount_ended(void *context)
 {
-    (void)context;
     kill(getpid(), SIGTERM);
 }
 

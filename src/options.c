@@ -313,7 +313,6 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
 {
     struct given *given = data;
     int result = DISCARD;
-    (void)left;
     if (key == FUSE_OPT_KEY_NONOPT && given->is_check && given->values[OPTION_SOURCE] == NULL)
         return give(given, OPTION_SOURCE, argument) == 0 ? DISCARD : FAIL;
     if (key == FUSE_OPT_KEY_NONOPT) {

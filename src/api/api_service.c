@@ -81,7 +81,6 @@ static void api_perform(struct api_service *api, const struct http_request *requ
 
 static int collect(void *context, int status, const void *bytes, size_t len)
 {
-    (void)status;
     return strbuf_append(context, bytes, len);
 }
 

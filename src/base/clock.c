@@ -15,13 +15,11 @@ static int64_t read_clock_ms(clockid_t id)
 
 static int64_t system_realtime_ms(struct clock *clock)
 {
-    (void)clock;
     return read_clock_ms(CLOCK_REALTIME);
 }
 
 static int64_t system_monotonic_ms(struct clock *clock)
 {
-    (void)clock;
     return read_clock_ms(CLOCK_MONOTONIC);
 }
 
@@ -33,7 +31,6 @@ int64_t clock_boottime_ms(void)
 static void system_wait(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex,
                         int64_t until_ms)
 {
-    (void)clock;
     if (until_ms == CLOCK_FOREVER) {
         pthread_cond_wait(condition, mutex);
         return;

@@ -108,7 +108,6 @@ static void op_getattr(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_attributes attributes;
-    (void)file;
     int error = tree_get_attributes(operations_of(fuse)->tree, begin(&request, fuse), ino, &attributes);
     request_end(&request);
     reply_attributes(fuse, operations_of(fuse)->tree, error, &attributes);
@@ -180,7 +179,6 @@ static void op_readlink(fuse_req_t fuse, fuse_ino_t ino)
 static void op_statfs(fuse_req_t fuse, fuse_ino_t ino)
 {
     struct statvfs statistics;
-    (void)ino;
     int error = tree_get_statistics(operations_of(fuse)->tree, &statistics);
     if (error != 0)
         reply_status(fuse, error);
@@ -204,7 +202,6 @@ static void op_mknod(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_
 {
     struct tree *tree = operations_of(fuse)->tree;
     struct tree_entry entry;
-    (void)device;
     int error = tree_make_node(tree, parent, name, mode, &entry);
     reply_entry(fuse, tree, error, &entry);
 }
@@ -285,7 +282,6 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     struct fs_request request;
     struct tree_data data;
     int error;
-    (void)ino;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
         const struct stream_part part = {
             .size = size, .offset = offset, .may_wait = (file->flags & O_NONBLOCK) == 0};
@@ -304,7 +300,6 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     const struct operations *operations = operations_of(fuse);
     struct tree_handle *handle = handle_of(file);
     struct fs_request request;
-    (void)ino;
     const struct tree_caller *caller = begin(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
     /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
@@ -320,7 +315,6 @@ static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset
                          struct fuse_file_info *file)
 {
     struct fs_request request;
-    (void)ino;
     int error = tree_allocate(handle_of(file), begin(&request, fuse), mode, offset, len);
     request_end(&request);
     reply_status(fuse, error);
@@ -341,7 +335,6 @@ static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, 
 static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct fs_request request;
-    (void)ino;
     int error = tree_flush(handle_of(file), begin(&request, fuse));
     request_end(&request);
     reply_status(fuse, error);
@@ -349,14 +342,12 @@ static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *fil
 
 static void op_fsync(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file)
 {
-    (void)ino;
     reply_status(fuse, tree_sync_file(handle_of(file), is_data_only != 0));
 }
 
 static void op_release(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct tree_handle *handle = handle_of(file);
-    (void)ino;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM)
         stream_forget(operations_of(fuse)->readers, handle);
     tree_release(handle);
@@ -367,7 +358,6 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
                     struct fuse_pollhandle *poll)
 {
     struct tree_handle *handle = handle_of(file);
-    (void)ino;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
         stream_poll(operations_of(fuse)->readers, fuse, handle, poll);
         return;
@@ -397,7 +387,6 @@ static void op_opendir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_dir *dir = NULL;
-    (void)file;
     int error = tree_open_dir(operations_of(fuse)->tree, begin(&request, fuse), ino, &dir);
     request_end(&request);
     reply_open_dir(fuse, error, dir);
@@ -441,20 +430,17 @@ static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fu
 static void op_readdir(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset,
                        struct fuse_file_info *file)
 {
-    (void)ino;
     read_dir(fuse, size, offset, file, false);
 }
 
 static void op_readdirplus(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset,
                            struct fuse_file_info *file)
 {
-    (void)ino;
     read_dir(fuse, size, offset, file, true);
 }
 
 static void op_releasedir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
-    (void)ino;
     tree_release_dir(dir_of(file));
     reply_status(fuse, 0);
 }
@@ -463,8 +449,6 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
 {
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
-    (void)is_data_only;
-    (void)file;
     const struct tree_caller *caller = begin(&request, fuse);
     int error = tree_sync_folder(operations->tree, caller, ino);
     if (tree_is_barrier(ino))

@@ -96,7 +96,6 @@ static bool keep_informed(struct request_list *list, struct fs_request *request)
 static void interrupted(fuse_req_t fuse, void *context)
 {
     struct fs_request *request = context;
-    (void)fuse;
     if (!request_signals_only_inform(request->caller.pid) || !keep_informed(request->list, request))
         cancel_set(&request->cancel);
 }

@@ -212,7 +212,6 @@ static bool is_gone(const struct fs_session *session)
     bool is_cut_off = poll(&fuse, 1, 0) > 0 && (fuse.revents & POLLERR) != 0;
     return is_cut_off && (syscall(SYS_ustat, (unsigned int)session->device, status) == 0 || errno == EINVAL);
 #else
-    (void)session;
     return false;
 #endif
 }

@@ -156,7 +156,6 @@ static void limit_unsent(int fd)
 static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
 {
     struct http_slot *slot = context;
-    (void)purpose;
     slot->fd = fd;
     limit_unacked(fd, slot->unacked_ms);
     limit_unsent(fd);
@@ -221,7 +220,6 @@ static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
 static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, void *context)
 {
     struct transfer *transfer = context;
-    (void)easy;
     /* A second head after a complete one is libcurl's next attempt on a fresh connection. */
     if (type == CURLINFO_HEADER_OUT && transfer->match == 4) {
         transfer->match = 0;

@@ -75,7 +75,6 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
  * are others. The last ids of References count, for they are the thread from its beginning. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
-    (void)name;
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
     struct string_list *list = target;
     int error = ids != NULL ? 0 : -ENOMEM;

@@ -370,7 +370,6 @@ static void do_starttls(struct smtp_session *session, char *argument)
 
 static void do_helo(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     forget_message(session);
     session->has_greeted = true;
     strbuf_appendf(session->answers, "250 %s\r\n", session->host->domain);
@@ -379,7 +378,6 @@ static void do_helo(struct smtp_session *session, char *argument)
 /* EHLO and LHLO. */
 static void do_ehlo(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     const struct smtp_host *host = session->host;
     forget_message(session);
     session->has_greeted = true;
@@ -451,7 +449,6 @@ static void do_rcpt(struct smtp_session *session, char *argument)
 
 static void do_data(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     if (session->recipients_len == 0) {
         refuse(session, "503 5.5.1 There is no recipient");
         return;
@@ -463,21 +460,18 @@ static void do_data(struct smtp_session *session, char *argument)
 
 static void do_rset(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     forget_message(session);
     answer(session, "250 2.0.0 Forgotten");
 }
 
 static void do_help(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     const char *program = session->host->program;
     strbuf_appendf(session->answers, "214 2.0.0 This is %s; its manual is %s(8)\r\n", program, program);
 }
 
 static void do_quit(struct smtp_session *session, char *argument)
 {
-    (void)argument;
     answer(session, "221 2.0.0 Good bye");
     session->is_over = true;
 }

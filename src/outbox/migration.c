@@ -242,7 +242,6 @@ static int find_content(void *context, const char *name, uint64_t number)
     struct migration *migration = context;
     struct stat status;
     char shown[64];
-    (void)name;
     if (number == 0 || spool_stat_content(migration->spool, number, &status) != 0 || status.st_size == 0)
         return 0;
     struct old_item item = {

@@ -29,8 +29,6 @@ enum {
 
 static int ignore_email(void *context, struct email_record *record)
 {
-    (void)context;
-    (void)record;
     return 0;
 }
 

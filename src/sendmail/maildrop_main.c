@@ -133,7 +133,6 @@ static int fill(int folder, int file, const char *name)
 int main(int argc, char **argv)
 {
     char name[MAILDROP_NAME_SIZE];
-    (void)argv;
     descriptors_open_standard();
     if (argc > 1)
         return refuse(EX_USAGE, "it takes no arguments: inboxfs-sendmail calls it", 0);

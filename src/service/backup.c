@@ -111,9 +111,6 @@ static int publish(const char *part, const char *target)
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-    (void)status;
-    (void)type;
-    (void)place;
     return remove(path);
 }
 

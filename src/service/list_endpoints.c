@@ -105,7 +105,6 @@ static void read_search_term(struct query_reader *reader, const char *name, cons
 static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, const char *name,
                                      const char *value)
 {
-    (void)kind;
     struct query_reader *reader = context;
     if (value == NULL || value[0] == '\0' || strcmp(value, "null") == 0)
         return MHD_YES;

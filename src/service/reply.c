@@ -64,7 +64,6 @@ static int find_piece(struct record_array *stream)
 
 static ssize_t record_array_read(void *context, uint64_t position, char *ret_bytes, size_t len)
 {
-    (void)position;
     struct record_array *stream = context;
     size_t done = 0;
     while (done < len) {

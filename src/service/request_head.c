@@ -14,7 +14,6 @@ static bool is_token(const char *name)
 
 static enum MHD_Result read_line(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    (void)kind;
     struct request_head *head = context;
     bool is_encoding = strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
     head->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;

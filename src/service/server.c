@@ -428,7 +428,6 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
-    (void)code;
     struct server *server = context;
     struct connection *client = client_of(connection);
     exchange_free(*request_context);

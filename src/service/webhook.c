@@ -58,7 +58,6 @@ static bool is_this_machine(const struct sockaddr *address)
 
 static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    (void)purpose;
     struct webhook_transfer *transfer = context;
     if (!transfer->webhook->is_anywhere_allowed && !is_this_machine(&address->addr)) {
         transfer->is_forbidden = true;
@@ -228,7 +227,6 @@ static char *write_log(const struct outgoing_result *result)
 static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    (void)context;
     bool was_tried = result->status != 0 || result->words[0] != '\0';
     if (!was_tried)
         return 0;

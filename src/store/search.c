@@ -157,13 +157,11 @@ typedef bool (*group_test)(const struct search_term *first, size_t len);
 
 static bool is_wanted_text(const struct search_term *first, size_t len)
 {
-    (void)len;
     return !search_term_is_fact(first) && !first->is_negated;
 }
 
 static bool is_unwanted_text(const struct search_term *first, size_t len)
 {
-    (void)len;
     return !search_term_is_fact(first) && first->is_negated;
 }
 

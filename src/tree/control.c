@@ -30,7 +30,6 @@ static int run_sync(struct tree *tree, const char *address, struct cancel *cance
 /* A name may hold spaces. */
 static int run_retry(struct tree *tree, const char *name, struct cancel *cancel)
 {
-    (void)cancel;
     if (name[0] == '\0')
         return -EINVAL;
     return outbox_retry(tree->outbox, strcmp(name, "all") == 0 ? NULL : name);
@@ -79,7 +78,6 @@ static ssize_t write_control(struct tree_handle *handle, const struct tree_calle
                              size_t len, off_t offset)
 {
     int error = 0;
-    (void)offset;
     if (len > CONTROL_MAX_BYTES || memchr(bytes, '\0', len) != NULL)
         return -EINVAL;
     _cleanup_free_ char *text = strndup(bytes, len);
@@ -94,8 +92,6 @@ static ssize_t write_control(struct tree_handle *handle, const struct tree_calle
 
 static int set_control_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
-    (void)handle;
-    (void)caller;
     return size == 0 ? 0 : -EINVAL;
 }
 
@@ -108,8 +104,6 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
         .set_size = set_control_size,
         .release = tree_handle_free,
     };
-    (void)caller;
-    (void)ino;
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
@@ -120,8 +114,6 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
 static int set_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                        struct tree_handle *handle, const struct tree_change *change)
 {
-    (void)tree;
-    (void)ino;
     if (change->fields == TREE_SET_SIZE && change->size == 0)
         return 0;
     return node_set_size(caller, handle, change, -EACCES);

@@ -51,7 +51,6 @@ static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64
 {
     _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
     struct stat stat;
-    (void)caller;
     int error = hold(tree, ino, &held);
     if (error != 0)
         return error;
@@ -79,7 +78,6 @@ int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *na
 static int lookup_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name, struct tree_entry *ret)
 {
-    (void)caller;
     return draft_lookup_in(tree, node_of(tree, folder), name, ret);
 }
 
@@ -124,21 +122,18 @@ static int read_draft(struct tree_handle *handle, size_t len, off_t offset, stru
 static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                            size_t len, off_t offset)
 {
-    (void)caller;
     ssize_t written = pwrite(fd_of(handle), bytes, len, offset);
     return written < 0 ? -errno : written;
 }
 
 static int set_draft_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
-    (void)caller;
     return ftruncate(fd_of(handle), size) == 0 ? 0 : -errno;
 }
 
 static int allocate_draft(struct tree_handle *handle, const struct tree_caller *caller, int mode,
                           off_t offset, off_t len)
 {
-    (void)caller;
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
@@ -161,7 +156,6 @@ static int sync_draft(struct tree_handle *handle, bool is_data_only)
 
 static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    (void)caller;
     /* Closing a duplicate says what close(2) would say (EDQUOT, EIO) without closing the file itself. */
     int duplicate = fcntl(fd_of(handle), F_DUPFD_CLOEXEC, 0);
     return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
@@ -244,7 +238,6 @@ static int open_node(struct tree *tree, struct draft_node *node, int fd, int fla
 static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                       struct tree_handle **ret_handle)
 {
-    (void)caller;
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
@@ -287,7 +280,6 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    (void)caller;
     return draft_create_in(tree, node_of(tree, folder), name, mode, flags, ret_entry, ret_handle);
 }
 
@@ -305,7 +297,6 @@ static uint64_t listed_ino(const struct tree_dir *dir, const struct dirent *item
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    (void)caller;
     int fd = draft_node_open_folder(&dir->tree->drafts, node_of(dir->tree, dir->ino));
     if (fd < 0)
         return fd;
@@ -340,7 +331,6 @@ static void release_draft_dir(struct tree_dir *dir)
 
 static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
-    (void)caller;
     _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node_of(tree, folder));
     return fd < 0 ? fd : file_sync(fd);
 }
@@ -444,7 +434,6 @@ static int make_draft_dir(struct tree *tree, const struct tree_caller *caller, u
                           const char *name, mode_t mode, struct tree_entry *ret)
 {
     _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    (void)caller;
     int error = hold(tree, folder, &parent);
     error = error != 0 ? error : make_folder(parent.fd, name, mode);
     return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
@@ -507,7 +496,6 @@ static int read_draft_link(struct tree *tree, const struct tree_caller *caller, 
                            char *ret_target, size_t size)
 {
     _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    (void)caller;
     int error = hold(tree, ino, &held);
     if (error != 0)
         return error;
@@ -528,7 +516,6 @@ static int remove_draft_dir(struct tree *tree, uint64_t folder, const char *name
 static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name)
 {
-    (void)caller;
     return draft_table_remove(&tree->drafts, node_of(tree, folder), name, 0);
 }
 
@@ -555,7 +542,6 @@ static int rename_into_drafts(struct tree *tree, const struct tree_caller *calle
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
     struct draft_node *new_parent = node_of(tree, new_folder);
-    (void)caller;
     if (node_kind(folder) == NODE_DRAFT)
         return draft_table_rename(&tree->drafts, node_of(tree, folder), name, new_parent, new_name, flags);
     if (items_is_folder(folder))

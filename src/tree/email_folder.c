@@ -523,7 +523,6 @@ static int create_in_email_folder(struct tree *tree, const struct tree_caller *c
                                   struct tree_handle **ret_handle)
 {
     const struct email_node folder = email_node_of(parent);
-    (void)mode;
     return is_reply_file(tree, &folder, name)
                ? reply_file_create(tree, caller, parent, folder.email, name, flags, ret_entry, ret_handle)
                : -EPERM;

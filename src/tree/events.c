@@ -211,7 +211,6 @@ static int get_event_log(struct tree *tree, const struct tree_caller *caller, ui
                          struct tree_entry *ret)
 {
     struct event_log *log = tree->event_log;
-    (void)caller;
     LOCK_GUARD(&log->lock);
     uint64_t begin = node_number(ino) != 0 ? node_number(ino) - 1 : log->first;
     entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, log->first + log->text.len - begin,
@@ -224,7 +223,6 @@ static int open_event_log(struct tree *tree, const struct tree_caller *caller, u
                           struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_event_log, .release = tree_handle_free};
-    (void)caller;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
@@ -289,8 +287,6 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
         .is_readable = is_stream_readable,
         .release = tree_handle_free,
     };
-    (void)caller;
-    (void)ino;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);

@@ -51,7 +51,6 @@ struct inboxes {
 
 static int init_inboxes(struct tree *tree, int state_dir_fd)
 {
-    (void)state_dir_fd;
     tree->inboxes = calloc(1, sizeof(*tree->inboxes));
     if (tree->inboxes == NULL)
         return -ENOMEM;
@@ -103,7 +102,6 @@ static int get_email(struct tree *tree, const struct tree_caller *caller, uint64
                      struct tree_entry *ret)
 {
     struct email_view view;
-    (void)caller;
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view))
         return -ENOENT;
     fill_email(tree, &view, ret);
@@ -186,7 +184,6 @@ static int open_email(struct tree *tree, const struct tree_caller *caller, uint6
                                           .take_first_content = take_first_content_of_email,
                                           .is_first_content_current = is_first_content_current_of_email,
                                           .release = tree_handle_free};
-    (void)caller;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct email_handle *email = handle_new(tree, &ops, sizeof(*email), flags);
@@ -265,7 +262,6 @@ static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller 
                            size_t len, off_t offset)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    (void)caller;
     if (offset < 0 || offset > INBOX_TEXT_MAX_BYTES || len > INBOX_TEXT_MAX_BYTES - (size_t)offset)
         return -EFBIG;
     size_t end = (size_t)offset + len;
@@ -281,7 +277,6 @@ static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller 
 static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    (void)caller;
     if (size < 0 || size > INBOX_TEXT_MAX_BYTES)
         return -EFBIG;
     LOCK_GUARD(&inbox->lock);
@@ -406,7 +401,6 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
-    (void)caller;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
@@ -465,7 +459,6 @@ static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_
 {
     struct inbox_view view;
     const struct inbox_file *file = find_file(tree, ino, &view);
-    (void)caller;
     if (file == NULL)
         return -ENOENT;
     uint64_t size = file->follows_mail ? view.index_bytes : view.json_len;
@@ -512,7 +505,6 @@ static int get_folder(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_entry *ret)
 {
     struct inbox_view view;
-    (void)caller;
     if (!store_get_inbox(tree->store, inbox_of(ino), &view))
         return -ENOENT;
     entry_fill(tree, ino, S_IFDIR | 0700, 0, timespec_of_ms(view.changed_ms), LASTING, ret);
@@ -529,7 +521,6 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
                              const char *name, struct tree_entry *ret)
 {
     struct email_view view;
-    (void)caller;
     if (!store_find_held(tree->store, inbox_of(folder), name, &view))
         return -ENOENT;
     fill_email(tree, &view, ret);
@@ -557,7 +548,6 @@ static int read_invalid(struct tree_dir *dir, uint64_t position)
 
 static uint64_t parent_of_invalid(struct tree *tree, uint64_t folder)
 {
-    (void)tree;
     return node_ino(NODE_INBOX, node_number(folder));
 }
 
@@ -698,8 +688,6 @@ static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
 
 static uint64_t parent_of_inbox(struct tree *tree, uint64_t folder)
 {
-    (void)tree;
-    (void)folder;
     return node_ino(NODE_INBOXES, 0);
 }
 
@@ -718,7 +706,6 @@ const struct node_ops inbox_ops = {
 
 static int64_t inboxes_changed_ms(const struct tree *tree, uint64_t ino)
 {
-    (void)ino;
     return store_inboxes_changed_ms(tree->store);
 }
 
@@ -726,7 +713,6 @@ static int lookup_inbox(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, struct tree_entry *ret)
 {
     struct inbox_view view;
-    (void)folder;
     return store_find_inbox(tree->store, name, &view)
                ? get_folder(tree, caller, node_ino(NODE_INBOX, view.number), ret)
                : -ENOENT;
@@ -751,8 +737,6 @@ static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint6
     _cleanup_free_ char *reason = NULL;
     struct inbox_view view;
     uint32_t number = 0;
-    (void)folder;
-    (void)mode;
     int error = store_create_inbox(tree->store, name, caller->cancel, &number, &reason);
     if (error != 0)
         return error;

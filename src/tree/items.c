@@ -64,17 +64,11 @@ static int64_t folder_changed_ms(const struct tree *tree, uint64_t ino)
 static int lookup_in_rsync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                                   const char *name, struct tree_entry *ret)
 {
-    (void)tree;
-    (void)caller;
-    (void)folder;
-    (void)name;
-    (void)ret;
     return -ENOENT;
 }
 
 static uint64_t parent_of_rsync_folder(struct tree *tree, uint64_t folder)
 {
-    (void)tree;
     return node_ino(NODE_OUTBOX_FOLDER, node_number(folder));
 }
 
@@ -103,7 +97,6 @@ static int get_sent_record(struct tree *tree, const struct tree_caller *caller, 
                            struct tree_entry *ret)
 {
     struct email_view view;
-    (void)caller;
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view))
         return -ENOENT;
     fill_sent_record(tree, &view, ret);
@@ -115,7 +108,6 @@ static int open_sent_record(struct tree *tree, const struct tree_caller *caller,
 {
     char *json;
     size_t len;
-    (void)caller;
     int error = store_read_email(tree->store, (uint32_t)node_number(ino), &json, &len);
     return error != 0 ? error : handle_open_text(tree, flags, json, len, ret_handle);
 }
@@ -206,14 +198,12 @@ static int get_aspect(struct tree *tree, uint64_t ino, enum outbox_aspect aspect
 
 static int get_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
-    (void)caller;
     return get_aspect(tree, ino, OUTBOX_CONTENT, ret);
 }
 
 static int get_receipt(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                        struct tree_entry *ret)
 {
-    (void)caller;
     return get_aspect(tree, ino, OUTBOX_RECEIPT, ret);
 }
 
@@ -247,7 +237,6 @@ struct items_listing {
 
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    (void)caller;
     dir->state = calloc(1, sizeof(struct items_listing));
     return dir->state == NULL ? -ENOMEM : 0;
 }
@@ -391,13 +380,11 @@ static int set_item_size(struct tree_handle *handle, const struct tree_caller *c
 static int allocate_item(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
                          off_t len)
 {
-    (void)caller;
     return outbox_allocate(file_of(handle), mode, offset, len);
 }
 
 static int sync_item(struct tree_handle *handle, bool is_data_only)
 {
-    (void)is_data_only;
     return outbox_sync_file(file_of(handle));
 }
 
@@ -538,7 +525,6 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
                        mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
     struct outbox_stat stat;
-    (void)mode;
     struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
     if (item == NULL)
         return -ENOMEM;
@@ -717,8 +703,6 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                              struct tree_handle *handle, const struct tree_change *change)
 {
-    (void)tree;
-    (void)ino;
     return (change->fields & TREE_SET_SIZE) == 0 ? 0 : node_set_size(caller, handle, change, -EACCES);
 }
 

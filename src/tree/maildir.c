@@ -332,7 +332,6 @@ static bool is_in_inbox(struct tree *tree, const struct email_view *email)
 static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct inbox_view inbox;
-    (void)caller;
     if (!store_get_inbox(tree->store, inbox_of(ino), &inbox))
         return -ENOENT;
     fill_part(tree, &inbox, part_of(ino), ret);
@@ -343,7 +342,6 @@ static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, 
                            struct tree_entry *ret)
 {
     struct inbox_view inbox;
-    (void)caller;
     if (!store_get_inbox(tree->store, (uint32_t)node_number(ino), &inbox))
         return -ENOENT;
     fill_uidvalidity(tree, &inbox, ret);
@@ -355,7 +353,6 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct email_view email;
     struct maildir_mail mail;
-    (void)caller;
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
         !maildir_memory_find_email(tree->maildir->memory, email.inbox, email.number, &mail))
         return -ENOENT;
@@ -592,7 +589,6 @@ static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, u
                           const char *name, struct tree_entry *ret)
 {
     struct inbox_view inbox;
-    (void)caller;
     if (is_local(folder, name))
         return lookup_local(tree, folder, name, ret);
     if (!store_find_inbox(tree->store, name, &inbox))
@@ -676,7 +672,6 @@ static int check_can_make(const struct tree *tree, uint64_t folder)
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, mode_t mode, struct tree_entry *ret)
 {
-    (void)caller;
     if (!is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
     int error = check_can_make(tree, folder);
@@ -694,7 +689,6 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    (void)caller;
     /* A file in tmp is to be delivered. An IMAP server takes EDQUOT for an answer to its client, and other
      * errors for defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
@@ -762,7 +756,6 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
                              const char *name)
 {
     char path[LOCAL_PATH_SIZE];
-    (void)caller;
     if (holds_messages(folder))
         return remove_message(tree, folder, name);
     if (!is_local(folder, name))
@@ -800,7 +793,6 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
                                const char *name, uint64_t new_folder, const char *new_name,
                                unsigned int flags)
 {
-    (void)caller;
     if (is_local(folder, name) && is_local(new_folder, new_name))
         return rename_local(tree, folder, name, new_folder, new_name, flags);
     if (node_takes_rename_flags(flags) && holds_messages(folder) && holds_messages(new_folder))
@@ -821,7 +813,6 @@ static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder fold
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->tree;
-    (void)caller;
     int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh(tree, inbox_of(dir->ino)) : 0;
     if (error != 0)
         return error;
@@ -923,13 +914,11 @@ static int read_maildir(struct tree_dir *dir, uint64_t position)
 
 static int64_t maildirs_changed_ms(const struct tree *tree, uint64_t ino)
 {
-    (void)ino;
     return store_inboxes_changed_ms(tree->store);
 }
 
 static uint64_t parent_of_maildir(struct tree *tree, uint64_t folder)
 {
-    (void)tree;
     return is_box(folder) ? node_ino(NODE_MAILDIRS, 0) : part_ino(inbox_of(folder), MAILDIR_PART_BOX);
 }
 
@@ -1000,7 +989,6 @@ static ssize_t write_uidvalidity(struct tree_handle *handle, const struct tree_c
                                  const void *bytes, size_t len, off_t offset)
 {
     const struct uidvalidity_handle *uidvalidity = (struct uidvalidity_handle *)handle;
-    (void)caller;
     bool is_same = offset >= 0 && (size_t)offset <= uidvalidity->len &&
                    len <= uidvalidity->len - (size_t)offset &&
                    memcmp(uidvalidity->text + offset, bytes, len) == 0;
@@ -1009,7 +997,6 @@ static ssize_t write_uidvalidity(struct tree_handle *handle, const struct tree_c
 
 static int set_uidvalidity_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
-    (void)caller;
     return size == (off_t)((struct uidvalidity_handle *)handle)->len ? 0 : -EPERM;
 }
 
@@ -1023,7 +1010,6 @@ static int open_uidvalidity(struct tree *tree, const struct tree_caller *caller,
         .set_size = set_uidvalidity_size,
         .release = tree_handle_free,
     };
-    (void)caller;
     if ((flags & O_TRUNC) != 0)
         return -EPERM;
     struct uidvalidity_handle *uidvalidity = handle_new(tree, &ops, sizeof(*uidvalidity), flags);

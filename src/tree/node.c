@@ -104,7 +104,6 @@ int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
 
 bool node_is_announced(uint64_t folder)
 {
-    (void)folder;
     return true;
 }
 

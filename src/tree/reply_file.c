@@ -80,7 +80,6 @@ static int get_reply_file(struct tree *tree, const struct tree_caller *caller, u
                           struct tree_entry *ret)
 {
     struct email_view view;
-    (void)caller;
     if (!store_get_email(tree->store, target_of(ino).email, &view))
         return -ENOENT;
     entry_fill(tree, ino, S_IFREG | 0200, 0, timespec_of_ms(view.date_ms), 0, ret);
@@ -332,7 +331,6 @@ static int allocate_reply(struct tree_handle *handle, const struct tree_caller *
 static int sync_reply(struct tree_handle *handle, bool is_data_only)
 {
     struct outbox_handle *file = outbox_file_of(handle);
-    (void)is_data_only;
     return file == NULL ? 0 : outbox_sync_file(file);
 }
 
@@ -449,8 +447,6 @@ static int set_reply_file(struct tree *tree, const struct tree_caller *caller, u
                           struct tree_handle *handle, const struct tree_change *change)
 {
     bool has_handle = handle != NULL && handle->ops->set_size != NULL;
-    (void)tree;
-    (void)ino;
     if ((change->fields & TREE_SET_SIZE) == 0 || (!has_handle && change->size == 0))
         return 0;
     return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;

@@ -48,8 +48,6 @@ static int get_entry(struct tree *tree, const struct root_entry *entry, struct t
 static int lookup_in_root(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, struct tree_entry *ret)
 {
-    (void)caller;
-    (void)folder;
     for (size_t i = 0; i < ARRAY_LEN(entries); i++)
         if (strcmp(entries[i].name, name) == 0 && is_there(tree, &entries[i]))
             return get_entry(tree, &entries[i], ret);
@@ -147,14 +145,12 @@ static const char *readme_text(void)
 static int get_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                       struct tree_entry *ret)
 {
-    (void)caller;
     entry_fill_ms(tree, ino, S_IFREG | 0444, strlen(readme_text()), 0, LASTING, ret);
     return 0;
 }
 
 static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    (void)handle;
     return handle_read_text(readme_text(), strlen(readme_text()), len, offset, ret);
 }
 
@@ -163,8 +159,6 @@ static int open_readme(struct tree *tree, const struct tree_caller *caller, uint
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_LASTING, .read = read_readme, .release = tree_handle_free};
-    (void)caller;
-    (void)ino;
     if (!handle_is_for_reading(flags))
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);

@@ -308,7 +308,6 @@ struct queries {
 
 static int init_search(struct tree *tree, int state_dir_fd)
 {
-    (void)state_dir_fd;
     tree->queries = calloc(1, sizeof(*tree->queries));
     if (tree->queries == NULL)
         return -ENOMEM;
@@ -392,8 +391,6 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, struct tree_entry *ret)
 {
     struct queries *queries = tree->queries;
-    (void)caller;
-    (void)parent;
     if (strlen(name) > NAME_MAX)
         return -ENAMETOOLONG;
     int error = check_query(tree, name);
@@ -413,7 +410,6 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
 static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
     struct queries *queries = tree->queries;
-    (void)parent;
     LOCK_GUARD(&queries->lock);
     struct query *query = query_table_find_text(&queries->table, name);
     if (query == NULL)
@@ -563,7 +559,6 @@ static int read_hit_link(struct tree *tree, const struct tree_caller *caller, ui
 {
     struct email_view email;
     struct inbox_view inbox;
-    (void)caller;
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) ||
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
@@ -588,7 +583,6 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
                      struct tree_entry *ret)
 {
     struct queries *queries = tree->queries;
-    (void)caller;
     LOCK_GUARD(&queries->lock);
     const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     if (query == NULL)
@@ -601,7 +595,6 @@ static int get_record(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_entry *ret)
 {
     struct queries *queries = tree->queries;
-    (void)caller;
     LOCK_GUARD(&queries->lock);
     const struct query *query = query_table_find_number(&queries->table, node_number(ino));
     if (query == NULL || query->record == NULL)
@@ -616,7 +609,6 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     struct queries *queries = tree->queries;
     char *text;
     size_t len;
-    (void)caller;
     {
         LOCK_GUARD(&queries->lock);
         const struct query *query = query_table_find_number(&queries->table, node_number(ino));
@@ -729,8 +721,6 @@ static int read_query(struct tree_dir *dir, uint64_t position)
 
 static uint64_t parent_of_query(struct tree *tree, uint64_t folder)
 {
-    (void)tree;
-    (void)folder;
     return node_ino(NODE_SEARCH, 0);
 }
 

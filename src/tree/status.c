@@ -263,7 +263,6 @@ static bool is_fresh(struct tree *tree)
 
 static int init_status(struct tree *tree, int state_dir_fd)
 {
-    (void)state_dir_fd;
     tree->status = calloc(1, sizeof(*tree->status));
     if (tree->status == NULL)
         return -ENOMEM;
@@ -286,7 +285,6 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_entry *ret)
 {
     struct status *status = tree->status;
-    (void)caller;
     if (!is_fresh(tree) && render(tree) != 0)
         log_debug("status.json cannot be written anew: out of memory");
     LOCK_GUARD(&status->lock);
@@ -299,8 +297,6 @@ static int open_status(struct tree *tree, const struct tree_caller *caller, uint
 {
     char *text = NULL;
     size_t len = 0;
-    (void)caller;
-    (void)ino;
     int error = copy_text(tree, &text, &len);
     return error != 0 ? error : handle_open_text(tree, flags, text, len, ret_handle);
 }

@@ -127,7 +127,6 @@ static void raw_fetched(void *context, uint32_t email, uint64_t len)
 static void sent_changed(void *context, uint32_t sent, enum store_change change)
 {
     struct tree *tree = context;
-    (void)change;
     if (tree->store == NULL)
         return;
     notify_file_changed(tree, node_ino(NODE_SENT_RECORD, sent));

@@ -9,8 +9,6 @@
 
 static int count_other(void *others, const char *item, size_t len)
 {
-    (void)item;
-    (void)len;
     (*(size_t *)others)++;
     return 0;
 }

@@ -39,7 +39,6 @@ int main(int argc, char **argv)
     const char *name = slash != NULL ? slash + 1 : argv[0];
     char folder[PATH_MAX];
     struct dirent **inputs = NULL;
-    (void)argc;
     snprintf(folder, sizeof(folder), "tests/fuzz/corpus/%s", name);
     int count = scandir(folder, &inputs, is_input, alphasort);
     FUZZ_CHECK(count > 0);

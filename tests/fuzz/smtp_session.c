@@ -18,7 +18,6 @@ struct outcome {
 
 static const char *check_recipient(void *context, const char *address)
 {
-    (void)context;
     return address[0] == 'u' ? "550 5.1.1 No" : NULL;
 }
 

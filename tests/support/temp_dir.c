@@ -23,9 +23,6 @@ void temp_dir_init(struct temp_dir *dir)
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-    (void)status;
-    (void)type;
-    (void)place;
     return remove(path);
 }
 

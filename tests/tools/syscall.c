@@ -21,80 +21,67 @@ typedef int operation_function(char **operand, const char **step);
 
 static int do_rename(char **operand, const char **step)
 {
-    (void)step;
     return rename(operand[0], operand[1]);
 }
 
 static int do_rename_noreplace(char **operand, const char **step)
 {
-    (void)step;
     return renameat2(AT_FDCWD, operand[0], AT_FDCWD, operand[1], RENAME_NOREPLACE);
 }
 
 static int do_rename_exchange(char **operand, const char **step)
 {
-    (void)step;
     return renameat2(AT_FDCWD, operand[0], AT_FDCWD, operand[1], RENAME_EXCHANGE);
 }
 
 static int do_link(char **operand, const char **step)
 {
-    (void)step;
     return link(operand[0], operand[1]);
 }
 
 static int do_symlink(char **operand, const char **step)
 {
-    (void)step;
     return symlink(operand[0], operand[1]);
 }
 
 static int do_mkdir(char **operand, const char **step)
 {
-    (void)step;
     return mkdir(operand[0], 0777);
 }
 
 static int do_rmdir(char **operand, const char **step)
 {
-    (void)step;
     return rmdir(operand[0]);
 }
 
 static int do_unlink(char **operand, const char **step)
 {
-    (void)step;
     return unlink(operand[0]);
 }
 
 static int do_mkfifo(char **operand, const char **step)
 {
-    (void)step;
     return mkfifo(operand[0], 0600);
 }
 
 static int do_truncate(char **operand, const char **step)
 {
-    (void)step;
     return truncate(operand[0], atoll(operand[1]));
 }
 
 static int do_chmod(char **operand, const char **step)
 {
-    (void)step;
     return chmod(operand[0], (mode_t)strtol(operand[1], NULL, 8));
 }
 
 static int do_touch(char **operand, const char **step)
 {
-    (void)step;
     return utimensat(AT_FDCWD, operand[0], NULL, 0);
 }
 
 static int do_getxattr(char **operand, const char **step)
 {
     char value[256];
-    (void)step;
     return getxattr(operand[0], "user.test", value, sizeof(value)) < 0 ? -1 : 0;
 }
 
@@ -117,7 +104,6 @@ static int open_as(const char *path, const char *letters)
 static int do_open(char **operand, const char **step)
 {
     int fd = open_as(operand[0], operand[1]);
-    (void)step;
     return fd < 0 ? -1 : close(fd);
 }
 

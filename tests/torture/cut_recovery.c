@@ -114,11 +114,6 @@ static void list_emails(struct mail_service *service, const struct email_query *
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret)
 {
-    (void)service;
-    (void)query;
-    (void)sink;
-    (void)context;
-    (void)cancel;
     *ret_count = 0;
     succeed(ret);
 }
@@ -134,10 +129,6 @@ static void list_outbound(struct mail_service *service, const struct email_query
 static void list_inboxes(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
                          struct service_result *ret)
 {
-    (void)service;
-    (void)sink;
-    (void)context;
-    (void)cancel;
     lack(ret);
 }
 
@@ -148,8 +139,6 @@ static void upload(struct mail_service *service, const struct upload_request *re
     char *read_bytes = NULL;
     const char *bytes = request->bytes;
     size_t len = request->len;
-    (void)service;
-    (void)cancel;
     if (request->fd >= 0) {
         bytes = read_bytes = g_malloc0(FILE_MAX);
         ssize_t got = file_pread_all(request->fd, read_bytes, FILE_MAX, 0);
@@ -172,7 +161,6 @@ static void send_message(struct mail_service *base, const struct send_request *r
 {
     struct service *service = (struct service *)base;
     char id[40];
-    (void)cancel;
     pthread_mutex_lock(&service->lock);
     struct sent sent = {.key = g_strdup(request->idempotency_key), .request = g_strdup(request->json)};
     g_array_append_val(service->sent, sent);
@@ -184,13 +172,11 @@ static void send_message(struct mail_service *base, const struct send_request *r
 
 static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
 {
-    (void)service;
     *ret = (struct service_capabilities){.inbox_list = CAPABILITY_ABSENT};
 }
 
 static void get_counters(struct mail_service *service, struct service_counters *ret)
 {
-    (void)service;
     *ret = (struct service_counters){.requests = 0};
 }
 
@@ -206,23 +192,16 @@ static const struct mail_service_ops service_ops = {
 
 static int find_sender(void *context, const char *address, char **ret_address)
 {
-    (void)context;
     *ret_address = strdup(address == NULL ? "alice@inbox.localhost" : address);
     return *ret_address == NULL ? -ENOMEM : 0;
 }
 
 static void ignore_move(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
 {
-    (void)context;
-    (void)name;
-    (void)from;
-    (void)to;
 }
 
 static void ignore_event(void *context, const struct event *event)
 {
-    (void)context;
-    (void)event;
 }
 
 /* ---------------------------------------------------------------- what is found afterwards */

@@ -304,9 +304,6 @@ static GArray *deliveries_new(void)
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
 {
-    (void)status;
-    (void)kind;
-    (void)at;
     return remove(path);
 }
 

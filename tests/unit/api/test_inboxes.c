@@ -106,7 +106,6 @@ API_TEST(absence_needs_evidence)
          EHOSTUNREACH,
          CAPABILITY_UNKNOWN},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         void *own;
         api_set_up(&own);

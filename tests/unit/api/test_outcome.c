@@ -48,7 +48,6 @@ TEST(words_are_found)
     };
     const struct http_config config = {.base_url = "http://localhost", .api_key = "the-key"};
     struct http_client *client;
-    (void)state;
     assert_int_equal(http_client_new(&config, &client), 0);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const struct http_response response = {.status = 400, .is_html = cases[i].is_html};
@@ -91,7 +90,6 @@ TEST(an_answer_of_a_proxy_is_not_the_services_own)
         {503, "no server is available", true, SERVICE_RETRY},
         {504, "<html>gateway time-out</html>", true, SERVICE_UNKNOWN},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const struct http_response response = {.status = cases[i].status, .retry_after_ms = -1};
         _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
@@ -124,7 +122,6 @@ TEST(fields_are_named)
         {"<html>from_address</html>", false},
         {"", false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct error_body body;
         error_body_init(&body, cases[i].body, strlen(cases[i].body), false);
@@ -156,7 +153,6 @@ TEST(reasons_are_cleaned)
         {"\xf4\x90\x80\x80", "????"},
         {"a\x7f", "a"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *reason = shown(cases[i].text);
         assert_string_equal(reason, cases[i].reason);

@@ -40,7 +40,6 @@ static enum character_kind expected_kind(uint32_t code)
 TEST(every_code_point_is_read)
 {
     char text[5];
-    (void)state;
     for (uint32_t code = 0; code < 0x130000; code++) {
         size_t len = encode(code, text);
         const struct character character = character_at(text, len);
@@ -71,7 +70,6 @@ TEST(what_is_no_character_is_invalid)
                                         "\xf4\x90\x80\x80",
                                         "\xf5\x80\x80\x80",
                                         "\xff"};
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const struct character character = character_at(texts[i], strlen(texts[i]));
         assert_int_equal(character.kind, CHARACTER_INVALID);
@@ -93,7 +91,6 @@ TEST(characters_of_a_kind_are_replaced)
 {
     char text[] = "a\nb\xc2\x9b"
                   "c\u2028d\u202ee\u200ff\xff\xe2\x80";
-    (void)state;
     character_replace(text, CHARACTER_DIRECTION, '.');
     assert_string_equal(text, "a\nb\xc2\x9b"
                               "c\u2028d...e\u200ff\xff\xe2\x80");
@@ -115,7 +112,6 @@ __attribute__((format(printf, 3, 4))) static void format_plain(char *line, size_
 TEST(a_line_is_plain_and_cut_where_its_room_ends)
 {
     char line[8];
-    (void)state;
     format_plain(line, sizeof(line), "%s%d", "a\033\n", 7);
     assert_string_equal(line, "a??7");
     format_plain(line, sizeof(line), "%s", "123456\xc3\xa9");

@@ -45,7 +45,6 @@ TEST(control_characters_are_replaced)
         {"100%s", "inboxfs: 100%s\n"},
     };
     char text[200];
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         capture(text, sizeof(text), LOG_LEVEL_ERROR, cases[i].message);
         assert_string_equal(text, cases[i].line);
@@ -55,7 +54,6 @@ TEST(control_characters_are_replaced)
 TEST(levels_are_kept)
 {
     char text[200];
-    (void)state;
     capture(text, sizeof(text), LOG_LEVEL_DEBUG, "hidden");
     assert_string_equal(text, "");
     log_set_level(LOG_LEVEL_DEBUG);
@@ -71,7 +69,6 @@ TEST(a_long_line_is_cut)
 {
     static char message[10000];
     static char text[10000];
-    (void)state;
     memset(message, 'x', sizeof(message) - 1);
     capture(text, sizeof(text), LOG_LEVEL_ERROR, message);
     size_t len = strlen(text);

@@ -33,7 +33,6 @@ TEST(an_empty_map_finds_nothing)
 {
     struct map map = {0};
     size_t position = 0;
-    (void)state;
     assert_null(map_find(&map, "a"));
     assert_null(map_find(&map, ""));
     assert_null(map_remove(&map, "a"));
@@ -46,7 +45,6 @@ TEST(the_beginning_of_a_key_is_another_key)
     struct map map = {0};
     int one = 1;
     int empty = 0;
-    (void)state;
     assert_int_equal(map_set(&map, "abc", &one), 0);
     assert_int_equal(map_set(&map, "", &empty), 0);
     assert_ptr_equal(map_find(&map, "abc"), &one);
@@ -63,7 +61,6 @@ TEST(setting_again_replaces_key_and_value)
     char second[] = "key";
     int one = 1;
     int two = 2;
-    (void)state;
     assert_int_equal(map_set(&map, first, &one), 0);
     assert_int_equal(map_set(&map, second, &two), 0);
     first[0] = 'x'; /* the first key is no longer the map's */
@@ -87,7 +84,6 @@ TEST(it_holds_what_any_sequence_of_changes_leaves)
     struct map map = {0};
     struct entry *entries = make_entries();
     unsigned int seed = 1;
-    (void)state;
     for (int step = 0; step < 200 * 1000; step++) {
         seed = seed * 1103515245 + 12345;
         struct entry *entry = &entries[(seed >> 8) % ENTRIES];
@@ -113,7 +109,6 @@ TEST(names_that_come_and_go_leave_room)
     };
     struct map map = {0};
     struct entry *entries = make_entries();
-    (void)state;
     for (int i = 0; i < ENTRIES; i++) {
         assert_int_equal(map_set(&map, entries[i].key, &entries[i]), 0);
         if (i >= AT_ONCE)
@@ -131,7 +126,6 @@ TEST(a_walk_meets_every_entry_once_and_may_remove_it)
 {
     struct map map = {0};
     struct entry *entries = make_entries();
-    (void)state;
     for (int i = 0; i < ENTRIES; i++)
         assert_int_equal(map_set(&map, entries[i].key, &entries[i]), 0);
     size_t position = 0;

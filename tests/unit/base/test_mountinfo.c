@@ -12,7 +12,6 @@ TEST(the_mounts_of_a_type_are_found)
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool found = false;
     struct stat stat_of_proc;
-    (void)state;
     assert_int_equal(stat("/proc", &stat_of_proc), 0);
     assert_int_equal(mountinfo_list("proc", &mounts), 0);
     for (const struct mount *mount = mounts; mount->path != NULL; mount++)
@@ -37,7 +36,6 @@ TEST(a_mount_is_told_by_its_type_and_place)
 TEST(a_type_is_a_whole_word)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
-    (void)state;
     assert_int_equal(mountinfo_list("pro", &mounts), 0);
     assert_null(mounts[0].path);
 }

@@ -12,7 +12,6 @@
 static int reset_signals(void **state)
 {
     sigset_t none;
-    (void)state;
     signal(SIGHUP, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     sigemptyset(&none);
@@ -23,7 +22,6 @@ TEST_WITH(sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     sigset_t ending;
-    (void)state;
     process_block_ending_signals(&ending);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         kill(getpid(), numbers[i]);
@@ -34,7 +32,6 @@ TEST_WITH(sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
 TEST_WITH(a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL)
 {
     sigset_t ending;
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     process_block_ending_signals(&ending);
     kill(getpid(), SIGHUP);
@@ -46,7 +43,6 @@ TEST_WITH(a_closed_pipe_does_not_end_it, reset_signals, NULL)
 {
     int ends[2];
     sigset_t ending;
-    (void)state;
     process_block_ending_signals(&ending);
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
@@ -57,7 +53,6 @@ TEST_WITH(a_closed_pipe_does_not_end_it, reset_signals, NULL)
 TEST(there_is_no_core_file)
 {
     struct rlimit limit;
-    (void)state;
     process_forbid_core_files();
     assert_int_equal(getrlimit(RLIMIT_CORE, &limit), 0);
     assert_int_equal(limit.rlim_cur,

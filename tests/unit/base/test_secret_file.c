@@ -70,7 +70,6 @@ TEST(a_file_of_root_may_be_open_to_a_group)
     } cases[] = {{0440, 0}, {0640, 0}, {0660, -EACCES}, {0444, -EACCES}};
     const gid_t group = getegid();
     const gid_t another = 1;
-    (void)state;
     if (geteuid() != 0)
         skip();
     struct temp_dir dir;

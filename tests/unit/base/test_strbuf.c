@@ -14,7 +14,6 @@
 TEST(it_grows_as_text_comes)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(10000);
-    (void)state;
     assert_string_equal(strbuf_str(&buffer), "");
     for (int i = 0; i < 1000; i++)
         assert_int_equal(strbuf_append(&buffer, "0123456789", 10), 0);
@@ -26,7 +25,6 @@ TEST(it_grows_as_text_comes)
 TEST(every_append_ends_the_text)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
-    (void)state;
     strbuf_append_str(&buffer, "a");
     strbuf_append_char(&buffer, 'b');
     strbuf_appendf(&buffer, "%d-%s", 42, "c");
@@ -44,7 +42,6 @@ TEST(every_append_ends_the_text)
 TEST(the_ceiling_is_met_exactly)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
-    (void)state;
     assert_int_equal(strbuf_append_str(&buffer, "12345"), 0);
     assert_int_equal(strbuf_append_char(&buffer, '6'), -EMSGSIZE);
     assert_int_equal(buffer.len, 5);
@@ -54,7 +51,6 @@ TEST(the_ceiling_is_met_exactly)
 TEST(an_error_sticks_until_cleared)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
-    (void)state;
     assert_int_equal(strbuf_appendf(&buffer, "%s", "123456"), -EMSGSIZE);
     assert_int_equal(strbuf_append_char(&buffer, '1'), -EMSGSIZE);
     assert_int_equal(strbuf_appendf(&buffer, "x"), -EMSGSIZE);
@@ -68,7 +64,6 @@ TEST(an_error_sticks_until_cleared)
 TEST(huge_lengths_do_not_wrap)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
-    (void)state;
     strbuf_append_str(&buffer, "1");
     assert_int_equal(strbuf_reserve(&buffer, SIZE_MAX), -EMSGSIZE);
 }
@@ -77,7 +72,6 @@ TEST(taking_hands_over_the_text)
 {
     struct strbuf buffer = STRBUF_INIT(5);
     size_t len = 42;
-    (void)state;
     strbuf_append_str(&buffer, "123");
     _cleanup_free_ char *text = strbuf_take(&buffer, &len);
     assert_string_equal(text, "123");
@@ -92,7 +86,6 @@ TEST(taking_hands_over_the_text)
 TEST(taking_gives_nothing_after_an_error)
 {
     struct strbuf buffer = STRBUF_INIT(3);
-    (void)state;
     strbuf_append_str(&buffer, "12");
     strbuf_append_str(&buffer, "34");
     assert_null(strbuf_take(&buffer, NULL));

@@ -51,7 +51,6 @@ TEST(jobs_run_at_once_up_to_the_bound_and_all_are_done)
     static struct gated_job jobs[JOBS];
     struct gate gate = {.running = 0};
     struct worker_pool *pool = NULL;
-    (void)state;
     pthread_mutex_init(&gate.lock, NULL);
     pthread_cond_init(&gate.changed, NULL);
     assert_int_equal(worker_pool_new("test", THREADS, &pool), 0);
@@ -83,7 +82,6 @@ TEST(jobs_taken_back_before_they_begin_do_not_run)
     struct gated_job jobs[FEW];
     struct gate gate = {.running = 0};
     struct worker_pool *pool = NULL;
-    (void)state;
     pthread_mutex_init(&gate.lock, NULL);
     pthread_cond_init(&gate.changed, NULL);
     assert_int_equal(worker_pool_new("test", 1, &pool), 0);
@@ -115,7 +113,6 @@ TEST(jobs_taken_back_before_they_begin_do_not_run)
 TEST(a_pool_without_work_can_be_freed)
 {
     struct worker_pool *pool = NULL;
-    (void)state;
     assert_int_equal(worker_pool_new("test", 1, &pool), 0);
     worker_pool_free(pool);
     worker_pool_free(NULL);
@@ -133,7 +130,6 @@ TEST(threads_take_no_signals)
     sigset_t own_before;
     sigset_t own_after;
     pthread_t thread;
-    (void)state;
     pthread_sigmask(SIG_SETMASK, NULL, &own_before);
     assert_int_equal(thread_start(&thread, "test", read_signal_mask, &mask), 0);
     pthread_join(thread, NULL);

@@ -253,7 +253,6 @@ TEST(each_task_wakes_one_thread)
 {
     struct shop shop;
     struct hand hands[THREADS];
-    (void)state;
     open_shop(&shop, hands);
     pthread_mutex_lock(&shop.lock);
     for (unsigned int i = 0; i < TASKS; i++) {
@@ -270,7 +269,6 @@ TEST(who_slept_last_is_woken_first)
 {
     struct shop shop;
     struct hand hands[THREADS];
-    (void)state;
     open_shop(&shop, hands);
     pthread_mutex_lock(&shop.lock);
     put_task_locked(&shop);
@@ -285,7 +283,6 @@ TEST(a_heap_of_tasks_wakes_all)
 {
     struct shop shop;
     struct hand hands[THREADS];
-    (void)state;
     open_shop(&shop, hands);
     pthread_mutex_lock(&shop.lock);
     for (unsigned int i = 0; i < THREADS; i++)
@@ -304,7 +301,6 @@ TEST(a_sleep_ends_when_its_time_is_up)
     struct clock *clock = clock_system();
     struct sleepers sleepers = {.first = NULL};
     struct sleeper self;
-    (void)state;
     sleeper_init(&self);
     pthread_mutex_lock(&lock);
     int64_t until = clock_monotonic_ms(clock) + 20;
@@ -322,7 +318,6 @@ TEST(a_sleep_ends_when_its_time_is_up)
 TEST(delays_double_up_to_the_bound)
 {
     static const int64_t full_ms[] = {1000, 2000, 4000, 8000, 16000, 20000, 20000, 20000};
-    (void)state;
     for (int round = 0; round < 100; round++) {
         struct backoff backoff = {.min_ms = 1000, .max_ms = 20000};
         for (size_t i = 0; i < sizeof(full_ms) / sizeof(full_ms[0]); i++) {
@@ -338,7 +333,6 @@ TEST(delays_differ)
 {
     bool differs = false;
     struct backoff backoff = {.min_ms = 1000000, .max_ms = 1000000};
-    (void)state;
     int64_t first = backoff_next_ms(&backoff);
     for (int i = 0; i < 100; i++)
         differs = differs || backoff_next_ms(&backoff) != first;
@@ -348,7 +342,6 @@ TEST(delays_differ)
 TEST(a_million_attempts_do_not_overflow)
 {
     struct backoff backoff = {.min_ms = 1000, .max_ms = 900000, .attempts = 4294967290U};
-    (void)state;
     for (int i = 0; i < 20; i++) {
         int64_t delay = backoff_next_ms(&backoff);
         assert_true(delay > 0 && delay <= 900000);

@@ -16,7 +16,6 @@
 
 static void ignore(int signal_number)
 {
-    (void)signal_number;
 }
 
 /* Has handlers, for a signal that is ignored is never pending. */
@@ -70,7 +69,6 @@ TEST(signals_that_inform_are_told_from_orders)
         {"a child ended, Ctrl-C is blocked", SIGINT, SIGCHLD, SIGINT, true},
         {"an alarm", 0, SIGALRM, 0, false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         pid_t child = start_stopped(cases[i].blocked);
         print_message("# %s\n", cases[i].what);

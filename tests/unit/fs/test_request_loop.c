@@ -34,19 +34,16 @@ static struct device device;
 
 int fuse_session_fd(struct fuse_session *session)
 {
-    (void)session;
     return device.ends[1];
 }
 
 void fuse_session_exit(struct fuse_session *session)
 {
-    (void)session;
 }
 
 void fuse_session_process_buf(struct fuse_session *session, const struct fuse_buf *buffer)
 {
     struct fuse_in_header header;
-    (void)session;
     memcpy(&header, buffer->mem, sizeof(header));
     pthread_mutex_lock(&device.lock);
     device.has_come[header.unique] = true;
@@ -58,7 +55,6 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
 
 static void ignore_end(void *context)
 {
-    (void)context;
 }
 
 static bool await_come(uint64_t unique)
@@ -176,7 +172,6 @@ TEST_WITH(what_waits_holds_nothing_up, start, stop)
 TEST_WITH(without_a_thread_more_requests_wait_in_the_kernel, start, stop)
 {
     uint64_t unique = 0;
-    (void)state;
     while (unique < REQUEST_LOOP_THREADS_MAX) {
         send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
         assert_true(await_come(unique));

@@ -13,7 +13,6 @@
 
 static void ended(void *context)
 {
-    (void)context;
     fail();
 }
 
@@ -43,7 +42,6 @@ TEST(mount_options_are_checked)
         {"-", -EINVAL, "-o -"},
         {"ro,bogus=1", -EINVAL, "-o bogus=1"},
     };
-    (void)state;
     log_set_level(LOG_LEVEL_ERROR);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
@@ -62,7 +60,6 @@ TEST(a_session_that_was_never_mounted_can_be_stopped_twice)
 {
     struct fs_session *session = NULL;
     char *reason = NULL;
-    (void)state;
     assert_int_equal(new_session(NULL, &session, &reason), 0);
     fs_session_stop(session);
     fs_session_stop(session);
@@ -74,7 +71,6 @@ TEST(mounting_on_nothing_fails_in_words)
 {
     _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
     _cleanup_free_ char *reason = NULL;
-    (void)state;
     assert_int_equal(new_session(NULL, &session, &reason), 0);
     assert_true(fs_session_mount(session, &reason) < 0);
     assert_non_null(reason);

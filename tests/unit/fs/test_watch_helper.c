@@ -189,7 +189,6 @@ TEST_WITH(one_that_could_not_be_forked_is_started_later, set_up, tear_down)
 /* Even numbers are files; the others have gone. */
 static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
 {
-    (void)context;
     snprintf(ret_path, size, "message %u", (unsigned int)ino);
     return ino % 2 == 0 ? 0 : -ENOENT;
 }

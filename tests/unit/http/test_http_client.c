@@ -43,7 +43,6 @@ struct fixture {
 static int collect(void *context, int status, const void *bytes, size_t len)
 {
     struct fixture *fixture = context;
-    (void)status;
     strbuf_append(&fixture->body, bytes, len);
     return fixture->sink_error;
 }
@@ -429,7 +428,6 @@ TEST_WITH(a_post_that_the_kernel_never_sent_has_not_left, set_up, tear_down)
 {
     struct network network = {.requests = 0};
     pthread_t thread;
-    (void)state;
     assert_int_equal(thread_start(&thread, "network", lose_the_network, &network), 0);
     pthread_join(thread, NULL);
     if (network.is_missing)
@@ -874,7 +872,6 @@ TEST(requests_of_many_threads_leave_nothing_open)
     enum {
         MANY = 100
     };
-    (void)state;
     size_t before = count_descriptors();
     void *own_state = NULL;
     set_up(&own_state);

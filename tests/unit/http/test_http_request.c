@@ -89,7 +89,6 @@ TEST(segments_are_encoded)
         {"...", "/api/..."},
         {"", "/api/"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
         strbuf_append_str(&path, "/api");
@@ -128,7 +127,6 @@ TEST(names_are_quoted)
         {"back\\slash", "filename=\"back\\slash\"\r\n"},
         {"tab\there", "filename=\"tab_here\"\r\n"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct http_multipart multipart;
         assert_int_equal(http_multipart_init(&multipart, "file", cases[i].name, "text/plain"), 0);
@@ -153,7 +151,6 @@ TEST(only_plain_types_pass)
         {"x/", "Content-Type: application/octet-stream\r\n\r\n"},
         {"", "Content-Type: application/octet-stream\r\n\r\n"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct http_multipart multipart;
         assert_int_equal(http_multipart_init(&multipart, "file", "a", cases[i].type), 0);
@@ -175,7 +172,6 @@ TEST(the_boundary_is_the_same_all_through_and_new_each_time)
 TEST(the_longest_file_name_fits_and_more_is_refused)
 {
     char name[3000];
-    (void)state;
     struct http_multipart multipart;
     memset(name, '"', sizeof(name));
     name[255] = '\0';

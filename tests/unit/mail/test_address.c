@@ -44,7 +44,6 @@ TEST(what_somebody_receives_mail_at_is_an_address)
         "a@xn--mnchen-3ya.example",
         "a@_x.example",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         if (!address_is_valid(cases[i]))
             fail_msg("refused: %s", cases[i]);
@@ -111,7 +110,6 @@ TEST(what_nobody_can_be_reached_at_is_none)
         "a\"@b",
         "a@b\"",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         if (address_is_valid(cases[i]))
             fail_msg("accepted: %s", cases[i]);
@@ -123,7 +121,6 @@ TEST(a_folder_is_not_called_after_every_address)
                                         "a@xn--mnchen-3ya.example", "\u00fc@m\u00fcnchen.example"};
     static const char *const others[] = {"a/b@c", "\"a b\"@x", "a@[192.0.2.1]", ".a@b", "-a@b", "a`b@c",
                                          "a",     ""};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (!address_is_folder_name(names[i]))
             fail_msg("refused: %s", names[i]);
@@ -135,7 +132,6 @@ TEST(a_folder_is_not_called_after_every_address)
 TEST(an_address_is_at_most_254_bytes)
 {
     char text[300];
-    (void)state;
     memset(text, 'x', sizeof(text));
     text[1] = '@';
     text[254] = '\0';
@@ -226,7 +222,6 @@ TEST(lists_are_read)
         {"<@a.test,@b.test : mary@example.net>", "<mary@example.net>; "},
         {"j (x) . \"d\" @ (y) test . (z) example (Jane)", "Jane<j.\"d\"@test.example>; "},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct address_list list = {0};
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
@@ -288,7 +283,6 @@ TEST(a_list_that_is_not_understood_is_refused_and_the_part_named)
         {"x@[1.2.3.4, a@b", "x@[1.2.3.4"},
         {"\xff@b", "\xff@b"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct address_list list = {0};
         _cleanup_free_ char *refused = NULL;
@@ -303,7 +297,6 @@ TEST(a_list_that_is_not_understood_is_refused_and_the_part_named)
 TEST(a_list_stays_as_it_was_where_more_cannot_be_read)
 {
     struct address_list list = {0};
-    (void)state;
     assert_int_equal(address_list_parse(&list, "a@b", NULL), 0);
     assert_int_equal(address_list_parse(&list, "c@d, e@f, g", NULL), -EBADMSG);
     assert_int_equal(list.len, 1);
@@ -314,9 +307,6 @@ TEST(a_list_stays_as_it_was_where_more_cannot_be_read)
 
 static int pass_over(void *context, const char *item, size_t len)
 {
-    (void)context;
-    (void)item;
-    (void)len;
     return 0;
 }
 
@@ -329,7 +319,6 @@ TEST(nesting_and_beginnings_without_end_are_read_once)
     enum {
         BYTES = 4 * 1000 * 1000
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * BYTES);
         while (text.len < BYTES)
@@ -347,7 +336,6 @@ TEST(nesting_and_beginnings_without_end_are_read_once)
 TEST(a_cut_list_never_gives_other_addresses)
 {
     static const char text[] = "\"Smith, J\" <j@x.example>, team: a@b, C (c) <c@d.example>;, e@f.example";
-    (void)state;
     for (size_t len = 0; len < sizeof(text); len++) {
         char cut[sizeof(text)];
         memcpy(cut, text, len);
@@ -364,7 +352,6 @@ TEST(a_long_list_is_read_whole_and_a_longer_one_not_at_all)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     struct address_list list = {0};
-    (void)state;
     for (unsigned int i = 0; i < ADDRESS_LIST_MAX; i++)
         strbuf_appendf(&text, "N%u <user%u@x.example>, ", i, i);
     assert_int_equal(address_list_parse(&list, strbuf_str(&text), NULL), 0);
@@ -397,7 +384,6 @@ TEST(each_item_that_is_no_address_is_handed_over_and_the_others_are_read)
         {"x y; a@b; \"q; r\" s", "<a@b>; ", "[x y;] [ \"q; r\" s]"},
         {"", "", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct address_list list = {0};
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
@@ -416,7 +402,6 @@ TEST(of_a_list_that_is_too_long_the_first_can_be_read)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     _cleanup_strbuf_ struct strbuf others = STRBUF_INIT(2000);
     struct address_list list = {0};
-    (void)state;
     for (unsigned int i = 0; i <= ADDRESS_LIST_MAX; i++)
         strbuf_appendf(&text, "user%u@x.example; ", i);
     strbuf_append_str(&text, "this is none");
@@ -451,7 +436,6 @@ TEST(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names)
         {"admin <root> <root>", NULL},
         {"root, ()x y", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct address_list list = {0};
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
@@ -486,7 +470,6 @@ TEST(several_threads_may_parse)
 {
     pthread_t threads[4];
     int errors[4] = {0};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, parse_many, &errors[i]), 0);
     for (size_t i = 0; i < ARRAY_LEN(threads); i++) {

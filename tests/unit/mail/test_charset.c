@@ -70,7 +70,6 @@ TEST(bytes_undefined_in_windows_are_control_characters)
 TEST(without_a_charset_text_is_utf8_or_windows_1252)
 {
     static const char *const labels[] = {"", "us-ascii", "ASCII", "csASCII", "ANSI_X3.4-1968", "ISO646-US"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
         check(labels[i],
               "Gr\xc3\xbc\xc3\x9f"
@@ -120,7 +119,6 @@ TEST(bytes_that_do_not_fit_are_refused_or_replaced)
          "a\u00e4"
          "bc"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *label = cases[i].label;
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
@@ -144,7 +142,6 @@ TEST(long_text_is_whole_and_bounded)
     char bytes[LEN];
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * LEN);
     _cleanup_strbuf_ struct strbuf small = STRBUF_INIT(2 * LEN - 1);
-    (void)state;
     memset(bytes, '\xe4', LEN);
     assert_int_equal(charset_append(&text, "latin1", 6, bytes, LEN, CHARSET_REFUSE), 0);
     assert_int_equal(text.len, 2 * LEN);
@@ -181,7 +178,6 @@ TEST(the_library_of_a_charset_is_loaded_once)
 {
     static const char *const labels[] = {"koi8-r",     "windows-1251", "euc-jp",  "iso-8859-3",
                                          "iso-8859-4", "windows-1253", "ibm-037", "ibm-500"};
-    (void)state;
     check("big5", "\xa4\xa4", "\u4e2d");
     if (!is_mapped("BIG5HKSCS"))
         skip(); /* this libc has it built in */
@@ -197,7 +193,6 @@ TEST(threads_convert_at_the_same_time)
 {
     pthread_t threads[4];
     bool is_wrong[ARRAY_LEN(threads)] = {false};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, convert_often, &is_wrong[i]), 0);
     for (size_t i = 0; i < ARRAY_LEN(threads); i++) {

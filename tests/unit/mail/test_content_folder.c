@@ -62,7 +62,6 @@ TEST(texts)
         {"{\"subject\":\"WG: Setup\",\"references\":[\"<1@x>\"],\"plain_text\":\"Run:\\n\\n> npm i\\n\"}",
          "Run:\n\n> npm i\n", "Run:\n\n> npm i\n", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct content_folder folder = folder_of(cases[i].json);
         const char *const expected[] = {cases[i].body, cases[i].fresh, cases[i].html};
@@ -99,7 +98,6 @@ TEST(nothing_in_a_text_hides_or_moves_another)
         /* What only looks like it. */
         {"\\u2027\\u202f\\u2065\\u206a\\u200f\\u00a0\\u00e9", "\u2027\u202f\u2065\u206a\u200f\u00a0\u00e9"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
         strbuf_appendf(&json, "{\"plain_text\":\"%s\",\"prompt\":\"%s\",", cases[i].json, cases[i].json);
@@ -167,7 +165,6 @@ TEST(names_of_attachments)
         {"\"STRASSE\"", "STRASSE-2"},
         {"\"strasse-2\"", "strasse-2-2"},
     };
-    (void)state;
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
     strbuf_append_str(&json, "{\"attachments\":[");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

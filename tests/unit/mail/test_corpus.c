@@ -89,7 +89,6 @@ static json_t *describe_failure(int error, const char *reason)
 
 static void check_message(void *context, const struct corpus_message *message)
 {
-    (void)context;
     _cleanup_free_ char *reason = NULL;
     struct draft *draft = NULL;
     int error = draft_parse(message->bytes, message->len, NULL, &draft, &reason);

@@ -171,7 +171,6 @@ TEST(the_request_is_completed_in_a_stable_order)
          "{\"from_address\":\"me@x\",\"to_addresses\":[{\"address\":\"a@b\",\"name\":null}],"
          "\"subject\":\"\\\"\\u202e\",\"plain_text\":\"\",\"attachment_ids\":[\"p1\"]}"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *request = NULL;
         struct draft *draft = parse_text(cases[i].message);
@@ -187,7 +186,6 @@ TEST(words_about_a_message_hold_nothing_that_a_terminal_obeys)
                                   "1m \u202etxt \u2028 \u200f \u061c\": 1}";
     struct draft *draft;
     _cleanup_free_ char *reason = NULL;
-    (void)state;
     assert_int_equal(draft_parse(message, strlen(message), NULL, &draft, &reason), -EBADMSG);
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
@@ -212,7 +210,6 @@ TEST(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here)
          "a JSON list: a message is one object, and each has a file of its own"},
         {"[\"a@b\"]", "a JSON list: a message is one object, and each has a file of its own"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct draft *draft;
         _cleanup_free_ char *reason = NULL;
@@ -254,7 +251,6 @@ TEST(of_a_long_thread_the_last_emails_are_named)
 {
     _cleanup_strbuf_ struct strbuf headers = STRBUF_INIT(1 << 20);
     _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 20);
-    (void)state;
     strbuf_append_str(&headers, "In-Reply-To:");
     for (int i = 0; i < 1000; i++)
         strbuf_appendf(&headers, " <r%d@x>\n", i);
@@ -276,7 +272,6 @@ TEST(an_email_named_by_its_id_is_what_it_answers)
     struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
     _cleanup_free_ char *request = NULL;
-    (void)state;
     assert_int_equal(draft_parse(message, strlen(message), answered, &draft, &reason), 0);
     assert_int_equal(draft->message_ids_len, 0);
     assert_int_equal(draft_complete_request(draft, "me@x", "e2", NULL, 0, &request), 0);
@@ -313,7 +308,6 @@ TEST(a_list_that_names_nobody_is_for_nobody)
     static const char nobody[] = "To: \n\nx";
     struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
-    (void)state;
     assert_answer_goes_to("x", to, cc);
     assert_answer_goes_to("Cc:\n\nx", to, "");
     assert_answer_goes_to("Cc: undisclosed-recipients:;\n\nx", to, "");
@@ -329,7 +323,6 @@ TEST(the_request_of_a_reply_names_the_email)
 {
     _cleanup_free_ char *reply = NULL;
     _cleanup_free_ char *new_thread = NULL;
-    (void)state;
     struct draft *draft = parse_text("To: a@b\nSubject: s\nIn-Reply-To: <r@x>\n\nx");
     assert_int_equal(draft_complete_request(draft, "me@x", "e2", NULL, 0, &reply), 0);
     assert_non_null(strstr(reply, "\"subject\":\"s\",\"plain_text\":\"x\",\"existing_email_id\":\"e2\","
@@ -359,7 +352,6 @@ static void append_many(struct strbuf *message, const char *text, size_t times)
 TEST(what_is_too_large_is_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES + 1000);
-    (void)state;
     append_many(&message, "To: a@b\n\n", 1);
     append_many(&message, "0123456789abcdef", DRAFT_BODY_MAX_BYTES / 16);
     struct draft *draft = parse_text(strbuf_str(&message));
@@ -396,7 +388,6 @@ TEST(what_is_too_large_is_refused)
 TEST(a_type_too_long_to_be_one_is_that_of_bytes)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: x/", 1);
     append_many(&message, "0123456789", 50 * 1000);
     append_many(&message, "\n\nx\n--B--\n", 1);
@@ -421,7 +412,6 @@ TEST(a_line_too_long_before_its_colon_is_no_header)
         size_t name_len;
         int expected;
     } cases[] = {{998, 0}, {999, -EBADMSG}, {5000, -EBADMSG}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
         append_many(&message, "To: a@b\n", 1);
@@ -434,7 +424,6 @@ TEST(a_line_too_long_before_its_colon_is_no_header)
 TEST(too_many_recipients_or_attachments_are_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     for (size_t extra = 0; extra <= 1; extra++) {
         strbuf_clear(&message);
         append_many(&message, "To: a@b\n", DRAFT_RECIPIENTS_MAX);
@@ -467,7 +456,6 @@ TEST(a_flood_of_recipients_is_refused_before_it_is_read)
         {"{\"to_addresses\":\"a@b", ",?@b", "\"}", "recipients"},
         {"To: a@b", ",?@b", "\n\n", "recipients"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
         strbuf_append_str(&message, cases[i].before);
@@ -491,7 +479,6 @@ TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 TEST(a_flood_of_empty_parts_is_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n", 1);
     append_many(&message, "--B\n\n", 3 * 1000 * 1000);
     append_many(&message, "--B--\n", 1);
@@ -507,7 +494,6 @@ TEST(a_flood_of_empty_parts_is_refused)
 TEST(a_long_boundary_is_looked_for_in_many_lines)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=", 1);
     append_many(&message, "0123456789", 90 * 1000);
     append_many(&message, "\n\n", 1);
@@ -518,7 +504,6 @@ TEST(a_long_boundary_is_looked_for_in_many_lines)
 TEST(deep_nesting_is_refused)
 {
     static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
         _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
         strbuf_append_str(&message, "To: a@b\n");
@@ -534,7 +519,6 @@ TEST(deep_nesting_is_refused)
 TEST(deep_nesting_within_attached_messages_is_survived)
 {
     static const unsigned int depths[] = {10, 1000, 20000};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
         _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
         _cleanup_free_ char *reason = NULL;
@@ -554,7 +538,6 @@ TEST(a_cut_json_message_is_never_accepted)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
-    (void)state;
     read_data(VALID, "json-all-fields.json", &bytes, &len);
     while (len > 0 && bytes[len - 1] != '}')
         len--;
@@ -572,7 +555,6 @@ TEST(a_message_cut_in_its_headers_is_never_accepted)
         "To: bob@x.example, carol@x.example\nSubject: s\n\nText.\n",
         "Subject: s\r\nTo: bob@x.example,\r\n carol@x.example\r\n\r\nText.\r\n",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(messages); i++) {
         const char *text = strstr(messages[i], "Text.");
         for (size_t cut = 0; messages[i] + cut <= text; cut++) {
@@ -592,7 +574,6 @@ TEST(a_cut_multipart_message_is_never_accepted)
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     unsigned int accepted = 0;
-    (void)state;
     read_data(VALID, "mime-everything.eml", &bytes, &len);
     const char *body = strstr(bytes, "\n\n");
     size_t last = (size_t)(strstr(bytes, "--outer--") - bytes);
@@ -676,7 +657,6 @@ TEST(several_threads_may_parse)
     struct parsing parsings[4];
     pthread_t threads[4];
     size_t len;
-    (void)state;
     read_data(VALID, "mime-everything.eml", &bytes, &len);
     for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
         parsings[i] = (struct parsing){.bytes = bytes, .len = len};
@@ -697,7 +677,6 @@ TEST(sequences_are_the_same_for_the_same_people)
         "\"cc_addresses\":[{\"address\":\"A@X.example\",\"name\":null}],\"subject\":\"s\"}";
     static const char other[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null}]}";
     char sequences[4][65];
-    (void)state;
     assert_int_equal(draft_sequence(one, "me@i.example", sequences[0]), 0);
     assert_int_equal(draft_sequence(same, "ME@i.example", sequences[1]), 0);
     assert_int_equal(draft_sequence(other, "me@i.example", sequences[2]), 0);

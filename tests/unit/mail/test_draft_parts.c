@@ -79,7 +79,6 @@ TEST(a_part_ends_before_the_line_end_of_its_boundary)
         {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\nx\r\n\n--B--\r\n", "x\r\n"},
         {MULTIPART_CRLF "--B\r\nContent-Type: x/y\r\n\r\n\r\n--B--\r\n", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct draft *draft = parse(cases[i].message);
         assert_int_equal(draft->parts_len, 1);
@@ -101,7 +100,6 @@ TEST(the_last_line_of_a_text_keeps_its_end_or_has_none)
         {MULTIPART_CRLF "--B\r\n\r\nx\r\n\r\n--B--\r\n", "x\n"},
         {MULTIPART_CRLF "--B\r\n\r\nx\n--B--", "x"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct draft *draft = parse(cases[i].message);
         assert_body(draft, "plain_text", cases[i].text);
@@ -122,7 +120,6 @@ TEST(an_attached_message_goes_out_as_it_stood)
         "From someone Fri Nov 20 10:14:36 2026\nSubject: s\n\n>From here\n",
         "Content-Transfer-Encoding: base64\n\n=",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(messages); i++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
         strbuf_append_str(&text, MULTIPART "--B\n\ntext\n--B\nContent-Type: message/rfc822\n\n");
@@ -159,7 +156,6 @@ TEST(encodings_are_read_as_they_are_written)
         {"\n base64", "YT1i", "a=b"},
         {"base64;", "YT\n1i\n", "a=b"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000);
         strbuf_appendf(&text, MULTIPART FILE_PART "Content-Transfer-Encoding: %s\n\n%s\n--B--\n",
@@ -213,7 +209,6 @@ TEST(what_cannot_be_read_whole_is_refused_by_its_part)
         {MULTIPART "--B\nContent-Transfer-Encoding: x-uuencode\n\nbegin 644 x\n#86)C\n`\nend\n--B--\n",
          "part 1: Content-Transfer-Encoding: \"x-uuencode\" is not supported"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         assert_refused(cases[i].message, cases[i].words);
 }
@@ -272,7 +267,6 @@ TEST(what_the_interface_cannot_carry_is_told_in_words)
         {MULTIPART "Hello\n--B\n\nx\n--B--\nfooter\n", ""},
         {"{\"to_addresses\":\"b@x.example\"}", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         assert_not_carried(cases[i].message, cases[i].words);
 }
@@ -280,7 +274,6 @@ TEST(what_the_interface_cannot_carry_is_told_in_words)
 TEST(a_flood_of_what_is_not_carried_is_told_in_few_words)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     strbuf_append_str(&text, "To: b@x.example\n");
     for (size_t i = 0; i < 20 * 1000; i++)
         strbuf_appendf(&text, "X-%zu: x\n", i);
@@ -294,7 +287,6 @@ TEST(a_flood_of_what_is_not_carried_is_told_in_few_words)
 TEST(a_text_of_many_lines_with_dashes_is_no_flood_of_parts)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
-    (void)state;
     strbuf_append_str(&text, "To: b@x.example\nContent-Type: text/plain\n\n");
     for (size_t i = 0; i < 100 * 1000; i++)
         strbuf_append_str(&text, "-- \n");

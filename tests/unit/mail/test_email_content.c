@@ -128,7 +128,6 @@ TEST(a_text_with_too_many_addresses_is_kept_as_text)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
     _cleanup_email_content_ struct email_content content = {0};
-    (void)state;
     strbuf_append_str(&text, "{\"plain_text\":\"\",\"to_addresses\":\"a@b");
     for (int i = 0; i < ADDRESS_LIST_MAX; i++)
         strbuf_append_str(&text, ", a@b");

@@ -45,7 +45,6 @@ TEST(the_text_is_as_the_contract_says)
         "\"inbox_id\":\"box-1\",\"id\":\"3c90c3cc-0d44\",\"from_address\":{\"address\":\"c@d\",\"name\":"
         "\"C\"}}";
     struct email_record record = read_record(text);
-    (void)state;
     assert_string_equal(record.json, "{\n"
                                      "  \"id\": \"3c90c3cc-0d44\",\n"
                                      "  \"date\": \"2026-11-20T10:14:36.123456+00:00\",\n"
@@ -94,7 +93,6 @@ TEST(odd_fields_are_carried)
         {"{\"id\":\"x\",\"subject\":\"a\\u0000b\",\"k\\u001b\":\"\\u009b\"}", "x", NULL, false},
         {"{\"id\":\"../../x\\n\",\"subject\":{\"deep\":[[[[]]]]}}", "../../x\n", NULL, false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct email_record record = read_record(cases[i].text);
         if (cases[i].key != NULL)
@@ -147,7 +145,6 @@ TEST(what_is_no_record_is_told_apart)
         {"{\"a\":1,\"\\u0061\":3}", -EEXIST},
     };
     struct email_record record;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         if (email_record_from_text(cases[i].text, strlen(cases[i].text), &record) != cases[i].error)
             fail_msg("case %zu: %s", i, cases[i].text);
@@ -159,7 +156,6 @@ TEST(what_other_readers_choke_on_is_carried)
                                "\"s\":\"\\ud800 \\udc00 \\ud83d\\ude00 \\/ \\ud83d\\uf8ff "
                                "\\ud83d\\ud83d\",\"k\\u0000\":{\"a\":1,\"a\":2}}";
     struct email_record record;
-    (void)state;
     assert_int_equal(email_record_from_text(text, strlen(text), &record), 0);
     assert_string_equal(record.json,
                         "{\n"
@@ -182,7 +178,6 @@ TEST(without_an_id_the_content_tells_records_apart)
     struct email_record one = read_record("{\"subject\":\"a\",\"date\":\"2026-11-20\"}");
     struct email_record reordered = read_record("{\"date\":\"2026-11-20\",\"subject\":\"a\"}");
     struct email_record other = read_record("{\"subject\":\"b\",\"date\":\"2026-11-20\"}");
-    (void)state;
     assert_string_equal(one.key, reordered.key);
     assert_string_not_equal(one.key, other.key);
     email_record_release(&one);
@@ -194,7 +189,6 @@ TEST(without_an_id_the_content_tells_records_apart)
 TEST(nothing_in_the_text_acts_on_a_terminal)
 {
     char text[8 * 256] = "{\"subject\":\"";
-    (void)state;
     for (unsigned int c = 0; c < 0xa0; c++)
         if (c != '\n')
             snprintf(text + strlen(text), sizeof(text) - strlen(text), "\\u%04x", c);
@@ -213,7 +207,6 @@ TEST(a_record_has_a_ceiling)
 {
     _cleanup_free_ char *text = malloc(EMAIL_RECORD_MAX_BYTES + 100);
     struct email_record record;
-    (void)state;
     assert_non_null(text);
     size_t start = (size_t)sprintf(text, "{\"id\":1,\"subject\":\"");
     memset(text + start, 'x', EMAIL_RECORD_MAX_BYTES);
@@ -233,7 +226,6 @@ TEST(a_record_has_so_many_fields_at_most)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     struct email_record record;
-    (void)state;
     for (int i = 0; i < EMAIL_RECORD_MAX_FIELDS; i++)
         strbuf_appendf(&text, "%c\"%d\":[]", i == 0 ? '{' : ',', i);
     strbuf_append_char(&text, '}');
@@ -248,7 +240,6 @@ TEST(deep_nesting_is_survived)
 {
     char text[5000] = "{\"id\":\"1\",\"deep\":";
     struct email_record record;
-    (void)state;
     size_t len = strlen(text);
     memset(text + len, '[', 2000);
     memset(text + len + 2000, ']', 2000);
@@ -335,7 +326,6 @@ TEST(random_damage_is_judged_as_by_another_reader)
         ROUNDS = 50000
     };
     uint64_t seed = 42;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(corpus); i++) {
         assert_same_verdict(corpus[i], strlen(corpus[i]));
         for (int round = 0; round < ROUNDS; round++) {
@@ -395,7 +385,6 @@ TEST(the_line_is_right_wherever_its_parts_stand)
         "\"deep\":[[[[[[[[[[[{\"k\":[[\"v\"]]}]]]]]]]]]]],\"after\":true",
         "\"cc_addresses\":[],\"bcc_addresses\":[],\"reply_to_addresses\":[],\"latest_webhook_log\":null",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         for (int before = 0; before < 130; before++)
             for (int after = 0; after < 130; after += 1 + before % 7) {
@@ -410,7 +399,6 @@ TEST(the_line_is_right_wherever_its_parts_stand)
 TEST(a_line_of_anything_has_the_length_it_is_to_have)
 {
     uint64_t seed = 5;
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         size_t json_len = next_random(&seed) % 400;
         size_t line_len = 16 + next_random(&seed) % 400;
@@ -449,7 +437,6 @@ TEST(what_rules_hold_back_is_told_by_status_and_mark)
         {"{\"id\": \"1\", \"a\": {\"status\": \"spf_fail\"}}", false},
         {"{\"id\": \"1\", \"status\": \"valid\", \"user_mark_status\": false}", false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct email_record record;
         assert_int_equal(email_record_from_text(rows[i].json, strlen(rows[i].json), &record), 0);

@@ -27,7 +27,6 @@ TEST(an_event_is_one_line)
          "{\"time\":\"1970-01-01T00:00:00.000Z\",\"event\":\"offline\",\"path\":null,\"id\":null,"
          "\"error\":\"no connection\"}\n"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
         assert_int_equal(event_append_line(&cases[i].event, &out), 0);
@@ -45,7 +44,6 @@ TEST(kinds_have_the_names_of_the_contract)
         {EVENT_REFUSED, "refused"}, {EVENT_UPLOADED, "uploaded"}, {EVENT_INBOX, "inbox"},
         {EVENT_UNSEEN, "unseen"},   {EVENT_OFFLINE, "offline"},   {EVENT_ONLINE, "online"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         assert_string_equal(event_kind_name(cases[i].kind), cases[i].name);
 }
@@ -53,7 +51,6 @@ TEST(kinds_have_the_names_of_the_contract)
 TEST(a_result_can_be_released_twice)
 {
     struct service_result result = {.outcome = SERVICE_REJECTED, .detail = strdup("words")};
-    (void)state;
     service_result_release(&result);
     assert_null(result.detail);
     assert_true(result.retry_after_ms == -1);

@@ -27,7 +27,6 @@ static struct inbox_record read_record(const char *text)
 TEST(a_record_is_kept_as_it_came)
 {
     struct inbox_record record = read_record("{\"name\":\"A\",\"id\":\"1\",\"email_address\":\"a@b\"}");
-    (void)state;
     assert_string_equal(record.json,
                         "{\n  \"name\": \"A\",\n  \"id\": \"1\",\n  \"email_address\": \"a@b\"\n}\n");
     assert_int_equal(record.json_len, strlen(record.json));
@@ -65,7 +64,6 @@ TEST(odd_records)
         {"{\"id\":\"\xff\"}", -EILSEQ, NULL, NULL},
         {"{\"id\":\"1\",\"id\":\"2\"}", -EEXIST, NULL, NULL},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct inbox_record record;
         int error = inbox_record_from_text(cases[i].text, strlen(cases[i].text), &record);
@@ -85,7 +83,6 @@ TEST(odd_records)
 TEST(an_id_alone_makes_a_record)
 {
     struct inbox_record record;
-    (void)state;
     assert_int_equal(inbox_record_from_id("box \"1\"", &record), 0);
     assert_string_equal(record.id, "box \"1\"");
     assert_null(record.address);
@@ -99,7 +96,6 @@ TEST(creation_asks_for_id_null_and_the_local_part_as_name)
 {
     _cleanup_free_ char *request = NULL;
     struct inbox_record record;
-    (void)state;
     assert_int_equal(inbox_request_create("alice+1@inbox.example", &request), 0);
     assert_string_equal(request,
                         "{\"id\":null,\"name\":\"alice+1\",\"email_address\":\"alice+1@inbox.example\"}");
@@ -112,7 +108,6 @@ TEST(creation_asks_for_id_null_and_the_local_part_as_name)
 TEST(creation_refuses_what_is_no_address)
 {
     static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "-alice@x", "<a@b>", "a/b@c"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *request = NULL;
         assert_int_equal(inbox_request_create(cases[i], &request), -EINVAL);
@@ -145,7 +140,6 @@ TEST(an_update_carries_every_field)
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"
          "\"future\":{\"x\":1}}"},
     };
-    (void)state;
     struct inbox_record current = read_record(full);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *request = NULL;
@@ -173,7 +167,6 @@ TEST(an_update_is_checked_with_words)
         {"{\"id\":\"box-2\"}", "id: is another inbox's"},
         {"{\"id\":1}", "id: is another inbox's"},
     };
-    (void)state;
     struct inbox_record current = read_record(full);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *request = NULL;
@@ -190,7 +183,6 @@ TEST(an_update_is_checked_with_words)
 TEST(a_text_is_complete_at_its_last_byte)
 {
     static const char text[] = "{\n  \"a\": [1, {\"b\": \"}\"}]\n}";
-    (void)state;
     for (size_t len = 0; len < strlen(text); len++)
         assert_false(inbox_text_is_complete(text, len));
     assert_true(inbox_text_is_complete(text, strlen(text)));

@@ -33,7 +33,6 @@ TEST(strings_are_escaped)
         {"\xc0\xaf\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\ufffd\ufffd\""},
         {"\xf4\x90\x80\x80", "\"\ufffd\ufffd\ufffd\ufffd\""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
         struct json_writer writer;
@@ -46,7 +45,6 @@ TEST(strings_are_escaped)
 TEST(what_needs_an_escape_is_found_at_every_place)
 {
     static const char special[] = {'"', '\\', '\0', '\n', '\x1f', '\x7f', '\x80', '\xff'};
-    (void)state;
     for (size_t len = 1; len < 50; len++) {
         for (size_t i = 0; i < len * sizeof(special); i++) {
             char text[50];
@@ -117,7 +115,6 @@ TEST(all_on_one_line_without_an_indent)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
-    (void)state;
     json_writer_init(&writer, &out, 0);
     write_sample(&writer);
     assert_string_equal(strbuf_str(&out),
@@ -131,7 +128,6 @@ TEST(a_line_each_with_an_indent)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
-    (void)state;
     json_writer_init(&writer, &out, 2);
     write_sample(&writer);
     assert_string_equal(strbuf_str(&out), "{\n"
@@ -157,7 +153,6 @@ TEST(the_ceiling_sticks)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(10);
     struct json_writer writer;
-    (void)state;
     json_writer_init(&writer, &out, 0);
     write_sample(&writer);
     assert_int_equal(out.error, -EMSGSIZE);
@@ -170,7 +165,6 @@ TEST(values_of_a_parser_are_written_as_they_were)
         "{\"z\":[1,-2,1.5,1e+300,true,false,null,\"a\\u0000b\"],\"a\":{\"\":\"\u00e9\"}}";
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
-    (void)state;
     _cleanup_json_ json_t *value = json_loads(text, JSON_ALLOW_NUL, NULL);
     assert_non_null(value);
     json_writer_init(&writer, &out, 0);

@@ -41,7 +41,6 @@ TEST(a_line_that_is_no_field_begins_the_body)
         {": 1\n", "", ": 1\n"},
         {"", "", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct span header, body;
         mime_split(span_of(cases[i].entity), &header, &body);
@@ -53,7 +52,6 @@ TEST(a_line_that_is_no_field_begins_the_body)
 TEST(fields_are_found_by_name_whatever_its_case)
 {
     struct span header = span_of("to: 1\nTo2: 2\nTO : 3\n folded\n"), value;
-    (void)state;
     assert_span(" 1\n", mime_find_field(header, "To"));
     assert_span("", mime_find_field(header, "Cc"));
     assert_true(mime_next_field(&header, "To", &value));
@@ -77,7 +75,6 @@ TEST(parts_end_where_a_line_is_the_boundary_and_nowhere_else)
         {"b", "nothing", ""},
         {"", "--\nx\n----\n", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(100);
         struct mime_parts parts;
@@ -105,7 +102,6 @@ static int note_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
 static int note_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
 {
     static const char *const names[] = {"no parts", "cut off", "too many", "too deep"};
-    (void)entity;
     return strbuf_appendf(context, " (%s)", names[defect]);
 }
 
@@ -129,7 +125,6 @@ TEST(broken_grammar_is_read_and_reported)
         {MIXED "--bb\n--b x\n--b \t\r\n\r\none\r\n\r\n--b--\r\n",
          "multipart/mixed text/plain plain one\r\n\n"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(10000);
         struct mime_visitor visitor = {&found, note_entity, note_leaf, note_defect};
@@ -159,7 +154,6 @@ TEST(many_texts_are_joined_in_time_in_proportion_to_them)
         MAX_BYTES = 1000,
     };
     static const char *const types[] = {"mixed", "alternative"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(40 * 1000 * 1000);
         strbuf_appendf(&message, "Content-Type: multipart/%s; boundary=o\n\n--o\n" MIXED, types[i]);

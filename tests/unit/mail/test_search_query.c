@@ -84,7 +84,6 @@ TEST(queries_are_taken_apart)
         {"invoice AND due", "invoice due"},
         {"has:attachment -has:attachments", "has has-not"},
     };
-    (void)state;
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -100,7 +99,6 @@ TEST(a_minus_stands_before_what_is_not_wanted)
         {"invoice OR -code", NULL},
         {"-code OR invoice", NULL},
     };
-    (void)state;
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -120,7 +118,6 @@ TEST(or_binds_closer_than_a_blank)
         {"(a OR b) c", NULL},
         {"(a) b", "(a) b"},
     };
-    (void)state;
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -144,7 +141,6 @@ TEST(dates_are_beginnings_or_ages)
         {"after:-7d", NULL},
         {"after:7dd", NULL},
     };
-    (void)state;
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -172,7 +168,6 @@ TEST(an_operator_that_nobody_knows_is_refused_and_other_colons_are_text)
         {"this-is-no-operator-at-all:x", "this-is-no-operator-at-all:x"},
         {"\u4f1a\u8b70:x", "\u4f1a\u8b70:x"},
     };
-    (void)state;
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
@@ -180,7 +175,6 @@ TEST(a_query_that_looks_for_nothing_is_none)
 {
     static const char *const nothing[] = {"", " ", "\"\"", "***", "-", "~", "\"\" \"", "(){}", "AND"};
     struct search_query query;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(nothing); i++)
         assert_int_equal(parse(nothing[i], &query), -ENOENT);
     assert_int_equal(parse("caf\xe9", &query), -EILSEQ);
@@ -190,7 +184,6 @@ TEST(long_queries_are_refused)
 {
     struct search_query query;
     char text[SEARCH_QUERY_MAX_BYTES + 2];
-    (void)state;
     memset(text, 'a', sizeof(text));
     text[SEARCH_QUERY_MAX_BYTES + 1] = '\0';
     assert_int_equal(parse(text, &query), -EMSGSIZE);
@@ -229,7 +222,6 @@ TEST(every_group_of_facts_has_to_be_met)
         {"after:4d OR in:bob", false},
     };
     int64_t date_ms;
-    (void)state;
     assert_int_equal(date_parse("2026-11-15T00:00:00Z", &date_ms), 0);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct search_query query;
@@ -251,7 +243,6 @@ TEST(text_is_folded_by_what_its_letters_are)
         {"\u03a3\u0391\u03a3", "\u03c3\u03b1\u03c3"},
         {"\uff21\uff22", "ab"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         _cleanup_free_ char *folded = search_fold(rows[i][0]);
         assert_string_equal(folded, rows[i][1]);
@@ -265,7 +256,6 @@ TEST(a_record_shows_its_subject_and_everybody)
                                "\"name\": null}, \"c@x.example\", 7, null], \"cc_addresses\": \"none\", "
                                "\"reply_to_addresses\": [\"d@x.example\"]}";
     struct search_record record;
-    (void)state;
     assert_int_equal(search_record_read(json, strlen(json), &record), 0);
     assert_string_equal(record.subject, "Hello");
     assert_string_equal(record.sender, "Bob B@x.example\n");
@@ -292,7 +282,6 @@ TEST(other_fields_are_passed_over_whatever_they_hold)
                                " \"to_addresses\": [[\"no\"], {}, {\"name\": \"n\\u0000no\", \"address\": "
                                "\"t\"}], \"bcc_addresses\": []\n}\n";
     struct search_record record;
-    (void)state;
     assert_int_equal(search_record_read(json, strlen(json), &record), 0);
     assert_string_equal(record.subject, "1 \u4f1a\n2");
     assert_string_equal(record.sender, "A \"B\" \u00c4 ");
@@ -322,7 +311,6 @@ TEST(a_record_that_cannot_be_read_is_refused)
         "\"x\"",
     };
     struct search_record record;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
         /* With nothing behind it that could be read by mistake. */
         size_t len = strlen(broken[i]);
@@ -341,7 +329,6 @@ TEST(crowds_are_cut_short)
     size_t person_len = strlen(person);
     _cleanup_free_ char *json = malloc(64 + PEOPLE * person_len);
     struct search_record record;
-    (void)state;
     char *end = stpcpy(json, "{\"subject\": \"party\", \"to_addresses\": [");
     for (size_t i = 0; i < PEOPLE; i++)
         end = stpcpy(end, person);

@@ -21,7 +21,6 @@ struct fake_service {
 
 static const char *check_recipient(void *context, const char *address)
 {
-    (void)context;
     return strncmp(address, "unknown@", 8) == 0 ? "550 no"
            : strncmp(address, "away@", 5) == 0  ? "451 no"
                                                 : NULL;

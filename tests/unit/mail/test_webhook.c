@@ -152,7 +152,6 @@ TEST(each_webhook_counts_once)
 {
     struct webhook_memory *memory = calloc(1, sizeof(*memory));
     char signature[65];
-    (void)state;
     assert_non_null(memory);
     for (size_t round = 0; round < 2; round++)
         for (size_t i = 0; i < WEBHOOK_MEMORY_MAX; i++) {

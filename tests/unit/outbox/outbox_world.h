@@ -64,7 +64,6 @@ struct world {
 
 static inline int world_find_sender(void *context, const char *address, char **ret_address)
 {
-    (void)context;
     if (address != NULL && strcmp(address, ME) != 0 && strcmp(address, "other@inbox.example") != 0)
         return -EADDRNOTAVAIL;
     *ret_address = strdup(address == NULL ? ME : address);
@@ -89,9 +88,6 @@ static inline void world_see_move(void *context, const char *name, enum outbox_f
                                   enum outbox_folder to)
 {
     struct world *world = context;
-    (void)name;
-    (void)from;
-    (void)to;
     pthread_mutex_lock(&world->lock);
     world->moves++;
     pthread_mutex_unlock(&world->lock);

@@ -91,7 +91,6 @@ TEST(one_message_of_twenty_pays_for_finding_out)
         {.outcome = SERVICE_UNKNOWN, .http_status = 504, .detail = "no answer upstream"},
         {.outcome = SERVICE_UNKNOWN, .http_status = 200, .detail = "a page"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
         void *world = NULL;
         struct fake_outcome answer = answers[i];

@@ -93,7 +93,6 @@ static struct item *show(struct item_table *table, enum outbox_folder folder, ui
 TEST(ids_are_known_as_long_as_any_item_of_them_is_shown)
 {
     struct item_table table = {0};
-    (void)state;
     struct item *one = show(&table, OUTBOX_FOLDER_SENT, 1, "one", "id-1");
     struct item *twin = show(&table, OUTBOX_FOLDER_SENT, 2, "twin", "id-1");
     struct item *none = show(&table, OUTBOX_FOLDER_SENT, 3, "none", NULL);
@@ -130,7 +129,6 @@ TEST(a_number_makes_no_name_one_that_is_sent)
         {".x", ".x-2"},       {"x.save", "x-2.save"}, {"x.save.1", "x.save-2.1~"}, {"x.eml", "x-2.eml"},
         {"x", "x-2"},         {"49", "49-2"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char *chosen = choose_beside(rows[i].name);
         assert_string_equal(chosen, rows[i].chosen);
@@ -145,7 +143,6 @@ TEST(a_cut_makes_no_name_one_that_is_sent_or_the_reverse)
 {
     static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};
     static const char *const ends[] = {"n", "~", "#", "nnnnnnnn", "n.eml", "n.tmp"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(middles) * ARRAY_LEN(ends) * 30; i++) {
         char name[256];
         const char *middle = middles[i % ARRAY_LEN(middles)];

@@ -148,7 +148,6 @@ static void take_over(const char *point)
 TEST(each_message_is_where_it_was_and_goes_out_once)
 {
     static const char *const points[] = {NULL, "migrating", "migrated"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(points); i++) {
         pid_t child = fork();
         if (child == 0) {
@@ -163,7 +162,6 @@ TEST(the_count_of_the_day_is_taken_over)
 {
     struct world *world = malloc(sizeof(*world));
     struct outbox_status status;
-    (void)state;
     world_prepare(world);
     assert_int_equal(mkdirat(world->dir.fd, "spool", 0700), 0);
     char line[64];

@@ -31,7 +31,6 @@ static void assert_order(const struct send_queue *queue, struct item *const *ite
 TEST(messages_stand_in_their_order_however_they_came)
 {
     static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(came); i++) {
         struct send_queue queue = {0};
         struct item items[4];
@@ -53,7 +52,6 @@ TEST(one_message_of_a_sequence_goes_at_a_time_in_order)
     struct send_queue queue = {0};
     struct item items[4];
     int64_t until_ms = CLOCK_FOREVER;
-    (void)state;
     add_message(&queue, &items[0], "one", 0);
     add_message(&queue, &items[1], "one", 1);
     add_message(&queue, &items[2], "two", 2);
@@ -84,7 +82,6 @@ static bool may_enter(struct suspension *suspension, int64_t now_ms)
 TEST(the_longest_wait_that_was_asked_for_counts)
 {
     struct suspension suspension;
-    (void)state;
     suspension_init(&suspension, false);
     assert_true(may_enter(&suspension, 0));
     suspension_begin(&suspension, SUSPENSION_BUSY, 1000, 60 * 1000, "busy");
@@ -102,7 +99,6 @@ TEST(failures_together_lengthen_the_wait_once)
 {
     struct suspension one;
     struct suspension many;
-    (void)state;
     suspension_init(&one, false);
     suspension_init(&many, false);
     int64_t now_ms = 0;
@@ -122,7 +118,6 @@ TEST(one_tries_and_the_others_wait_for_it)
     struct suspension suspension;
     struct suspension_try first;
     struct suspension_try second;
-    (void)state;
     suspension_init(&suspension, false);
     suspension_begin(&suspension, SUSPENSION_BUSY, 0, 10 * 1000, "busy");
     assert_true(suspension_enter(&suspension, 10 * 1000, &first));
@@ -156,7 +151,6 @@ TEST(after_a_rest_one_tries_first)
     struct suspension suspension;
     struct suspension_try first;
     struct suspension_try second;
-    (void)state;
     suspension_init(&suspension, true);
     assert_true(suspension_enter(&suspension, 1000, &first));
     assert_true(first.probe != 0 && !first.must_ask_list);
@@ -178,7 +172,6 @@ TEST(after_a_rest_one_tries_first)
 TEST(waking_lets_one_try_at_once)
 {
     struct suspension suspension;
-    (void)state;
     suspension_init(&suspension, false);
     suspension_begin(&suspension, SUSPENSION_UNAUTHORIZED, 1000, -1, "key");
     assert_false(may_enter(&suspension, 60 * 1000));

@@ -286,7 +286,6 @@ static void receive_email(struct mail_service *service, const struct send_reques
 
 static void tell_capabilities(struct mail_service *service, struct service_capabilities *ret)
 {
-    (void)service;
     *ret = (struct service_capabilities){0};
 }
 

@@ -193,7 +193,6 @@ static void forward_and_check(void *context, const struct corpus_message *messag
     char *twice = NULL;
     size_t once_len = 0;
     size_t twice_len = 0;
-    (void)context;
     int error = write_and_read(message->bytes, message->len, &once, &once_len);
     if (error == 0)
         error = write_and_read(once, once_len, &twice, &twice_len);

@@ -791,7 +791,6 @@ size_t iconv(iconv_t charset, char **text, size_t *len, char **ret_text, size_t 
 TEST(the_rest_of_a_long_header_is_not_decoded)
 {
     static const char *const fields[] = {"Subject: ", "Content-Type: application/x; name="};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(4 * 1000 * 1000);
         strbuf_append_str(&raw, fields[i]);

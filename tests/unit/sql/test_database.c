@@ -25,7 +25,6 @@ static atomic_uint returned_before_sync;
 
 static void look_at_returned(int fd)
 {
-    (void)fd;
     returned_before_sync = returned;
 }
 
@@ -293,7 +292,6 @@ TEST_WITH(an_older_file_takes_the_steps_that_it_lacks, set_up, tear_down)
 
 static int run_out_of_memory(sqlite3 *db)
 {
-    (void)db;
     return -ENOMEM;
 }
 

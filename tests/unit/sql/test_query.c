@@ -41,7 +41,6 @@ TEST(too_many_open_files_are_no_lack_of_permission)
     sqlite3 *db = NULL;
     char path[sizeof(dir.path) + 8];
     struct rlimit before;
-    (void)state;
     temp_dir_init(&dir);
     snprintf(path, sizeof(path), "%s/db", dir.path);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
@@ -67,7 +66,6 @@ TEST(what_is_bound_is_what_is_read)
     static const int64_t numbers[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1795168800000)};
     static const char bytes[] = "a\0b";
     sqlite3 *db = NULL;
-    (void)state;
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         int64_t read = 7;
@@ -193,7 +191,6 @@ TEST_WITH(what_is_too_long_is_not_written_as_nothing, set_up, tear_down)
 TEST(without_a_database_everything_fails)
 {
     struct statements statements;
-    (void)state;
     statements_init(&statements, NULL, texts);
     assert_int_equal(statements_execute(&statements, BEGIN, ""), -EINVAL);
     statements_release(&statements);
@@ -205,7 +202,6 @@ TEST(the_first_row_is_there_or_is_none)
                               " SELECT i FROM n WHERE ?1 <= 3";
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
-    (void)state;
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     assert_int_equal(query_first(db, &statement, sql, "i", INT64_C(2)), 0);
     assert_int_equal(sqlite3_column_int64(statement, 0), 2);

@@ -113,7 +113,6 @@ struct reader {
 TEST(content_is_found_out_after_the_first_sync)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -126,7 +125,6 @@ TEST(content_is_found_out_after_the_first_sync)
 TEST(content_without_raw_messages_is_remembered_as_that)
 {
     struct store_world world;
-    (void)state;
     world_init_with_alice(&world);
     world.content_cache_bytes = MEGABYTE;
     world_add_emails(&world, "in-1", 0, 1);
@@ -142,7 +140,6 @@ TEST(content_without_raw_messages_is_remembered_as_that)
 TEST(a_sync_of_everything_shows_the_content_it_found)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     assert_true(has_all(&world));
@@ -152,7 +149,6 @@ TEST(a_sync_of_everything_shows_the_content_it_found)
 TEST(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 0);
     start_and_sync(&world);
     assert_false(store_has_content(world.store));
@@ -179,7 +175,6 @@ TEST(a_sync_does_not_wait_for_ever_for_content)
     struct store_world world;
     struct cancel cancel;
     pthread_t thread;
-    (void)state;
     set_up(&world, 3);
     cancel_init(&cancel);
     world_start(&world);
@@ -218,7 +213,6 @@ static bool was_asked_for_two(struct store_world *world)
 TEST(a_service_without_content_shows_none)
 {
     struct store_world world;
-    (void)state;
     world_init_with_alice(&world);
     world.content_cache_bytes = MEGABYTE;
     world_add_emails(&world, "in-1", 0, 3);
@@ -232,7 +226,6 @@ TEST(a_service_without_content_shows_none)
 TEST(without_a_cache_nothing_is_asked)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     world.content_cache_bytes = 0;
     start_and_sync(&world);
@@ -249,7 +242,6 @@ TEST(without_a_cache_nothing_is_asked)
 TEST(content_is_fetched_once_and_read_offline)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -283,7 +275,6 @@ static int open_raw(struct store_world *world, const char *id)
 TEST(a_message_that_is_too_long_is_not_asked_for_again)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -305,7 +296,6 @@ TEST(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages)
     size_t len = 3 * MEGABYTE;
     struct store_world world;
     _cleanup_free_ char *text = calloc(1, len);
-    (void)state;
     assert_non_null(text);
     set_up(&world, 1);
     fake_service_set_bytes(world.fake, "00000000-in-1", NULL, text, len);
@@ -333,7 +323,6 @@ TEST(twenty_readers_share_a_fetch)
     struct store_world world;
     struct reader readers[READERS];
     pthread_t threads[READERS];
-    (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     await(has_all, &world);
@@ -369,7 +358,6 @@ TEST(who_is_interrupted_leaves_the_transfer_to_others)
     struct store_world world;
     struct cancel cancel;
     pthread_t thread;
-    (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     await(has_all, &world);
@@ -409,7 +397,6 @@ TEST(ending_waits_for_no_transfer)
     struct ending ending = {.world = &world};
     pthread_t reading;
     pthread_t stopping;
-    (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     await(has_all, &world);
@@ -438,7 +425,6 @@ TEST(what_nobody_waits_for_any_more_is_not_begun)
     struct cancel cancel;
     struct reader readers[AT_ONCE + 1];
     pthread_t threads[AT_ONCE];
-    (void)state;
     set_up(&world, (AT_ONCE + 2) * APART);
     start_and_sync(&world);
     await(has_all, &world);
@@ -472,7 +458,6 @@ TEST(patience_ends_after_half_a_minute_and_the_transfer_goes_on)
 {
     struct store_world world;
     pthread_t thread;
-    (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     await(has_all, &world);
@@ -508,7 +493,6 @@ TEST(failures_have_their_errno)
     };
     struct store_world world;
     struct store_content *content;
-    (void)state;
     set_up(&world, 6);
     start_and_sync(&world);
     await(has_all, &world);
@@ -560,7 +544,6 @@ TEST(damage_is_found_out_and_fetched_again)
         "DELETE FROM part_bytes",
     };
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -584,7 +567,6 @@ TEST(a_size_is_told_without_a_look_at_the_bytes)
 {
     struct store_world world;
     uint64_t len = 0;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -641,7 +623,6 @@ TEST(a_long_message_is_a_file_whose_damage_is_found_out)
     static void (*const damages[])(int fd) = {flip_a_byte, cut_in_two};
     struct store_world world;
     struct store_content *raw;
-    (void)state;
     set_up(&world, 3);
     size_t len = 3 * MEGABYTE;
     _cleanup_free_ char *big = calloc(1, len);
@@ -675,7 +656,6 @@ static bool has_no_old_folder(struct store_world *world)
 TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 1);
     start_and_sync(&world);
     world_close(&world);
@@ -693,7 +673,6 @@ TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
 TEST(what_the_disk_does_not_take_is_read_and_not_kept)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 3);
     start_and_sync(&world);
     await(has_all, &world);
@@ -775,7 +754,6 @@ static unsigned int count_kept(struct small_cache *small, int64_t first, int64_t
 TEST(one_pass_over_more_than_fits_leaves_most_for_the_next)
 {
     struct small_cache small;
-    (void)state;
     small_cache_init(&small);
     for (int pass = 0; pass < 3; pass++) {
         unsigned int found = 0;
@@ -807,7 +785,6 @@ static void change_use_times(struct small_cache *small)
 TEST(what_is_read_again_takes_the_place_of_what_is_not)
 {
     struct small_cache small;
-    (void)state;
     small_cache_init(&small);
     for (int64_t number = 0; number < PARTS_THAT_FIT; number++)
         put(&small, number);
@@ -827,7 +804,6 @@ TEST(what_is_read_again_takes_the_place_of_what_is_not)
 TEST(earlier_mail_of_a_thread_keeps_its_date)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 1);
     fake_service_set_content(world.fake, "00000000-in-1",
                              "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\",\"previous_emails\":["
@@ -857,7 +833,6 @@ static bool all_are_fetched(struct store_world *world)
 TEST(reading_one_after_the_other_fetches_ahead)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 20);
     start_and_sync(&world);
     for (int i = 19; i > 10; i--) {
@@ -880,7 +855,6 @@ static bool most_are_fetched(struct store_world *world)
 TEST(reading_every_second_one_fetches_ahead_too)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 20);
     start_and_sync(&world);
     for (int i = 19; i > 10; i -= 2) {
@@ -905,7 +879,6 @@ static bool no_content_is_open(struct store_world *world)
     bool is_open = false;
     DIR *dir = opendir("/proc/self/fd");
     const struct dirent *item;
-    (void)world;
     assert_non_null(dir);
     while ((item = readdir(dir)) != NULL) {
         char path[4096];
@@ -920,7 +893,6 @@ static bool no_content_is_open(struct store_world *world)
 TEST(raw_messages_are_fetched_ahead_too)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 10);
     start_and_sync(&world);
     assert_int_equal(open_raw(&world, "00000009-in-1"), 0);
@@ -936,7 +908,6 @@ TEST(big_raw_messages_are_left_to_readers)
 {
     struct store_world world;
     uint64_t len = 0;
-    (void)state;
     set_up(&world, 10);
     _cleanup_free_ char *big = calloc(1, 3 * MEGABYTE);
     fake_service_set_bytes(world.fake, "00000005-in-1", NULL, big, 3 * MEGABYTE);
@@ -962,7 +933,6 @@ TEST(reading_while_it_ends_fetches_nothing_ahead)
         READ = 5
     };
     struct store_world world;
-    (void)state;
     set_up(&world, EMAILS);
     start_and_sync(&world);
     for (int round = 0; round < 2; round++) {
@@ -990,7 +960,6 @@ static bool all_were_asked_for(struct store_world *world)
 TEST(big_content_is_left_to_readers)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 20);
     _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
     memset(big, 'b', 3 * MEGABYTE);
@@ -1015,7 +984,6 @@ TEST(who_waits_for_big_content_that_is_fetched_ahead_gets_it)
 {
     struct store_world world;
     pthread_t threads[2];
-    (void)state;
     set_up(&world, 20);
     _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
     memset(big, 'b', 3 * MEGABYTE);
@@ -1043,7 +1011,6 @@ TEST(who_waits_for_big_content_that_is_fetched_ahead_gets_it)
 TEST(a_service_with_too_much_to_do_is_left_to_readers)
 {
     struct store_world world;
-    (void)state;
     set_up(&world, 20);
     start_and_sync(&world);
     await(has_all, &world);
@@ -1070,7 +1037,6 @@ TEST(readers_side_by_side_are_fetched_ahead_of_too)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
     struct store_world world;
-    (void)state;
     set_up(&world, 20);
     start_and_sync(&world);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
@@ -1088,7 +1054,6 @@ TEST(a_head_for_replies_is_kept)
 {
     struct store_world world;
     struct store_content *content;
-    (void)state;
     set_up(&world, 1);
     fake_service_set_content(world.fake, "00000000-in-1",
                              "{\"id\":\"00000000-in-1\",\"subject\":\"Hi\",\"message_id\":\"<m@x>\","

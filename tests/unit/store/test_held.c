@@ -128,7 +128,6 @@ TEST_WITH(it_costs_no_request_of_its_own, set_up, tear_down)
 TEST(a_core_server_shows_whatever_it_lists)
 {
     struct store_world world;
-    (void)state;
     world_init_with_alice(&world);
     add(&world, "00000001", "valid", "false");
     add(&world, "00000002", "spf_fail", "false");

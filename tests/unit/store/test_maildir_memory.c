@@ -413,7 +413,6 @@ static bool was_called;
 
 static void lose_b(int fd)
 {
-    (void)fd;
     disk_call_before_syncs(NULL);
     was_called = true;
     maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');

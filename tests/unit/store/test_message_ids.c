@@ -56,7 +56,6 @@ static void assert_named(struct box *box, const char *message_id, const char *ex
 TEST(what_was_noted_is_found)
 {
     struct box box;
-    (void)state;
     box_init(&box);
     assert_named(&box, "a@b", "");
     note(&box, "a@b", "e2");
@@ -76,7 +75,6 @@ TEST(the_oldest_go_first)
 {
     struct box box;
     struct connection *writer = NULL;
-    (void)state;
     box_init(&box);
     note(&box, "a@x", "a");
     note(&box, "b@x", "b");
@@ -97,7 +95,6 @@ TEST(the_first_emails_of_a_message_id_stay)
 {
     struct box box;
     char *emails[MESSAGE_IDS_EMAILS_MAX];
-    (void)state;
     box_init(&box);
     for (int i = 0; i < MESSAGE_IDS_EMAILS_MAX + 10; i++) {
         char id[16];
@@ -117,7 +114,6 @@ TEST(an_id_that_is_too_long_is_not_noted)
 {
     struct box box;
     char id[300];
-    (void)state;
     memset(id, 'x', sizeof(id));
     id[256] = '\0';
     box_init(&box);
@@ -188,7 +184,6 @@ static void assert_answers(struct store_world *world, const char *message_id, co
 TEST(a_message_that_was_read_is_known_by_its_message_id)
 {
     struct store_world world;
-    (void)state;
     set_up(&world);
     assert_answers(&world, "m1@x", FROM_ALICE, -ENOENT, NULL);
     read_message(&world, "a1");
@@ -204,7 +199,6 @@ TEST(so_is_one_whose_texts_were_read)
 {
     struct store_world world;
     struct store_content *content;
-    (void)state;
     set_up(&world);
     assert_int_equal(store_content_get(world.store, number_of(&world, "a2"), NULL, &content), 0);
     store_content_unref(content);
@@ -215,7 +209,6 @@ TEST(so_is_one_whose_texts_were_read)
 TEST(of_several_inboxes_the_one_that_answers_counts)
 {
     struct store_world world;
-    (void)state;
     set_up(&world);
     read_message(&world, "a1");
     assert_answers(&world, "m1@x", FROM_BOB, -EXDEV, NULL);
@@ -229,7 +222,6 @@ TEST(of_several_inboxes_the_one_that_answers_counts)
 TEST(mail_that_is_gone_is_not_answered)
 {
     struct store_world world;
-    (void)state;
     set_up(&world);
     read_message(&world, "a1");
     fake_service_remove_email(world.fake, "a1");
@@ -241,7 +233,6 @@ TEST(mail_that_is_gone_is_not_answered)
 TEST(a_message_without_one_is_read_all_the_same)
 {
     struct store_world world;
-    (void)state;
     set_up(&world);
     fake_service_set_bytes(world.fake, "a1", NULL, "", 0);
     fake_service_set_bytes(world.fake, "a2", NULL, "Subject: x\n\n<m2@x>\n", 19);

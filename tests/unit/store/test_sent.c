@@ -128,7 +128,6 @@ TEST_WITH(its_failure_is_no_failure_of_a_sync, set_up, tear_down)
 TEST(a_core_server_is_not_asked)
 {
     struct store_world world;
-    (void)state;
     world_init_with_alice(&world);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);

@@ -379,7 +379,6 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
 TEST(no_more_is_kept_of_an_account_than_its_bounds)
 {
     static const struct index_size bounds[] = {{50, INDEX_BYTES_MAX}, {INDEX_EMAILS_MAX, 15 * 1000}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
         struct store_world world;
         struct store_status status;
@@ -707,7 +706,6 @@ TEST(an_email_is_found_by_its_id_from_every_inbox)
 {
     static const char *const inboxes[] = {"alice@inbox.example", "bob@inbox.example", "carol@inbox.example"};
     static const char *const ids[] = {"00000000-in-1", "00000000-in-2", "00000000-in-3"};
-    (void)state;
     struct store_world world;
     struct email_view view;
     world_init_with_alice(&world);
@@ -852,7 +850,6 @@ TEST(intervals_differ_so_that_many_do_not_ask_at_once)
     enum {
         POLLS = 20
     };
-    (void)state;
     struct store_world world;
     int64_t least = INT64_MAX;
     int64_t most = 0;
@@ -977,7 +974,6 @@ TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
     enum {
         REFUSALS = 6 /* until the largest limit that is not refused is found */
     };
-    (void)state;
     struct store_world world;
     struct store_status status;
     world_init_with_alice(&world);
@@ -1093,7 +1089,6 @@ TEST(lists_that_lack_what_is_known_remove_it_only_some_time_apart)
         unsigned int step;
         size_t left;
     } cases[] = {{2, 10}, {1, 0}, {0, 0}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct store_world world;
         world_init_with_alice(&world);
@@ -1151,7 +1146,6 @@ TEST(polls_of_many_inboxes_ask_for_little)
         POLLS = 15 * 60 * 1000 / INTERVAL_MS + 2,
         LISTS_MAX = INBOXES / POLLS * 2
     };
-    (void)state;
     struct store_world world;
     struct email_view view;
     world_init(&world);
@@ -1193,7 +1187,6 @@ TEST(among_many_inboxes_mail_that_names_none_is_looked_through_too)
         EACH = 6,
         INTERVAL_MS = 8 * 60 * 1000,
     };
-    (void)state;
     struct store_world world;
     world_init(&world);
     fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
@@ -1249,7 +1242,6 @@ TEST(a_service_that_has_too_much_to_do_is_there)
         int http_status;
         bool is_online;
     } cases[] = {{429, true}, {503, false}, {200, true}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const struct fake_outcome busy = {
             .outcome = SERVICE_RETRY, .http_status = cases[i].http_status, .error = EAGAIN};
@@ -1377,7 +1369,6 @@ TEST(after_failures_it_waits_longer_and_as_long_as_it_is_told)
 TEST(an_outage_of_hours_costs_no_more_than_one_of_seconds)
 {
     static const int64_t polls_ms[] = {1000, POLL_MS};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(polls_ms); i++) {
         struct store_world world;
         world_init_with_alice(&world);

@@ -248,7 +248,6 @@ struct listed {
 static bool take(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
 {
     struct listed *listed = context;
-    (void)next;
     assert_true(entry->attributes.stat.st_ino != 0);
     assert_true(entry->attributes.stat.st_mode != 0);
     if (entry->ino != 0)

@@ -165,8 +165,6 @@ TEST_WITH(messages_are_listed_before_their_size_is_known, set_up, fixture_tear_d
 static bool count_message(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
 {
     size_t *count = context;
-    (void)entry;
-    (void)next;
     *count += name[0] != '.' ? 1 : 0;
     return true;
 }

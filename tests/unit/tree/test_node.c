@@ -12,7 +12,6 @@
 TEST(kind_and_number_come_back)
 {
     static const uint64_t numbers[] = {0, 1, 4711, UINT32_MAX, (UINT64_C(1) << 58) - 1};
-    (void)state;
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++)
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
             uint64_t ino = node_ino((enum node_kind)kind, numbers[i]);
@@ -31,7 +30,6 @@ TEST(the_root_is_the_kernels_root)
 TEST(every_kind_says_what_its_nodes_are_like)
 {
     struct tree_entry entry;
-    (void)state;
     for (uint64_t ino = NODE_KIND_COUNT; ino <= (UINT64_C(1) << NODE_KIND_BITS); ino++)
         assert_int_equal(node_get(NULL, NULL, ino, &entry), -ENOENT);
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {

@@ -14,7 +14,6 @@ TEST(only_the_process_that_removed_it_finds_it)
 {
     struct removed_names names;
     struct tree_entry entry;
-    (void)state;
     removed_names_init(&names);
     removed_names_add(&names, 5, "a.receipt.json", 100, 1000, &receipt);
     assert_true(removed_names_find(&names, 5, "a.receipt.json", 100, 1000, &entry));
@@ -28,7 +27,6 @@ TEST(only_the_process_that_removed_it_finds_it)
 TEST(it_is_removed_once)
 {
     struct removed_names names;
-    (void)state;
     removed_names_init(&names);
     removed_names_add(&names, 5, "a.receipt.json", 100, 1000, &receipt);
     assert_false(removed_names_take(&names, 5, "a.receipt.json", 101, 1000));
@@ -40,7 +38,6 @@ TEST(it_is_removed_once)
 TEST(it_is_forgotten_after_some_seconds)
 {
     struct removed_names names;
-    (void)state;
     removed_names_init(&names);
     removed_names_add(&names, 5, "a.receipt.json", 100, 1000, &receipt);
     assert_false(removed_names_take(&names, 5, "a.receipt.json", 100, 1000 + REMOVED_NAMES_MS));
@@ -50,7 +47,6 @@ TEST(it_is_forgotten_after_some_seconds)
 TEST(an_unknown_process_leaves_nothing)
 {
     struct removed_names names;
-    (void)state;
     removed_names_init(&names);
     removed_names_add(&names, 5, "a.receipt.json", 0, 1000, &receipt);
     assert_false(removed_names_take(&names, 5, "a.receipt.json", 0, 1000));

@@ -153,7 +153,6 @@ enum {
 static bool fill_buffer(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
 {
     struct buffer *buffer = context;
-    (void)entry;
     if (strlen(name) > buffer->room)
         return false;
     buffer->room -= strlen(name);
@@ -736,7 +735,6 @@ TEST_WITH(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down)
 static bool find_listed_number(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
 {
     uint64_t *number = context;
-    (void)next;
     if (strcmp(name, "draft") == 0)
         *number = entry->attributes.stat.st_ino;
     return true;

@@ -161,7 +161,6 @@ static inline bool fixture_take_name(void *context, const char *name, const stru
                                      uint64_t next)
 {
     struct fixture_names *names = context;
-    (void)entry;
     if (names->at_most > 0 && names->taken == names->at_most)
         return false;
     size_t len = strlen(names->text);
