@@ -534,8 +534,9 @@ class User:
             message.attached = {}
         self.bind_again(message, token)
         self.set_level(message, "free")
-        if self.call((errno.EBUSY, errno.ENOENT, errno.ESTALE), write, self.path("outbox", message.name),
-                     message, token) != 0:
+        # EACCES: the message was sent or refused after the kernel had looked up its name, and before open().
+        if self.call((errno.EACCES, errno.EBUSY, errno.ENOENT, errno.ESTALE), write,
+                     self.path("outbox", message.name), message, token) != 0:
             self.set_level(message, before)
             return
         self.set_level(message, "off")
