@@ -32,7 +32,7 @@ RUN_PACKAGES := fuse3 jq
 TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
                 clang-format clang-tidy shellcheck bats inotify-tools entr python3-watchdog curl openssl \
                 rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
-                dovecot-imapd zsh fish s-nail git-email libmailtools-perl
+                dovecot-imapd zsh fish s-nail git-email libmailtools-perl bubblewrap
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git
 PROGRAM_PACKAGES  := debootstrap cron at php-cli php-symfony-mailer libphp-phpmailer nmh

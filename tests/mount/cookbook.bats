@@ -170,6 +170,25 @@ END
   has_received "$BOB" 'Re: A question' 1
 }
 
+@test "an agent drafts, and cannot send" {
+  arrives 'To be answered' 'A question?'
+  program agent <<'END'
+#!/bin/sh
+cat inboxes/*/*to-be-answered*/body.txt >drafts/answer || exit 1
+mail=$(echo inboxes/*/*to-be-answered*[!n])
+for file in outbox/now "$mail/reply" "$mail/forward" ctl; do
+    if (echo sync >"$file") 2>/dev/null; then echo "$file was written"; fi
+done
+if mv drafts/answer outbox/ 2>/dev/null; then echo 'the draft was sent'; fi
+[ ! -e /proc/1/root/etc ] || echo 'outside is visible'
+END
+  run -0 cook "Let an agent draft, and not send"
+  equal "$output" ''
+  equal "$(<"$MOUNT/drafts/answer")" 'A question?'
+  equal "$(ls "$MOUNT/outbox")" ''
+  rm "$MOUNT/drafts/answer"
+}
+
 @test "forward" {
   arrives 'An old contract' 'Signed.' 'Date: Sun, 01 Feb 2026 00:00:00 +0000'
   arrives 'A contract' 'Sign this.'
