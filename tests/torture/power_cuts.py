@@ -519,7 +519,8 @@ class User:
     def rename_onto(self):
         message = self.choose("outbox")
         other = self.choose("outbox", where=lambda found: found is not message)
-        if message is not None and other is not None:
+        # The second look may find the first one in sent/, from where a rename would send it again.
+        if message is not None and other is not None and message.folder == "outbox":
             self.replace(message, message.level, other, message.level)
 
     def edit(self, flags, write):
