@@ -188,38 +188,34 @@ static void op_statfs(fuse_req_t fuse, fuse_ino_t ino)
 
 /* ---------------------------------------------------------------- names */
 
-static void op_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode)
+static void make(fuse_req_t fuse, fuse_ino_t parent, const char *name, const struct tree_new *what)
 {
     struct tree *tree = operations_of(fuse)->tree;
     struct fs_request request;
     struct tree_entry entry;
-    int error = tree_make_dir(tree, begin(&request, fuse), parent, name, mode, &entry);
+    int error = tree_make(tree, begin(&request, fuse), parent, name, what, &entry);
     request_end(&request);
     reply_entry(fuse, tree, error, &entry);
 }
 
+static void op_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    make(fuse, parent, name, &(const struct tree_new){.mode = S_IFDIR | mode});
+}
+
 static void op_mknod(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode, dev_t device)
 {
-    struct tree *tree = operations_of(fuse)->tree;
-    struct tree_entry entry;
-    int error = tree_make_node(tree, parent, name, mode, &entry);
-    reply_entry(fuse, tree, error, &entry);
+    make(fuse, parent, name, &(const struct tree_new){.mode = mode});
 }
 
 static void op_symlink(fuse_req_t fuse, const char *target, fuse_ino_t parent, const char *name)
 {
-    struct tree *tree = operations_of(fuse)->tree;
-    struct tree_entry entry;
-    int error = tree_make_symlink(tree, target, parent, name, &entry);
-    reply_entry(fuse, tree, error, &entry);
+    make(fuse, parent, name, &(const struct tree_new){.mode = S_IFLNK | 0777, .target = target});
 }
 
 static void op_link(fuse_req_t fuse, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
-    struct tree *tree = operations_of(fuse)->tree;
-    struct tree_entry entry;
-    int error = tree_make_link(tree, ino, new_parent, new_name, &entry);
-    reply_entry(fuse, tree, error, &entry);
+    make(fuse, new_parent, new_name, &(const struct tree_new){.ino = ino});
 }
 
 static void op_unlink(fuse_req_t fuse, fuse_ino_t parent, const char *name)

@@ -419,8 +419,7 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
 
 /* ---------------------------------------------------------------- names made and removed */
 
-/* The kernel has applied the caller's umask; this process has one of its own. Below a folder that hands on
- * its group, the new one does so, too. */
+/* Below a folder that hands on its group, the new one does so, too. */
 static int make_folder(int parent_fd, const char *name, mode_t mode)
 {
     struct stat stat;
@@ -430,66 +429,47 @@ static int make_folder(int parent_fd, const char *name, mode_t mode)
     return fchmodat(parent_fd, name, all, 0) == 0 ? 0 : -errno;
 }
 
-static int make_draft_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
-                          const char *name, mode_t mode, struct tree_entry *ret)
-{
-    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    int error = hold(tree, folder, &parent);
-    error = error != 0 ? error : make_folder(parent.fd, name, mode);
-    return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
-}
-
-static int make_draft_node(struct tree *tree, uint64_t folder, const char *name, mode_t mode,
-                           struct tree_entry *ret)
-{
-    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
-        return -EPERM;
-    int error = hold(tree, folder, &parent);
-    if (error != 0)
-        return error;
-    if (mknodat(parent.fd, name, mode, 0) != 0 || fchmodat(parent.fd, name, mode & 07777, 0) != 0)
-        return -errno;
-    return draft_lookup_in(tree, parent.node, name, ret);
-}
-
-static int make_draft_symlink(struct tree *tree, const char *target, uint64_t folder, const char *name,
-                              struct tree_entry *ret)
-{
-    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    int error = hold(tree, folder, &parent);
-    if (error != 0)
-        return error;
-    return symlinkat(target, parent.fd, name) != 0 ? -errno : draft_lookup_in(tree, parent.node, name, ret);
-}
-
-static int link_node(struct tree *tree, struct draft_node *draft, uint64_t folder, const char *new_name)
+static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char *name)
 {
     _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
-    int error = draft_hold(&tree->drafts, draft, &held);
-    error = error != 0 ? error : hold(tree, folder, &parent);
+    if (node_kind(ino) != NODE_DRAFT)
+        return -EPERM;
+    int error = hold(tree, ino, &held);
+    /* A file that is being handed in must not keep a name here: it could be changed by that afterwards. */
+    error = error != 0 ? error : draft_node_begin_write(&tree->drafts, held.node);
     if (error != 0)
         return error;
     /* The link in /proc is followed; a symbolic link that it leads to is not. */
     draft_fd_path(held.fd, path);
-    return linkat(AT_FDCWD, path, parent.fd, new_name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+    error = linkat(AT_FDCWD, path, parent_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+    draft_node_end_write(&tree->drafts, held.node);
+    return error;
 }
 
-static int make_draft_link(struct tree *tree, uint64_t ino, uint64_t folder, const char *name,
-                           struct tree_entry *ret)
+/* The kernel has applied the caller's umask; this process has one of its own. */
+static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new *what)
 {
-    if (node_kind(ino) != NODE_DRAFT)
+    mode_t mode = what->mode;
+    if (mode == 0)
+        return make_link(tree, what->ino, parent_fd, name);
+    if (S_ISLNK(mode))
+        return symlinkat(what->target, parent_fd, name) == 0 ? 0 : -errno;
+    if (S_ISDIR(mode))
+        return make_folder(parent_fd, name, mode);
+    if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
-    /* What is on its way into the spool must not keep a name here: it could be changed afterwards. */
-    struct draft_node *draft = node_of(tree, ino);
-    int error = draft_node_begin_write(&tree->drafts, draft);
-    if (error != 0)
-        return error;
-    error = link_node(tree, draft, folder, name);
-    draft_node_end_write(&tree->drafts, draft);
-    return error != 0 ? error : draft_lookup_in(tree, node_of(tree, folder), name, ret);
+    bool is_made = mknodat(parent_fd, name, mode, 0) == 0 && fchmodat(parent_fd, name, mode & 07777, 0) == 0;
+    return is_made ? 0 : -errno;
+}
+
+static int make_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      const struct tree_new *what, struct tree_entry *ret)
+{
+    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
+    int error = hold(tree, folder, &parent);
+    error = error != 0 ? error : make_name(tree, parent.fd, name, what);
+    return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
 }
 
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -564,10 +544,7 @@ const struct node_ops draft_ops = {
     .release_dir = release_draft_dir,
     .has_own_dots = true,
     .create = create_draft,
-    .make_dir = make_draft_dir,
-    .make_node = make_draft_node,
-    .make_symlink = make_draft_symlink,
-    .make_link = make_draft_link,
+    .make = make_draft,
     .remove_dir = remove_draft_dir,
     .unlink = unlink_draft,
     .rename = rename_into_drafts,

@@ -732,11 +732,13 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
 
 /* mkdir(2) makes an inbox at the service. */
 static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                      mode_t mode, struct tree_entry *ret)
+                      const struct tree_new *what, struct tree_entry *ret)
 {
     _cleanup_free_ char *reason = NULL;
     struct inbox_view view;
     uint32_t number = 0;
+    if (!S_ISDIR(what->mode))
+        return -EPERM;
     int error = store_create_inbox(tree->store, name, caller->cancel, &number, &reason);
     if (error != 0)
         return error;
@@ -758,7 +760,7 @@ const struct node_ops inboxes_ops = {
     .lookup = lookup_inbox,
     .read_dir = read_inboxes,
     .is_listing_lasting = true,
-    .make_dir = make_inbox,
+    .make = make_inbox,
 };
 
 /* ---------------------------------------------------------------- changes */

@@ -670,9 +670,9 @@ static int check_can_make(const struct tree *tree, uint64_t folder)
 }
 
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
-                          const char *name, mode_t mode, struct tree_entry *ret)
+                          const char *name, const struct tree_new *what, struct tree_entry *ret)
 {
-    if (!is_local(folder, name) || strcmp(name, notmuch_name) != 0)
+    if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
     int error = check_can_make(tree, folder);
     if (error != 0)
@@ -680,7 +680,7 @@ static int make_local_dir(struct tree *tree, const struct tree_caller *caller, u
     _cleanup_close_ int fd = open_local(tree, folder, true);
     if (fd < 0)
         return fd;
-    if (mkdirat(fd, name, mode & 0700) != 0)
+    if (mkdirat(fd, name, what->mode & 0700) != 0)
         return -errno;
     return lookup_local(tree, folder, name, ret);
 }
@@ -934,7 +934,7 @@ const struct node_ops maildirs_ops = {
     .read_dir = read_maildirs,
     .release_dir = release_maildir_dir,
     .create = create_local,
-    .make_dir = make_local_dir,
+    .make = make_local_dir,
     .unlink = unlink_in_maildir,
     .rename = rename_into_maildir,
 };
@@ -949,7 +949,7 @@ const struct node_ops maildir_ops = {
     .release_dir = release_maildir_dir,
     .parent = parent_of_maildir,
     .create = create_local,
-    .make_dir = make_local_dir,
+    .make = make_local_dir,
     .unlink = unlink_in_maildir,
     .rename = rename_into_maildir,
 };

@@ -214,14 +214,8 @@ struct node_ops {
     /* Changes in a folder. NULL: -EPERM. `new_folder` is the one that `rename` belongs to. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
-    int (*make_dir)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                    mode_t mode, struct tree_entry *ret);
-    int (*make_node)(struct tree *tree, uint64_t folder, const char *name, mode_t mode,
-                     struct tree_entry *ret);
-    int (*make_symlink)(struct tree *tree, const char *target, uint64_t folder, const char *name,
-                        struct tree_entry *ret);
-    int (*make_link)(struct tree *tree, uint64_t ino, uint64_t folder, const char *name,
-                     struct tree_entry *ret);
+    int (*make)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                const struct tree_new *what, struct tree_entry *ret);
     int (*remove_dir)(struct tree *tree, uint64_t folder, const char *name);
     int (*unlink)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name);
     int (*rename)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,

@@ -582,31 +582,11 @@ void tree_abandon_handles(struct tree *tree)
 
 /* ---------------------------------------------------------------- changes in a folder */
 
-int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                  mode_t mode, struct tree_entry *ret)
+int tree_make(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+              const struct tree_new *what, struct tree_entry *ret)
 {
     const struct node_ops *ops = node_ops_of(parent);
-    return ops->make_dir == NULL ? -EPERM : ops->make_dir(tree, caller, parent, name, mode, ret);
-}
-
-int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret)
-{
-    const struct node_ops *ops = node_ops_of(parent);
-    return ops->make_node == NULL ? -EPERM : ops->make_node(tree, parent, name, mode, ret);
-}
-
-int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
-                      struct tree_entry *ret)
-{
-    const struct node_ops *ops = node_ops_of(parent);
-    return ops->make_symlink == NULL ? -EPERM : ops->make_symlink(tree, target, parent, name, ret);
-}
-
-int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
-                   struct tree_entry *ret)
-{
-    const struct node_ops *ops = node_ops_of(new_parent);
-    return ops->make_link == NULL ? -EPERM : ops->make_link(tree, ino, new_parent, new_name, ret);
+    return ops->make == NULL ? -EPERM : ops->make(tree, caller, parent, name, what, ret);
 }
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name)

@@ -231,17 +231,15 @@ void tree_abandon_handles(struct tree *tree);
 
 /* Changes by users. docs/FILESYSTEM.md says what each folder allows. */
 
-/* In inboxes/ this creates an inbox (waits for the network); in drafts/ it is mkdir(2). Elsewhere -EPERM. The
- * entry counts as a lookup. */
-int tree_make_dir(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-                  mode_t mode, struct tree_entry *ret);
-/* mknod(2) of a file, FIFO or socket, symlink(2) and link(2): within drafts/, elsewhere -EPERM. The entry
- * counts as a lookup. */
-int tree_make_node(struct tree *tree, uint64_t parent, const char *name, mode_t mode, struct tree_entry *ret);
-int tree_make_symlink(struct tree *tree, const char *target, uint64_t parent, const char *name,
-                      struct tree_entry *ret);
-int tree_make_link(struct tree *tree, uint64_t ino, uint64_t new_parent, const char *new_name,
-                   struct tree_entry *ret);
+struct tree_new {
+    mode_t mode;        /* type and permission bits; 0: one more name of `ino` */
+    const char *target; /* of a symbolic link */
+    uint64_t ino;
+};
+/* mkdir(2), mknod(2) of a file, FIFO or socket, symlink(2) and link(2) in drafts/. In inboxes/, mkdir(2)
+ * creates an inbox (waits for the network). Elsewhere -EPERM. The entry counts as a lookup. */
+int tree_make(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
+              const struct tree_new *what, struct tree_entry *ret);
 /* The target of a symbolic link, with a NUL. May wait as tree_get_attributes(). */
 int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                    size_t size);

@@ -420,9 +420,14 @@ TEST_WITH(each_folder_allows_what_the_contract_says, fixture_set_up, fixture_tea
                          folders[i].create);
         if (folders[i].create == 0)
             tree_release(handle);
-        assert_int_equal(tree_make_dir(tree, &nobody, folder, "folder", 0700, &entry), folders[i].make_dir);
-        assert_int_equal(tree_make_symlink(tree, "x", folder, "symlink", &entry), folders[i].symlink);
-        assert_int_equal(tree_make_link(tree, fixture_ino(fixture, "drafts/draft"), folder, "link", &entry),
+        assert_int_equal(
+            tree_make(tree, &nobody, folder, "folder", &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
+            folders[i].make_dir);
+        assert_int_equal(tree_make(tree, &nobody, folder, "symlink",
+                                   &(struct tree_new){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
+                         folders[i].symlink);
+        assert_int_equal(tree_make(tree, &nobody, folder, "link",
+                                   &(struct tree_new){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
                          folders[i].link);
         if (folders[i].link == 0)
             assert_int_equal(tree_unlink(tree, &nobody, folder, "link"), 0);
@@ -666,16 +671,25 @@ TEST_WITH(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down)
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &entry), 0);
-    assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), 0);
-    assert_int_equal(tree_make_symlink(fixture->tree, "draft", drafts, "symlink", &entry), -EEXIST);
-    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
+                               &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
+                     0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
+                               &(struct tree_new){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
+                     0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
+                               &(struct tree_new){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
+                     -EEXIST);
+    assert_int_equal(
+        tree_make(fixture->tree, &nobody, drafts, "fifo", &(struct tree_new){.mode = S_IFIFO | 0600}, &entry),
+        0);
     assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
     assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
     assert_int_equal(rename_path(fixture, "drafts", "fifo", "outbox", "x", 0), -EBADMSG);
     assert_int_equal(rename_path(fixture, "drafts", "none", "outbox", "x", 0), -ENOENT);
-    assert_int_equal(
-        tree_make_link(fixture->tree, fixture_ino(fixture, "drafts/draft"), drafts, "second", &entry), 0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "second",
+                               &(struct tree_new){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
+                     0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
     assert_int_equal(tree_unlink(fixture->tree, &nobody, drafts, "second"), 0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", RENAME_EXCHANGE), -EINVAL);
@@ -689,13 +703,19 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up, fix
     struct tree_entry entry;
     struct tree_attributes attributes;
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "folder", 0700, &folder), 0);
-    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "fifo", S_IFIFO | 0600, &entry), 0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
+                               &(struct tree_new){.mode = S_IFDIR | 0700}, &folder),
+                     0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "fifo",
+                               &(struct tree_new){.mode = S_IFIFO | 0600}, &entry),
+                     0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
     /* By the inode that the kernel has, without looking it up again. */
     assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
     assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
-    assert_int_equal(tree_make_node(fixture->tree, folder.ino, "socket", S_IFSOCK | 0600, &entry), 0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "socket",
+                               &(struct tree_new){.mode = S_IFSOCK | 0600}, &entry),
+                     0);
     assert_true(S_ISSOCK(entry.attributes.stat.st_mode));
     assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "fifo"), 0);
     assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "socket"), 0);
@@ -765,9 +785,13 @@ TEST_WITH(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up, fixture_te
     assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "file", 0664, O_WRONLY, &entry, &handle), 0);
     tree_release(handle);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0664);
-    assert_int_equal(tree_make_dir(fixture->tree, &nobody, drafts, "dir", 0775, &entry), 0);
+    assert_int_equal(
+        tree_make(fixture->tree, &nobody, drafts, "dir", &(struct tree_new){.mode = S_IFDIR | 0775}, &entry),
+        0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0775);
-    assert_int_equal(tree_make_node(fixture->tree, drafts, "fifo", S_IFIFO | 0666, &entry), 0);
+    assert_int_equal(
+        tree_make(fixture->tree, &nobody, drafts, "fifo", &(struct tree_new){.mode = S_IFIFO | 0666}, &entry),
+        0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFIFO | 0666);
     umask(before);
 }
