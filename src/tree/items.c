@@ -13,12 +13,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "mail/receipt.h"
@@ -341,13 +344,50 @@ static int read_items(struct tree_dir *dir, uint64_t position)
 
 struct item_handle {
     struct tree_handle base;
-    struct outbox_handle *file;
-    uint64_t number;
+    struct item_maker *maker;             /* NULL: there is a file */
+    pthread_mutex_t making;               /* held while the maker makes it */
+    _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
+    uint64_t number;                      /* set before `file` */
 };
+
+static struct item_handle *new_item(struct tree *tree, const struct handle_ops *ops, int flags)
+{
+    struct item_handle *item = handle_new(tree, ops, sizeof(*item), flags);
+    if (item != NULL)
+        pthread_mutex_init(&item->making, NULL);
+    return item;
+}
+
+static void free_item(struct item_handle *item)
+{
+    if (item->maker != NULL)
+        item->maker->free(item->maker);
+    pthread_mutex_destroy(&item->making);
+    free(item);
+}
 
 static struct outbox_handle *file_of(const struct tree_handle *handle)
 {
-    return ((const struct item_handle *)handle)->file;
+    return atomic_load(&((const struct item_handle *)handle)->file);
+}
+
+/* The file, made if it is not there. */
+static int need_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                     size_t len, struct outbox_handle **ret_file)
+{
+    struct item_handle *item = (struct item_handle *)handle;
+    struct outbox_stat stat;
+    *ret_file = file_of(handle);
+    if (*ret_file != NULL)
+        return 0;
+    LOCK_GUARD(&item->making);
+    *ret_file = file_of(handle);
+    int error = *ret_file != NULL ? 0 : item->maker->make(item->maker, caller, bytes, len, ret_file, &stat);
+    if (error == 0 && file_of(handle) == NULL) {
+        item->number = stat.number;
+        atomic_store(&item->file, *ret_file);
+    }
+    return error;
 }
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -365,49 +405,73 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
+/* The kernel lets one write at a time through. Where it appends to a file of which it knows no size, the size
+ * of the message counts. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
-    return outbox_write(file_of(handle), bytes, len, offset, caller->pid);
+    const struct item_handle *item = (struct item_handle *)handle;
+    struct outbox_handle *file;
+    struct outbox_stat stat;
+    bool is_appended = item->maker != NULL && (handle->flags & O_APPEND) != 0;
+    int error = need_file(handle, caller, offset == 0 || is_appended ? bytes : NULL, len, &file);
+    if (error != 0)
+        return error;
+    if (is_appended && outbox_get(handle->tree->outbox, item->number, OUTBOX_CONTENT, &stat))
+        offset = stat.size;
+    return outbox_write(file, bytes, len, offset, caller->pid);
 }
 
 static int set_item_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
     const struct item_handle *item = (struct item_handle *)handle;
-    return outbox_set_size(handle->tree->outbox, item->number, item->file, size, caller->pid);
+    struct outbox_handle *file;
+    if (size == 0 && file_of(handle) == NULL)
+        return 0;
+    int error = need_file(handle, caller, NULL, 0, &file);
+    return error != 0 ? error : outbox_set_size(handle->tree->outbox, item->number, file, size, caller->pid);
 }
 
 static int allocate_item(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
                          off_t len)
 {
-    return outbox_allocate(file_of(handle), mode, offset, len);
+    struct outbox_handle *file;
+    int error = need_file(handle, caller, NULL, 0, &file);
+    return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
 static int sync_item(struct tree_handle *handle, bool is_data_only)
 {
-    return outbox_sync_file(file_of(handle));
+    struct outbox_handle *file = file_of(handle);
+    return file == NULL ? 0 : outbox_sync_file(file);
 }
 
 static int flush_item(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    return outbox_flush(file_of(handle), caller->pid);
+    struct outbox_handle *file = file_of(handle);
+    return file == NULL ? 0 : outbox_flush(file, caller->pid);
 }
 
 static bool is_item_closed_well(const struct tree_handle *handle)
 {
-    return outbox_is_flushed(file_of(handle));
+    const struct outbox_handle *file = file_of(handle);
+    return file == NULL || outbox_is_flushed(file);
 }
 
 static void release_item(struct tree_handle *handle)
 {
-    outbox_release(file_of(handle));
-    free(handle);
+    struct outbox_handle *file = file_of(handle);
+    if (file != NULL)
+        outbox_release(file);
+    free_item((struct item_handle *)handle);
 }
 
 static void abandon_item(struct tree_handle *handle)
 {
-    outbox_abandon(file_of(handle));
-    free(handle);
+    struct outbox_handle *file = file_of(handle);
+    if (file != NULL)
+        outbox_abandon(file);
+    free_item((struct item_handle *)handle);
 }
 
 static const struct handle_ops item_handle_ops = {
@@ -423,17 +487,44 @@ static const struct handle_ops item_handle_ops = {
     .abandon = abandon_item,
 };
 
+/* The kernel has one inode for all who write to a reply file at a time, so it must not cache: each of them
+ * writes a message of its own. */
+int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker, struct tree_handle **ret_handle)
+{
+    static const struct handle_ops ops = {
+        .caching = TREE_CACHE_NONE,
+        .write = write_item,
+        .set_size = set_item_size,
+        .allocate = allocate_item,
+        .sync = sync_item,
+        .flush = flush_item,
+        .is_closed_well = is_item_closed_well,
+        .release = release_item,
+        .abandon = abandon_item,
+    };
+    struct item_handle *item = new_item(tree, &ops, flags);
+    if (item == NULL) {
+        maker->free(maker);
+        return -ENOMEM;
+    }
+    item->maker = maker;
+    *ret_handle = &item->base;
+    return 0;
+}
+
 static int open_aspect(struct tree *tree, const struct tree_caller *caller, uint64_t number,
                        enum outbox_aspect aspect, int flags, struct tree_handle **ret_handle)
 {
-    struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
+    struct outbox_handle *file;
+    struct item_handle *item = new_item(tree, &item_handle_ops, flags);
     if (item == NULL)
         return -ENOMEM;
-    int error = outbox_open_item(tree->outbox, number, aspect, flags, caller->pid, &item->file);
+    int error = outbox_open_item(tree->outbox, number, aspect, flags, caller->pid, &file);
     if (error != 0) {
-        free(item);
+        free_item(item);
         return error;
     }
+    item->file = file;
     item->number = number;
     *ret_handle = &item->base;
     return 0;
@@ -525,14 +616,16 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
                        mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
     struct outbox_stat stat;
-    struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
+    struct outbox_handle *file;
+    struct item_handle *item = new_item(tree, &item_handle_ops, flags);
     if (item == NULL)
         return -ENOMEM;
-    int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, &item->file, &stat);
+    int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, &file, &stat);
     if (error != 0) {
-        free(item);
+        free_item(item);
         return error;
     }
+    item->file = file;
     item->number = stat.number;
     fill_item(tree, &stat, folder_of(folder), ret_entry);
     *ret_handle = &item->base;

@@ -25,6 +25,19 @@ struct hand_in {
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to);
 
+/* Makes the message of an open file at the first write to it. */
+struct item_maker {
+    /* Called until it succeeds, by one thread at a time. `bytes`: what is written at the start; NULL: nothing
+     * is written yet, or not there. */
+    int (*make)(struct item_maker *maker, const struct tree_caller *caller, const void *bytes, size_t len,
+                struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
+    void (*free)(struct item_maker *maker);
+};
+/* A file for writing, of which the kernel knows no size. Takes the maker, also when this fails. 0 or
+ * -ENOMEM. */
+int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
+                      struct tree_handle **ret_handle);
+
 /* Returns 0 if an item may be renamed at all; -EPERM for receipts and records of mail sent elsewhere; -EINVAL
  * for flags but RENAME_NOREPLACE. */
 int items_check_rename(struct tree *tree, uint64_t folder, const char *name, unsigned int flags);

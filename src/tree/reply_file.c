@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,222 +189,85 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
 
 /* ---------------------------------------------------------------- open files */
 
-/* The kernel has one inode for all who write to a reply file at a time, so it must not cache: each of them
- * writes a message of its own, which is made at the first write. */
-
-struct reply_handle {
-    struct tree_handle base;
+/* An open file is an item of the outbox (items.h) from the first write on, which this makes. */
+struct answer_maker {
+    struct item_maker base;
+    struct tree *tree;
     struct reply_target target;
     char *answers; /* NULL: not known yet */
     char *name;
-
-    pthread_mutex_t making;               /* held while the file is made */
-    _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
-    uint64_t number;                      /* of the message; set before `file` */
-    atomic_llong end;                     /* where O_APPEND writes, which the kernel cannot know */
 };
 
-static struct outbox_handle *outbox_file_of(const struct tree_handle *handle)
+static int prepare(struct answer_maker *maker, const struct tree_caller *caller)
 {
-    return atomic_load(&((const struct reply_handle *)handle)->file);
-}
-
-static int prepare(struct reply_handle *reply, const struct tree_caller *caller)
-{
-    if (reply->answers != NULL)
+    if (maker->answers != NULL)
         return 0;
-    return prepare_answer(reply->base.tree, caller, &reply->target, &reply->answers, &reply->name);
+    return prepare_answer(maker->tree, caller, &maker->target, &maker->answers, &maker->name);
 }
 
-static void report_refused(struct reply_handle *reply, const char *words)
+static void report_refused(const struct answer_maker *maker, const char *words)
 {
-    struct tree *tree = reply->base.tree;
+    struct tree *tree = maker->tree;
     char folder[NAME_MAX + 1];
     struct email_view view;
     struct inbox_view inbox;
     _cleanup_free_ char *path = NULL;
-    if (!store_get_email(tree->store, reply->target.email, &view) ||
+    if (!store_get_email(tree->store, maker->target.email, &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return;
     node_email_folder_name(&view, folder, sizeof(folder));
-    if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[reply->target.kind]) < 0)
+    if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[maker->target.kind]) < 0)
         path = NULL;
     events_report(tree, EVENT_REFUSED, path, words);
 }
 
-/* What is first written to it. */
-struct beginning {
-    const void *bytes;
-    size_t len;
-};
-
 /* Tells the writer at once what draft_parse() would find out when the file is closed, and the writer is gone.
  */
-static int check_beginning(struct reply_handle *reply, const struct beginning *beginning)
+static int make_answer(struct item_maker *base, const struct tree_caller *caller, const void *bytes,
+                       size_t len, struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
 {
+    struct answer_maker *maker = (struct answer_maker *)base;
     _cleanup_free_ char *words = NULL;
-    int error = draft_check_beginning(beginning->bytes, beginning->len, reply->answers, &words);
-    if (error == -EDESTADDRREQ)
-        report_refused(reply, words);
-    return error;
+    int error = prepare(maker, caller);
+    if (error == 0 && bytes != NULL)
+        error = draft_check_beginning(bytes, len, maker->answers, &words);
+    if (error == -EDESTADDRREQ && words != NULL)
+        report_refused(maker, words);
+    return error != 0 ? error
+                      : outbox_create_answer(maker->tree->outbox, maker->answers, maker->name, caller->pid,
+                                             ret_file, ret_stat);
 }
 
-static int make_file_locked(struct reply_handle *reply, const struct tree_caller *caller,
-                            const struct beginning *beginning)
+static void free_maker(struct item_maker *base)
 {
-    struct outbox_handle *file = NULL;
-    struct outbox_stat stat;
-    if (atomic_load(&reply->file) != NULL)
-        return 0;
-    int error = prepare(reply, caller);
-    if (error == 0 && beginning != NULL)
-        error = check_beginning(reply, beginning);
+    struct answer_maker *maker = (struct answer_maker *)base;
+    free(maker->answers);
+    free(maker->name);
+    free(maker);
+}
+
+/* `must_prepare`: waits for the email's content, so that what is amiss with it is an error of open(2). */
+static int open_answer(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                       bool must_prepare, struct tree_handle **ret_handle)
+{
+    if ((flags & O_ACCMODE) != O_WRONLY)
+        return -EACCES;
+    struct answer_maker *maker = malloc(sizeof(*maker));
+    if (maker == NULL)
+        return -ENOMEM;
+    *maker = (struct answer_maker){
+        .base = {.make = make_answer, .free = free_maker}, .tree = tree, .target = target_of(ino)};
+    int error = must_prepare ? prepare(maker, caller) : 0;
     if (error == 0)
-        error = outbox_create_answer(reply->base.tree->outbox, reply->answers, reply->name, caller->pid,
-                                     &file, &stat);
-    if (error == 0) {
-        reply->number = stat.number;
-        atomic_store(&reply->file, file);
-    }
+        return items_open_unmade(tree, flags, &maker->base, ret_handle);
+    free_maker(&maker->base);
     return error;
-}
-
-/* The file, made if it is not there. `beginning` may be NULL: nothing is written yet, or not at its start. */
-static int need_file(struct tree_handle *handle, const struct tree_caller *caller,
-                     const struct beginning *beginning, struct outbox_handle **ret_file)
-{
-    struct reply_handle *reply = (struct reply_handle *)handle;
-    int error = 0;
-    if (outbox_file_of(handle) == NULL) {
-        pthread_mutex_lock(&reply->making);
-        error = make_file_locked(reply, caller, beginning);
-        pthread_mutex_unlock(&reply->making);
-    }
-    *ret_file = outbox_file_of(handle);
-    return error;
-}
-
-/* The kernel lets one write at a time through. */
-static ssize_t write_reply(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
-                           size_t len, off_t offset)
-{
-    struct reply_handle *reply = (struct reply_handle *)handle;
-    const struct beginning beginning = {.bytes = bytes, .len = len};
-    struct outbox_handle *file;
-    bool is_at_start = offset == 0 || (handle->flags & O_APPEND) != 0;
-    int error = need_file(handle, caller, is_at_start ? &beginning : NULL, &file);
-    if (error != 0)
-        return error;
-    off_t end = (off_t)atomic_load(&reply->end);
-    if ((handle->flags & O_APPEND) != 0)
-        offset = end;
-    ssize_t written = outbox_write(file, bytes, len, offset, caller->pid);
-    if (written > 0 && end < offset + written)
-        atomic_store(&reply->end, offset + written);
-    return written;
-}
-
-static int set_reply_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
-{
-    struct reply_handle *reply = (struct reply_handle *)handle;
-    struct outbox_handle *file;
-    if (size == 0 && outbox_file_of(handle) == NULL)
-        return 0;
-    int error = need_file(handle, caller, NULL, &file);
-    if (error == 0)
-        error = outbox_set_size(handle->tree->outbox, reply->number, file, size, caller->pid);
-    if (error == 0)
-        atomic_store(&reply->end, size);
-    return error;
-}
-
-static int allocate_reply(struct tree_handle *handle, const struct tree_caller *caller, int mode,
-                          off_t offset, off_t len)
-{
-    struct outbox_handle *file;
-    int error = need_file(handle, caller, NULL, &file);
-    return error != 0 ? error : outbox_allocate(file, mode, offset, len);
-}
-
-static int sync_reply(struct tree_handle *handle, bool is_data_only)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    return file == NULL ? 0 : outbox_sync_file(file);
-}
-
-static int flush_reply(struct tree_handle *handle, const struct tree_caller *caller)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    return file == NULL ? 0 : outbox_flush(file, caller->pid);
-}
-
-static bool is_reply_closed_well(const struct tree_handle *handle)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    return file == NULL || outbox_is_flushed(file);
-}
-
-static void free_reply(struct tree_handle *handle)
-{
-    struct reply_handle *reply = (struct reply_handle *)handle;
-    pthread_mutex_destroy(&reply->making);
-    free(reply->answers);
-    free(reply->name);
-    free(reply);
-}
-
-static void release_reply(struct tree_handle *handle)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    if (file != NULL)
-        outbox_release(file);
-    free_reply(handle);
-}
-
-static void abandon_reply(struct tree_handle *handle)
-{
-    struct outbox_handle *file = outbox_file_of(handle);
-    if (file != NULL)
-        outbox_abandon(file);
-    free_reply(handle);
-}
-
-static struct reply_handle *new_reply(struct tree *tree, const struct reply_target *target, int flags)
-{
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_NONE,
-        .write = write_reply,
-        .set_size = set_reply_size,
-        .allocate = allocate_reply,
-        .sync = sync_reply,
-        .flush = flush_reply,
-        .is_closed_well = is_reply_closed_well,
-        .release = release_reply,
-        .abandon = abandon_reply,
-    };
-    struct reply_handle *reply = handle_new(tree, &ops, sizeof(*reply), flags);
-    if (reply == NULL)
-        return NULL;
-    pthread_mutex_init(&reply->making, NULL);
-    reply->target = *target;
-    return reply;
 }
 
 static int open_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                            struct tree_handle **ret_handle)
 {
-    const struct reply_target target = target_of(ino);
-    if ((flags & O_ACCMODE) != O_WRONLY)
-        return -EACCES;
-    struct reply_handle *reply = new_reply(tree, &target, flags);
-    if (reply == NULL)
-        return -ENOMEM;
-    int error = prepare(reply, caller);
-    if (error != 0)
-        free_reply(&reply->base);
-    else
-        *ret_handle = &reply->base;
-    return error;
+    return open_answer(tree, caller, ino, flags, true, ret_handle);
 }
 
 /* Creating may not wait: what is to be known is found out at the first write. */
@@ -415,18 +276,9 @@ int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_handle **ret_handle)
 {
     uint64_t ino = ino_of_name(email, name);
-    const struct reply_target target = target_of(ino);
     removed_names_take(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock));
-    if ((flags & O_ACCMODE) != O_WRONLY)
-        return -EACCES;
     int error = get_reply_file(tree, caller, ino, ret_entry);
-    if (error != 0)
-        return error;
-    struct reply_handle *reply = new_reply(tree, &target, flags);
-    if (reply == NULL)
-        return -ENOMEM;
-    *ret_handle = &reply->base;
-    return 0;
+    return error != 0 ? error : open_answer(tree, caller, ino, flags, false, ret_handle);
 }
 
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
