@@ -176,19 +176,14 @@ static void push(struct notifier *notifier, uint64_t ino, const char *name)
         pthread_cond_broadcast(&notifier->changed);
 }
 
-static void inode_changed(void *context, uint64_t ino)
+static void changed(void *context, uint64_t ino, const char *gone_name)
 {
-    push(context, ino, "");
+    push(context, ino, gone_name != NULL ? gone_name : "");
 }
 
 void notifier_forget_content(struct notifier *notifier, uint64_t ino)
 {
     push(notifier, ino, "");
-}
-
-static void entry_gone(void *context, uint64_t folder_ino, const char *name)
-{
-    push(context, folder_ino, name);
 }
 
 static void stream_grew(void *context)
@@ -201,27 +196,21 @@ static void stream_grew(void *context)
     pthread_cond_signal(&notifier->pause_ended);
 }
 
-static void appeared(void *context, const char *path)
+static void appeared(void *context, const char *path, uint64_t ino)
 {
     const struct notifier *notifier = context;
-    watch_helper_announce(notifier->watch_helper, path);
-}
-
-static void message_appeared(void *context, uint64_t ino)
-{
-    const struct notifier *notifier = context;
-    watch_helper_announce_inode(notifier->message_helper, ino);
+    if (path != NULL)
+        watch_helper_announce(notifier->watch_helper, path);
+    else
+        watch_helper_announce_inode(notifier->message_helper, ino);
 }
 
 struct tree_listener notifier_listener(struct notifier *notifier)
 {
     return (struct tree_listener){
-        .folder_changed = inode_changed,
-        .entry_gone = entry_gone,
-        .file_changed = inode_changed,
+        .changed = changed,
         .stream_grew = stream_grew,
         .appeared = appeared,
-        .message_appeared = message_appeared,
         .context = notifier,
     };
 }

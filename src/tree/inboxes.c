@@ -794,13 +794,13 @@ static void notify_files(struct tree *tree, uint32_t inbox, bool follow_mail)
 {
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         if (files[i].follows_mail == follow_mail)
-            notify_file_changed(tree, file_ino(inbox, i));
+            notify_changed(tree, file_ino(inbox, i));
 }
 
 void inbox_notify_mail(struct tree *tree, uint32_t inbox)
 {
-    notify_folder_changed(tree, node_ino(NODE_INVALID, inbox));
-    notify_folder_changed(tree, node_ino(NODE_INBOX, inbox));
+    notify_changed(tree, node_ino(NODE_INVALID, inbox));
+    notify_changed(tree, node_ino(NODE_INBOX, inbox));
     notify_files(tree, inbox, true);
 }
 

@@ -155,8 +155,8 @@ static void notify_messages_changed(struct tree *tree, uint32_t inbox)
 {
     if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
         return;
-    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_NEW));
-    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_CUR));
+    notify_changed(tree, part_ino(inbox, MAILDIR_PART_NEW));
+    notify_changed(tree, part_ino(inbox, MAILDIR_PART_CUR));
 }
 
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox)
@@ -167,14 +167,14 @@ void maildir_inbox_changed(struct tree *tree, uint32_t inbox)
 
 void maildir_notify_box(struct tree *tree, uint32_t inbox)
 {
-    notify_folder_changed(tree, part_ino(inbox, MAILDIR_PART_BOX));
+    notify_changed(tree, part_ino(inbox, MAILDIR_PART_BOX));
 }
 
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
 {
     maildir_memory_note_gone(tree->maildir->memory, inbox, email);
     notify_messages_changed(tree, inbox);
-    notify_file_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
+    notify_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
 void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size)

@@ -204,25 +204,16 @@ int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struc
 
 /* ---------------------------------------------------------------- the listener */
 
-void notify_folder_changed(struct tree *tree, uint64_t ino)
-{
-    LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.folder_changed != NULL)
-        tree->listener.folder_changed(tree->listener.context, ino);
-}
-
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name)
 {
     LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.entry_gone != NULL)
-        tree->listener.entry_gone(tree->listener.context, folder_ino, name);
+    if (tree->listener.changed != NULL)
+        tree->listener.changed(tree->listener.context, folder_ino, name);
 }
 
-void notify_file_changed(struct tree *tree, uint64_t ino)
+void notify_changed(struct tree *tree, uint64_t ino)
 {
-    LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.file_changed != NULL)
-        tree->listener.file_changed(tree->listener.context, ino);
+    notify_entry_gone(tree, ino, NULL);
 }
 
 void notify_stream_grew(struct tree *tree)
@@ -232,11 +223,16 @@ void notify_stream_grew(struct tree *tree)
         tree->listener.stream_grew(tree->listener.context);
 }
 
-void notify_message_appeared(struct tree *tree, uint64_t ino)
+static void call_appeared(struct tree *tree, const char *path, uint64_t ino)
 {
     LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.message_appeared != NULL)
-        tree->listener.message_appeared(tree->listener.context, ino);
+    if (tree->listener.appeared != NULL)
+        tree->listener.appeared(tree->listener.context, path, ino);
+}
+
+void notify_message_appeared(struct tree *tree, uint64_t ino)
+{
+    call_appeared(tree, NULL, ino);
 }
 
 void notify_appeared(struct tree *tree, const char *format, ...)
@@ -246,9 +242,7 @@ void notify_appeared(struct tree *tree, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(path, sizeof(path), format, arguments);
     va_end(arguments);
-    LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.appeared != NULL)
-        tree->listener.appeared(tree->listener.context, path);
+    call_appeared(tree, path, 0);
 }
 
 void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size)

@@ -126,9 +126,8 @@ struct tree {
 
 /* To the tree's listener (tree.h). No lock may be held. Every folder needs it but outbox/, attachments/
  * and drafts/, of which the kernel keeps nothing. */
-void notify_folder_changed(struct tree *tree, uint64_t ino);
+void notify_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
-void notify_file_changed(struct tree *tree, uint64_t ino);
 void notify_stream_grew(struct tree *tree);
 void notify_message_appeared(struct tree *tree, uint64_t ino);
 /* `format` makes the path below the mount point. */

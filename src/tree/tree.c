@@ -48,8 +48,8 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
         notify_entry_gone(tree, maildirs_ino, old_name);
     }
     if (old_name != NULL || change != STORE_CHANGED) {
-        notify_folder_changed(tree, inboxes_ino);
-        notify_folder_changed(tree, maildirs_ino);
+        notify_changed(tree, inboxes_ino);
+        notify_changed(tree, maildirs_ino);
     }
     maildir_notify_box(tree, inbox);
     maildir_inbox_changed(tree, inbox);
@@ -59,7 +59,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
 /* There may be a folder maildir/ now, or none any more. For each inbox a change comes by itself. */
 static void abilities_changed(void *context)
 {
-    notify_folder_changed(context, TREE_ROOT_INO);
+    notify_changed(context, TREE_ROOT_INO);
 }
 
 static void notify_email_gone(struct tree *tree, const struct email_view *view)
@@ -79,7 +79,7 @@ static void notify_invalid(struct tree *tree, const struct email_view *view, enu
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
     /* First of all: what follows about names waits for the rename that brought it about. */
     if (change == STORE_MOVED)
-        notify_file_changed(tree, node_ino(NODE_EMAIL, view->number));
+        notify_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
         notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
 }
@@ -104,7 +104,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     notify_invalid(tree, &view, change);
     change = change_seen_in_inbox(&view, change);
     if (was_invalid || change == STORE_CHANGED || change == STORE_RETURNED)
-        notify_file_changed(tree, node_ino(NODE_EMAIL, email));
+        notify_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
         notify_email_gone(tree, &view);
     if (!was_invalid && (change == STORE_ADDED || change == STORE_RETURNED))
@@ -129,8 +129,8 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     struct tree *tree = context;
     if (tree->store == NULL)
         return;
-    notify_file_changed(tree, node_ino(NODE_SENT_RECORD, sent));
-    notify_folder_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
+    notify_changed(tree, node_ino(NODE_SENT_RECORD, sent));
+    notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
 /* outbox/ and attachments/ are never cached, and nobody is notified: a request that waits there would meet
@@ -138,7 +138,7 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
-        notify_folder_changed(tree, items_folder_ino(folder));
+        notify_changed(tree, items_folder_ino(folder));
 }
 
 static void item_moved(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)

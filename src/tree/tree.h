@@ -64,15 +64,13 @@ void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
  * the one of the listener. Must not block or call back. Never called for outbox/, attachments/ and drafts/,
  * which are not cached. */
 struct tree_listener {
-    void (*folder_changed)(void *context, uint64_t folder_ino);
-    void (*entry_gone)(void *context, uint64_t folder_ino, const char *name);
-    void (*file_changed)(void *context, uint64_t ino);
+    /* The inode's attributes, content or listing; with a name, the folder has no such entry any more. */
+    void (*changed)(void *context, uint64_t ino, const char *gone_name);
     void (*stream_grew)(void *context); /* readers of `events` have something to read */
     /* A file appeared that no user put there: in an inbox (not what was there before the first sync), in
-     * sent/ or failed/. `path` is below the mount point. */
-    void (*appeared)(void *context, const char *path);
-    /* The same of a message in a Maildir that somebody has looked at: tree_find_announced() has its path. */
-    void (*message_appeared)(void *context, uint64_t ino);
+     * sent/ or failed/. `path` is below the mount point; NULL: it is a message in a Maildir that somebody has
+     * looked at, and tree_find_announced() has the path of this inode. */
+    void (*appeared)(void *context, const char *path, uint64_t ino);
     void *context;
 };
 /* NULL: nobody any more; when it returns, the one before is not called again. */
@@ -293,7 +291,7 @@ bool tree_is_announced(uint64_t folder_ino);
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
-/* The path below the mount point of a message that appeared (tree_listener.message_appeared). Waits for the
+/* The path below the mount point of a message that appeared (tree_listener.appeared). Waits for the
  * disk. 0; -ENOENT: it is not in `new` any more; -errno. */
 int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size);
 

@@ -506,9 +506,11 @@ struct appeared {
     size_t count;
 };
 
-static void note_appeared(void *context, uint64_t ino)
+static void note_appeared(void *context, const char *path, uint64_t ino)
 {
     struct appeared *appeared = context;
+    if (path != NULL)
+        return;
     assert_true(appeared->count < ARRAY_LEN(appeared->inos));
     appeared->inos[appeared->count++] = ino;
 }
@@ -517,7 +519,7 @@ TEST_WITH(mail_is_announced_by_a_name_that_is_free_to_be_created, set_up, fixtur
 {
     struct tree_fixture *fixture = *state;
     struct appeared appeared = {.count = 0};
-    const struct tree_listener listener = {.message_appeared = note_appeared, .context = &appeared};
+    const struct tree_listener listener = {.appeared = note_appeared, .context = &appeared};
     struct tree_handle *handle = NULL;
     struct tree_entry entry;
     char path[256];
@@ -551,10 +553,10 @@ struct invalidated {
     size_t count;
 };
 
-static void note_invalidated(void *context, uint64_t folder)
+static void note_invalidated(void *context, uint64_t folder, const char *gone_name)
 {
     struct invalidated *invalidated = context;
-    invalidated->count += folder == invalidated->folder;
+    invalidated->count += gone_name == NULL && folder == invalidated->folder;
 }
 
 TEST_WITH(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes, set_up_without_time,
@@ -565,7 +567,7 @@ TEST_WITH(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes, set_up_wi
     assert_int_equal(fixture_find(fixture, BOX "/new", &entry), 0);
     assert_true(entry.attributes.is_lasting);
     struct invalidated invalidated = {.folder = entry.ino};
-    const struct tree_listener listener = {.folder_changed = note_invalidated, .context = &invalidated};
+    const struct tree_listener listener = {.changed = note_invalidated, .context = &invalidated};
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
     tree_set_listener(fixture->tree, &listener);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
