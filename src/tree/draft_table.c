@@ -165,60 +165,37 @@ void draft_hold_release(struct draft_hold *hold)
     draft_node_unref(table, node, 1);
 }
 
-/* The way to a node at one moment. */
+/* The way to a node at one moment, from the folder nearest above that is held, which may be the node. */
 struct place {
-    struct draft_table *table;
-    struct draft_node *start; /* with a reference: the folder nearest above that is held; NULL: nowhere */
-    char *path;               /* from there */
-    unsigned int levels;      /* of the path */
+    char buffer[PATH_MAX];
+    const char *path; /* in `buffer` */
     char key[DRAFT_KEY_SIZE];
 };
 
-static void place_release(struct place *place)
+/* Holds the folder where the path begins. 0, -ESTALE or -ENAMETOOLONG. */
+static int hold_start(struct draft_table *table, struct draft_node *node, struct place *ret_place,
+                      struct draft_hold *ret_start)
 {
-    free(place->path);
-    draft_node_unref(place->table, place->start, 1);
-}
-
-/* A path that is too long for one system call starts at a folder that is not held. */
-static void copy_place_locked(struct draft_node *node, struct place *ret)
-{
-    char path[PATH_MAX];
-    size_t begin = sizeof(path) - 1;
+    char *begin = ret_place->buffer + sizeof(ret_place->buffer) - 1;
     struct draft_node *start;
-    path[begin] = '\0';
-    memcpy(ret->key, node->key, sizeof(node->key));
+    int none = -1;
+    *begin = '\0';
+    LOCK_GUARD(&table->lock);
+    memcpy(ret_place->key, node->key, sizeof(node->key));
     for (start = node; start->holders == 0; start = start->parent) {
         if (start->parent == NULL)
-            return;
+            return -ESTALE;
         size_t len = strlen(start->name);
-        if (len + 1 > begin)
-            break;
+        if (len + 1 > (size_t)(begin - ret_place->buffer))
+            return -ENAMETOOLONG;
         if (start != node)
-            path[--begin] = '/';
+            *--begin = '/';
         begin -= len;
-        memcpy(path + begin, start->name, len);
-        ret->levels++;
+        memcpy(begin, start->name, len);
     }
-    ret->path = strdup(path + begin);
-    if (ret->path == NULL)
-        return;
-    ret->start = start;
-    start->references++;
-}
-
-/* True: the node is held. False: its place was copied. */
-static bool hold_or_copy_place(struct draft_table *table, struct draft_node *node, struct draft_hold *ret,
-                               struct place *ret_place)
-{
-    int none = -1;
-    LOCK_GUARD(&table->lock);
-    if (node->holders > 0) {
-        hold_locked(table, node, &none, ret);
-        return true;
-    }
-    copy_place_locked(node, ret_place);
-    return false;
+    ret_place->path = begin;
+    hold_locked(table, start, &none, ret_start);
+    return 0;
 }
 
 /* A path that was changed past the mount may lead anywhere, by links, too: only the file itself will do. */
@@ -235,21 +212,19 @@ static int open_place(const struct draft_table *table, int start_fd, const struc
     return stat.st_dev == table->device && strcmp(key, place->key) == 0 ? TAKE_FD(fd) : -ESTALE;
 }
 
-/* With names_lock held. The node is `level` levels above the one that draft_hold() was called for. */
-static int hold_by_name(struct draft_table *table, struct draft_node *node, unsigned int level,
-                        struct draft_hold *ret)
+/* With names_lock held. */
+static int hold_by_name(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
-    _cleanup_(place_release) struct place place = {.table = table};
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
-    if (hold_or_copy_place(table, node, ret, &place))
-        return 0;
-    if (place.start == NULL)
-        return -ESTALE;
-    if (level + place.levels > DRAFT_DEPTH_MAX)
-        return -ENAMETOOLONG;
-    int error = hold_by_name(table, place.start, level + place.levels, &start);
+    struct place place;
+    int error = hold_start(table, node, &place, &start);
     if (error != 0)
         return error;
+    if (start.node == node) {
+        *ret = start;
+        start.table = NULL;
+        return 0;
+    }
     _cleanup_close_ int fd = open_place(table, start.fd, &place);
     if (fd < 0)
         return fd;
@@ -261,7 +236,7 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, unsi
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
     READ_GUARD(&table->names_lock);
-    return hold_by_name(table, node, 0, ret);
+    return hold_by_name(table, node, ret);
 }
 
 /* Not by ".": that takes the permission to search it, which listing does not. */
@@ -319,7 +294,7 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
     _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
     char key[DRAFT_KEY_SIZE];
     READ_GUARD(&table->names_lock);
-    int error = hold_by_name(table, parent, 0, &folder);
+    int error = hold_by_name(table, parent, &folder);
     if (error != 0)
         return error;
     if (fstatat(folder.fd, name, ret_stat, AT_SYMLINK_NOFOLLOW) != 0)
@@ -386,7 +361,7 @@ int draft_table_remove(struct draft_table *table, struct draft_node *parent, con
     _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
     _cleanup_draft_hold_ struct draft_hold removed = {.table = NULL};
     WRITE_GUARD(&table->names_lock);
-    int error = hold_by_name(table, parent, 0, &folder);
+    int error = hold_by_name(table, parent, &folder);
     if (error == 0)
         error = hold_known(table, folder.fd, name, &removed);
     if (error != 0)
@@ -405,8 +380,8 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     _cleanup_draft_hold_ struct draft_hold from = {.table = NULL};
     _cleanup_draft_hold_ struct draft_hold to = {.table = NULL};
     WRITE_GUARD(&table->names_lock);
-    int error = hold_by_name(table, parent, 0, &folder);
-    error = error != 0 ? error : hold_by_name(table, new_parent, 0, &new_folder);
+    int error = hold_by_name(table, parent, &folder);
+    error = error != 0 ? error : hold_by_name(table, new_parent, &new_folder);
     error = error != 0 ? error : hold_known(table, folder.fd, name, &from);
     error = error != 0 ? error : hold_known(table, new_folder.fd, new_name, &to);
     if (error != 0)

@@ -35,8 +35,7 @@
 #include "base/wait.h"
 
 enum {
-    DRAFT_KEY_SIZE = 24,
-    DRAFT_DEPTH_MAX = 2048, /* folders below each other: what a path of 4,096 bytes can name */
+    DRAFT_KEY_SIZE = 24
 };
 
 enum draft_state {
@@ -96,8 +95,8 @@ struct draft_hold {
     int fd;
 };
 /* Waits for the disk. 0; -ESTALE: its name does not lead to it any more, because it was changed past the
- * mount, or it has none (the kernel then looks the path up again); -ENAMETOOLONG: below DRAFT_DEPTH_MAX
- * folders; -errno. */
+ * mount, or it has none (the kernel then looks the path up again); -ENAMETOOLONG: its path from the folder
+ * nearest above that is held has more than 4,095 bytes; -errno. */
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret);
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)
