@@ -17,11 +17,9 @@ enum {
     SAME_SEARCH_MAX = 16
 };
 
-/* name[0] == '\0': the inode's attributes, content or listing; else an entry of the folder `ino`. */
 struct invalidation {
-    struct invalidation *next;
     uint64_t ino;
-    char name[];
+    char name[]; /* "": the inode's attributes, content or listing; else an entry of the folder `ino` */
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
@@ -29,7 +27,6 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
 {
     *notifier = (struct notifier){
         .fuse = fuse, .readers = readers, .watch_helper = watch_helper, .message_helper = message_helper};
-    notifier->end = &notifier->first;
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
     clock_condition_init(&notifier->pause_ended);
@@ -43,17 +40,6 @@ static void notify_kernel(const struct notifier *notifier, const struct invalida
                                          strlen(invalidation->name));
     else
         fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
-}
-
-static struct invalidation *pop_locked(struct notifier *notifier)
-{
-    struct invalidation *invalidation = notifier->first;
-    if (invalidation == NULL)
-        return NULL;
-    notifier->first = invalidation->next;
-    if (notifier->first == NULL)
-        notifier->end = &notifier->first;
-    return invalidation;
 }
 
 /* Changes come in swarms. The kernel is notified of the first at once and of the others together, since each
@@ -73,7 +59,7 @@ static void *work(void *argument)
     bool must_pause = false;
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
-        struct invalidation *invalidation = pop_locked(notifier);
+        struct invalidation *invalidation = g_queue_pop_head(&notifier->queue);
         bool must_answer_readers = notifier->must_answer_readers;
         notifier->must_answer_readers = false;
         if (invalidation == NULL && !must_answer_readers) {
@@ -137,9 +123,7 @@ void notifier_stop(struct notifier *notifier)
 
 void notifier_release(struct notifier *notifier)
 {
-    struct invalidation *invalidation;
-    while ((invalidation = pop_locked(notifier)) != NULL)
-        free(invalidation);
+    g_queue_clear_full(&notifier->queue, free);
     pthread_cond_destroy(&notifier->pause_ended);
     pthread_cond_destroy(&notifier->changed);
     pthread_mutex_destroy(&notifier->lock);
@@ -148,32 +132,27 @@ void notifier_release(struct notifier *notifier)
 /* One that waits in the queue has not been carried out, so it serves for this change too. */
 static bool is_queued_locked(const struct notifier *notifier, uint64_t ino, const char *name)
 {
-    const struct invalidation *invalidation = notifier->first;
-    for (int i = 0; i < SAME_SEARCH_MAX && invalidation != NULL; i++, invalidation = invalidation->next)
+    const GList *link = notifier->queue.head;
+    for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
+        const struct invalidation *invalidation = link->data;
         if (invalidation->ino == ino && strcmp(invalidation->name, name) == 0)
             return true;
+    }
     return false;
 }
 
-/* Without memory the kernel goes on believing the old until its time-out: better than failing a sync. */
 static void push(struct notifier *notifier, uint64_t ino, const char *name)
 {
     size_t name_size = strlen(name) + 1;
-    pthread_mutex_lock(&notifier->lock);
-    struct invalidation *invalidation = NULL;
-    if (!notifier->is_ending && !is_queued_locked(notifier, ino, name))
-        invalidation = malloc(sizeof(*invalidation) + name_size);
-    if (invalidation != NULL) {
-        invalidation->next = NULL;
-        invalidation->ino = ino;
-        memcpy(invalidation->name, name, name_size);
-        *notifier->end = invalidation;
-        notifier->end = &invalidation->next;
-        notifier->queued++;
-    }
-    pthread_mutex_unlock(&notifier->lock);
-    if (invalidation != NULL)
-        pthread_cond_broadcast(&notifier->changed);
+    LOCK_GUARD(&notifier->lock);
+    if (notifier->is_ending || is_queued_locked(notifier, ino, name))
+        return;
+    struct invalidation *invalidation = g_malloc(sizeof(*invalidation) + name_size);
+    invalidation->ino = ino;
+    memcpy(invalidation->name, name, name_size);
+    g_queue_push_tail(&notifier->queue, invalidation);
+    notifier->queued++;
+    pthread_cond_broadcast(&notifier->changed);
 }
 
 static void changed(void *context, uint64_t ino, const char *gone_name)

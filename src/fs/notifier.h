@@ -10,6 +10,7 @@
 #define INBOXFS_FS_NOTIFIER_H
 
 #include <fuse_lowlevel.h>
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -23,8 +24,6 @@ enum {
     NOTIFIER_PAUSE_MS = 2, /* after a notification, unless somebody waits for the next */
 };
 
-struct invalidation;
-
 struct notifier {
     struct fuse_session *fuse;           /* borrowed */
     struct stream_readers *readers;      /* borrowed */
@@ -35,11 +34,10 @@ struct notifier {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_cond_t pause_ended; /* the thread alone waits on this */
-    struct invalidation *first; /* protected by lock, like all below */
-    struct invalidation **end;
-    uint64_t queued;      /* ever */
-    uint64_t done;        /* of them, in order: those that the kernel was notified of */
-    unsigned int waiting; /* in notifier_wait() */
+    GQueue queue;               /* struct invalidation; protected by lock, like all below */
+    uint64_t queued;            /* ever */
+    uint64_t done;              /* of them, in order: those that the kernel was notified of */
+    unsigned int waiting;       /* in notifier_wait() */
     bool must_answer_readers;
     bool is_ending;
 };

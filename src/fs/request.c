@@ -61,7 +61,8 @@ bool request_signals_only_inform(pid_t task)
 static bool check_signals_locked(struct request_list *list)
 {
     bool is_any = false;
-    for (struct fs_request *request = list->requests; request != NULL; request = request->next) {
+    for (const GList *link = list->requests.head; link != NULL; link = link->next) {
+        struct fs_request *request = link->data;
         if (request->is_informed && request_signals_only_inform(request->caller.pid)) {
             is_any = true;
         } else if (request->is_informed) {
@@ -114,8 +115,8 @@ void request_list_close(struct request_list *list)
 {
     LOCK_GUARD(&list->lock);
     list->is_closed = true;
-    for (struct fs_request *request = list->requests; request != NULL; request = request->next)
-        cancel_set(&request->cancel);
+    for (const GList *link = list->requests.head; link != NULL; link = link->next)
+        cancel_set(&((struct fs_request *)link->data)->cancel);
 }
 
 void request_list_release(struct request_list *list)
@@ -131,10 +132,8 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     request->caller = (struct tree_caller){.pid = fuse_req_ctx(fuse)->pid, .cancel = &request->cancel};
     cancel_init(&request->cancel);
     pthread_mutex_lock(&list->lock);
-    request->next = list->requests;
-    if (list->requests != NULL)
-        list->requests->previous = request;
-    list->requests = request;
+    request->link.data = request;
+    g_queue_push_head_link(&list->requests, &request->link);
     bool is_closed = list->is_closed;
     pthread_mutex_unlock(&list->lock);
     if (is_closed)
@@ -149,12 +148,7 @@ void request_end(struct fs_request *request)
     /* Waits until an interrupt that is being delivered has been. */
     fuse_req_interrupt_func(request->fuse, NULL, NULL);
     pthread_mutex_lock(&list->lock);
-    if (request->previous != NULL)
-        request->previous->next = request->next;
-    else
-        list->requests = request->next;
-    if (request->next != NULL)
-        request->next->previous = request->previous;
+    g_queue_unlink(&list->requests, &request->link);
     if (request->is_informed)
         pthread_cond_signal(&list->changed);
     pthread_mutex_unlock(&list->lock);

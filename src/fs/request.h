@@ -17,6 +17,7 @@
 #define INBOXFS_FS_REQUEST_H
 
 #include <fuse_lowlevel.h>
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -27,9 +28,9 @@
 struct request_list {
     pthread_mutex_t lock; /* taken before the lock of a cancel; libfuse's of a request before it */
     pthread_cond_t changed;
-    struct worker_pool *pool;    /* of one thread, which checks for signals */
-    struct worker_job check;     /* its job */
-    struct fs_request *requests; /* protected by lock, like all below */
+    struct worker_pool *pool; /* of one thread, which checks for signals */
+    struct worker_job check;  /* its job */
+    GQueue requests;          /* struct fs_request; protected by lock, like all below */
     bool is_closed;
     bool is_checking; /* `check` was handed in and has not ended */
 };
@@ -41,8 +42,7 @@ struct fs_request {
     fuse_req_t fuse;
     bool is_informed; /* protected by the list's lock, like all below: interrupted by a signal that only
                          informs */
-    struct fs_request *previous;
-    struct fs_request *next;
+    GList link;       /* in the list */
 };
 
 /* 0 or -ENOMEM. */

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers wait on a condition, each in the thread of its request. Polls are kept in a list: libfuse's handle
- * of a poll is how the kernel is notified later.
+ * Readers wait on a condition, each in the thread of its request. For each open file that is polled libfuse's
+ * handle of the poll is kept, by which the kernel is notified later. One is enough: the kernel knows the file
+ * by the same number in all of its polls, and a program that polls with a time-out goes on for days without
+ * an event.
  */
 #include "fs/stream.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
 
-struct parked_poll {
-    const struct tree_handle *handle;
-    struct fuse_pollhandle *poll;
-    struct parked_poll *next; /* protected by the readers' lock */
-};
+static void destroy_poll(gpointer poll)
+{
+    fuse_pollhandle_destroy(poll);
+}
+
+static GHashTable *new_polls(void)
+{
+    return g_hash_table_new_full(NULL, NULL, NULL, destroy_poll);
+}
 
 void stream_readers_init(struct stream_readers *readers)
 {
-    *readers = (struct stream_readers){.polls = NULL};
+    *readers = (struct stream_readers){.polls = new_polls()};
     pthread_mutex_init(&readers->lock, NULL);
     clock_condition_init(&readers->grew);
 }
 
 void stream_readers_release(struct stream_readers *readers)
 {
+    g_hash_table_unref(readers->polls);
     pthread_cond_destroy(&readers->grew);
     pthread_mutex_destroy(&readers->lock);
 }
@@ -47,57 +53,32 @@ int stream_read(struct stream_readers *readers, struct tree_handle *handle, cons
     }
 }
 
-static bool is_polled_locked(const struct stream_readers *readers, const struct tree_handle *handle)
-{
-    for (const struct parked_poll *poll = readers->polls; poll != NULL; poll = poll->next)
-        if (poll->handle == handle)
-            return true;
-    return false;
-}
-
-/* One for each open file is enough: the kernel knows it by the same number in all of its polls, and a program
- * that polls with a time-out goes on for days without an event. */
 void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
                  struct fuse_pollhandle *poll)
 {
-    struct parked_poll *parked = poll != NULL ? malloc(sizeof(*parked)) : NULL;
-
     pthread_mutex_lock(&readers->lock);
     bool is_readable = readers->is_closed || tree_is_readable(handle);
-    bool is_kept = !is_readable && parked != NULL && !is_polled_locked(readers, handle);
-    if (is_kept) {
-        *parked = (struct parked_poll){.handle = handle, .poll = poll, .next = readers->polls};
-        readers->polls = parked;
-    }
+    if (poll != NULL && !is_readable)
+        g_hash_table_insert(readers->polls, handle, poll);
+    else if (poll != NULL)
+        fuse_pollhandle_destroy(poll);
     pthread_mutex_unlock(&readers->lock);
-    if (!is_kept) {
-        free(parked);
-        if (poll != NULL)
-            fuse_pollhandle_destroy(poll);
-    }
     fuse_reply_poll(request, is_readable ? POLLIN | POLLRDNORM : 0);
-}
-
-static void notify_polls(struct parked_poll *polls, bool is_notified)
-{
-    while (polls != NULL) {
-        struct parked_poll *next = polls->next;
-        if (is_notified)
-            fuse_lowlevel_notify_poll(polls->poll);
-        fuse_pollhandle_destroy(polls->poll);
-        free(polls);
-        polls = next;
-    }
 }
 
 void stream_readers_answer(struct stream_readers *readers)
 {
+    GHashTableIter position;
+    gpointer poll;
     pthread_mutex_lock(&readers->lock);
     pthread_cond_broadcast(&readers->grew);
-    struct parked_poll *polls = readers->polls;
-    readers->polls = NULL;
+    GHashTable *polls = readers->polls;
+    readers->polls = new_polls();
     pthread_mutex_unlock(&readers->lock);
-    notify_polls(polls, true);
+    g_hash_table_iter_init(&position, polls);
+    while (g_hash_table_iter_next(&position, NULL, &poll))
+        fuse_lowlevel_notify_poll(poll);
+    g_hash_table_unref(polls);
 }
 
 void stream_readers_close(struct stream_readers *readers)
@@ -110,18 +91,6 @@ void stream_readers_close(struct stream_readers *readers)
 
 void stream_forget(struct stream_readers *readers, const struct tree_handle *handle)
 {
-    struct parked_poll *forgotten = NULL;
-    pthread_mutex_lock(&readers->lock);
-    for (struct parked_poll **link = &readers->polls; *link != NULL;) {
-        struct parked_poll *poll = *link;
-        if (poll->handle == handle) {
-            *link = poll->next;
-            poll->next = forgotten;
-            forgotten = poll;
-        } else {
-            link = &poll->next;
-        }
-    }
-    pthread_mutex_unlock(&readers->lock);
-    notify_polls(forgotten, false);
+    LOCK_GUARD(&readers->lock);
+    g_hash_table_remove(readers->polls, handle);
 }

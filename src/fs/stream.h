@@ -7,18 +7,17 @@
 #define INBOXFS_FS_STREAM_H
 
 #include <fuse_lowlevel.h>
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "base/wait.h"
 #include "tree/tree.h"
 
-struct parked_poll;
-
 struct stream_readers {
     pthread_mutex_t lock;
     pthread_cond_t grew;
-    struct parked_poll *polls; /* protected by lock, like all below */
+    GHashTable *polls; /* protected by lock, like all below: by handle, libfuse's of its poll (owned) */
     bool is_closed;
 };
 

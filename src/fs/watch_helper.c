@@ -36,7 +36,6 @@ enum {
 };
 
 struct announcement {
-    struct announcement *next;
     uint64_t ino; /* whose path is to be found, and `path` is empty; 0: `path` is it */
     size_t len;   /* with the NUL */
     char path[];
@@ -228,7 +227,6 @@ int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_
                                       void *context)
 {
     *helper = (struct watch_helper){.fd = -1, .find_path = find_path, .context = context};
-    helper->end = &helper->first;
     pthread_mutex_init(&helper->lock, NULL);
     clock_condition_init(&helper->changed);
     return share_counter(helper);
@@ -309,17 +307,14 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     *ret_paths = 0;
     *ret_ino = 0;
     struct announcement *announcement;
-    while ((announcement = helper->first) != NULL && len + announcement->len <= PIPE_BYTES && *ret_ino == 0) {
+    while ((announcement = g_queue_peek_head(&helper->queue)) != NULL &&
+           len + announcement->len <= PIPE_BYTES && *ret_ino == 0) {
         *ret_ino = announcement->ino;
         memcpy(ret_strings + len, announcement->path, announcement->len);
         len += announcement->len;
-        helper->first = announcement->next;
-        helper->len--;
         ++*ret_paths;
-        free(announcement);
+        free(g_queue_pop_head(&helper->queue));
     }
-    if (helper->first == NULL)
-        helper->end = &helper->first;
     return len;
 }
 
@@ -394,11 +389,7 @@ void watch_helper_release(struct watch_helper *helper)
     watch_helper_stop(helper);
     tell_process_to_end(helper);
     reap(helper);
-    while (helper->first != NULL) {
-        struct announcement *next = helper->first->next;
-        free(helper->first);
-        helper->first = next;
-    }
+    g_queue_clear_full(&helper->queue, free);
     if (helper->done != NULL)
         munmap(helper->done, sizeof(*helper->done));
     free(helper->introduction);
@@ -412,18 +403,13 @@ static void queue(struct watch_helper *helper, uint64_t ino, const char *path)
     if (helper->done == NULL)
         return;
     LOCK_GUARD(&helper->lock);
-    if (helper->is_ending || helper->len >= QUEUE_MAX || len > PIPE_BYTES)
+    if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PIPE_BYTES)
         return;
-    struct announcement *announcement = malloc(sizeof(*announcement) + len);
-    if (announcement == NULL)
-        return;
-    announcement->next = NULL;
+    struct announcement *announcement = g_malloc(sizeof(*announcement) + len);
     announcement->ino = ino;
     announcement->len = len;
     memcpy(announcement->path, path, len);
-    *helper->end = announcement;
-    helper->end = &announcement->next;
-    helper->len++;
+    g_queue_push_tail(&helper->queue, announcement);
     helper->queued++;
     pthread_cond_broadcast(&helper->changed);
 }

@@ -19,6 +19,7 @@
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,8 +28,6 @@
 #include <sys/types.h>
 
 #include "base/wait.h"
-
-struct announcement;
 
 /* Finds the path below the mount point of what has this inode number; may wait for the disk. 0, or -errno: it
  * has none any more. */
@@ -50,9 +49,7 @@ struct watch_helper {
     bool is_running; /* the thread */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct announcement *first; /* protected by lock, like all below */
-    struct announcement **end;
-    size_t len;
+    GQueue queue;         /* struct announcement; protected by lock, like all below */
     unsigned long queued; /* paths, ever */
     bool is_ending;
 };

@@ -20,6 +20,7 @@
 #define INBOXFS_TREE_NODE_H
 
 #include <fcntl.h>
+#include <glib.h>
 #include <pthread.h>
 
 #include "tree/draft_table.h"
@@ -90,12 +91,6 @@ static inline uint64_t node_number(uint64_t ino)
 
 /* ---------------------------------------------------------------- the tree */
 
-/* A place in a list of what is open: a ring through its head. */
-struct tree_link {
-    struct tree_link *previous;
-    struct tree_link *next;
-};
-
 struct tree {
     struct clock *clock;          /* borrowed */
     struct mail_service *service; /* borrowed */
@@ -117,8 +112,8 @@ struct tree {
     struct status *status;
 
     pthread_mutex_t open_lock;
-    struct tree_link open_handles; /* protected by open_lock */
-    struct tree_link open_dirs;    /* protected by open_lock */
+    GQueue open_handles; /* protected by open_lock */
+    GQueue open_dirs;    /* protected by open_lock */
 
     pthread_mutex_t listener_lock;
     struct tree_listener listener; /* protected by listener_lock; functions are NULL while there is none */
@@ -253,9 +248,9 @@ struct tree_dir {
     struct tree *tree;
     uint64_t ino; /* of the folder */
     const struct node_ops *ops;
-    bool is_lasting;       /* the kernel may keep it until it is notified */
-    void *state;           /* the folder's */
-    struct tree_link link; /* in the tree's list of listings */
+    bool is_lasting; /* the kernel may keep it until it is notified */
+    void *state;     /* the folder's */
+    GList link;      /* in the tree's list of listings */
 
     /* While it is read: where entries go, and what is added to positions. */
     tree_dir_sink sink;
@@ -306,9 +301,9 @@ struct handle_ops {
 
 struct tree_handle {
     const struct handle_ops *ops;
-    struct tree *tree;     /* borrowed */
-    int flags;             /* of open(2) */
-    struct tree_link link; /* in the tree's list of handles */
+    struct tree *tree; /* borrowed */
+    int flags;         /* of open(2) */
+    GList link;        /* in the tree's list of handles */
 };
 
 /* A zeroed handle of a kind that is `size` bytes large, or NULL. It is free()d, until tree_open() or

@@ -7,7 +7,6 @@
 #include "tree/tree.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +212,6 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->gid = getgid();
     tree->shown_as = config->shown_as;
     tree->drafts.root.fd = -1;
-    tree->open_handles = (struct tree_link){&tree->open_handles, &tree->open_handles};
-    tree->open_dirs = (struct tree_link){&tree->open_dirs, &tree->open_dirs};
     pthread_mutex_init(&tree->open_lock, NULL);
     pthread_mutex_init(&tree->listener_lock, NULL);
     removed_names_init(&tree->removed);
@@ -321,19 +318,17 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret)
 
 /* ---------------------------------------------------------------- what is open */
 
-static void add_link(struct tree *tree, struct tree_link *list, struct tree_link *link)
+static void add_link(struct tree *tree, GQueue *list, GList *link, void *what)
 {
     LOCK_GUARD(&tree->open_lock);
-    *link = (struct tree_link){.previous = list->previous, .next = list};
-    list->previous->next = link;
-    list->previous = link;
+    link->data = what;
+    g_queue_push_tail_link(list, link);
 }
 
-static void remove_link(struct tree *tree, struct tree_link *link)
+static void remove_link(struct tree *tree, GQueue *list, GList *link)
 {
     LOCK_GUARD(&tree->open_lock);
-    link->previous->next = link->next;
-    link->next->previous = link->previous;
+    g_queue_unlink(list, link);
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -358,14 +353,14 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     int error = ops->open_dir == NULL ? 0 : ops->open_dir(caller, dir);
     if (error != 0)
         return error;
-    add_link(tree, &tree->open_dirs, &dir->link);
+    add_link(tree, &tree->open_dirs, &dir->link, dir);
     *ret_dir = TAKE_PTR(dir);
     return 0;
 }
 
 void tree_release_dir(struct tree_dir *dir)
 {
-    remove_link(dir->tree, &dir->link);
+    remove_link(dir->tree, &dir->tree->open_dirs, &dir->link);
     if (dir->ops->release_dir != NULL)
         dir->ops->release_dir(dir);
     free(dir);
@@ -417,7 +412,7 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
     const struct node_ops *ops = node_ops_of(ino);
     int error = ops->open == NULL ? refuse_open(ops) : ops->open(tree, caller, ino, flags, ret_handle);
     if (error == 0)
-        add_link(tree, &tree->open_handles, &(*ret_handle)->link);
+        add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
     return error;
 }
 
@@ -429,7 +424,7 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                     ? -EPERM
                     : ops->create(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
     if (error == 0)
-        add_link(tree, &tree->open_handles, &(*ret_handle)->link);
+        add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
     return error;
 }
 
@@ -455,7 +450,7 @@ int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *na
     struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
     if (handle == NULL)
         return -ENOMEM;
-    add_link(tree, &tree->open_handles, &handle->link);
+    add_link(tree, &tree->open_handles, &handle->link, handle);
     *ret_handle = handle;
     return 0;
 }
@@ -539,22 +534,17 @@ int tree_flush(struct tree_handle *handle, const struct tree_caller *caller)
 
 void tree_release(struct tree_handle *handle)
 {
-    remove_link(handle->tree, &handle->link);
+    remove_link(handle->tree, &handle->tree->open_handles, &handle->link);
     handle->ops->release(handle);
 }
 
 /* ---------------------------------------------------------------- what is left open in the end */
 
-static struct tree_handle *handle_at(struct tree_link *link)
-{
-    return (struct tree_handle *)(void *)((char *)link - offsetof(struct tree_handle, link));
-}
-
 void tree_close_handles(struct tree *tree)
 {
-    struct tree_link *next;
-    for (struct tree_link *link = tree->open_handles.next; link != &tree->open_handles; link = next) {
-        struct tree_handle *handle = handle_at(link);
+    GList *next;
+    for (GList *link = tree->open_handles.head; link != NULL; link = next) {
+        struct tree_handle *handle = link->data;
         next = link->next;
         if (handle->ops->is_closed_well == NULL || handle->ops->is_closed_well(handle))
             tree_release(handle);
@@ -563,7 +553,7 @@ void tree_close_handles(struct tree *tree)
 
 static void abandon(struct tree_handle *handle)
 {
-    remove_link(handle->tree, &handle->link);
+    remove_link(handle->tree, &handle->tree->open_handles, &handle->link);
     if (handle->ops->abandon != NULL)
         handle->ops->abandon(handle);
     else
@@ -572,12 +562,10 @@ static void abandon(struct tree_handle *handle)
 
 void tree_abandon_handles(struct tree *tree)
 {
-    while (tree->open_handles.next != &tree->open_handles)
-        abandon(handle_at(tree->open_handles.next));
-    while (tree->open_dirs.next != &tree->open_dirs) {
-        char *link = (char *)tree->open_dirs.next;
-        tree_release_dir((struct tree_dir *)(void *)(link - offsetof(struct tree_dir, link)));
-    }
+    while (tree->open_handles.head != NULL)
+        abandon(tree->open_handles.head->data);
+    while (tree->open_dirs.head != NULL)
+        tree_release_dir(tree->open_dirs.head->data);
 }
 
 /* ---------------------------------------------------------------- changes in a folder */
