@@ -25,9 +25,7 @@ struct outbox_handle {
     struct outbox *outbox;
     struct item *item; /* referenced */
     bool may_write;
-    int fd; /* -1: a receipt */
-    char *receipt;
-    size_t receipt_len;
+    int fd;
     size_t max_bytes; /* of the content */
     pid_t opener;
     pid_t session;            /* of the opener */
@@ -301,7 +299,6 @@ static void free_handle(struct outbox_handle *handle)
     pthread_mutex_lock(&handle->outbox->lock);
     item_unref(handle->item);
     pthread_mutex_unlock(&handle->outbox->lock);
-    free(handle->receipt);
     free(handle);
 }
 
@@ -403,29 +400,6 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
 
 /* ---------------------------------------------------------------- open */
 
-static int copy_row(struct outbox_handle *handle, struct row *ret_row)
-{
-    LOCK_GUARD(&handle->outbox->lock);
-    const struct row *row = &handle->item->row;
-    return item_state_has_receipt(row->state) ? row_copy(row, ret_row) : -ENOENT;
-}
-
-static int open_receipt(struct outbox_handle *handle)
-{
-    _cleanup_free_ char *request = NULL;
-    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
-    struct row row = {0};
-    int error = copy_row(handle, &row);
-    if (error == 0 && row.attempts > 0)
-        error = spool_read_request(handle->outbox->spool, row.number, &request);
-    error = error != 0 ? error : row_format_receipt(&row, request, &receipt);
-    row_release(&row);
-    if (error != 0)
-        return error;
-    handle->receipt = strbuf_take(&receipt, &handle->receipt_len);
-    return handle->receipt == NULL ? -ENOMEM : 0;
-}
-
 /* Programs show the errno alone. */
 static void publish_busy(const struct outbox_handle *handle)
 {
@@ -478,12 +452,10 @@ static int open_content(struct outbox_handle *handle)
                               &handle->fd);
 }
 
-int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
+int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pid,
                      struct outbox_handle **ret_handle)
 {
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-    if (aspect == OUTBOX_RECEIPT && wants_write)
-        return -EACCES;
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
@@ -493,7 +465,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     if (error == -EBUSY)
         publish_busy(handle);
     if (error == 0)
-        error = aspect == OUTBOX_RECEIPT ? open_receipt(handle) : open_content(handle);
+        error = open_content(handle);
     if (error == 0 && (flags & O_TRUNC) != 0)
         error = outbox_set_size(outbox, number, handle, 0, pid);
     if (error == 0)
@@ -501,6 +473,27 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect 
     else
         outbox_release(handle);
     /* It was removed or replaced since its name was looked up, and another item may have the name. */
+    return error == -ENOENT ? -ESTALE : error;
+}
+
+/* ---------------------------------------------------------------- receipts */
+
+static int copy_row(struct outbox *outbox, uint64_t number, struct row *ret_row)
+{
+    LOCK_GUARD(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    return item != NULL && item_state_has_receipt(item->row.state) ? row_copy(&item->row, ret_row) : -ESTALE;
+}
+
+int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out)
+{
+    _cleanup_free_ char *request = NULL;
+    struct row row = {0};
+    int error = copy_row(outbox, number, &row);
+    if (error == 0 && row.attempts > 0)
+        error = spool_read_request(outbox->spool, row.number, &request);
+    error = error != 0 ? error : row_format_receipt(&row, request, out);
+    row_release(&row);
     return error == -ENOENT ? -ESTALE : error;
 }
 
@@ -516,16 +509,7 @@ enum {
 
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
 {
-    if (offset < 0)
-        return -EINVAL;
-    if (handle->fd >= 0)
-        return file_pread_all(handle->fd, ret_bytes, len, offset);
-    if ((size_t)offset >= handle->receipt_len)
-        return 0;
-    size_t left = handle->receipt_len - (size_t)offset;
-    size_t wanted = len < left ? len : left;
-    memcpy(ret_bytes, handle->receipt + offset, wanted);
-    return (ssize_t)wanted;
+    return offset < 0 ? -EINVAL : file_pread_all(handle->fd, ret_bytes, len, offset);
 }
 
 static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
@@ -710,7 +694,7 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
 static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
 {
     struct outbox_handle *handle;
-    int error = outbox_open_item(outbox, number, OUTBOX_CONTENT, O_WRONLY, pid, &handle);
+    int error = outbox_open_item(outbox, number, O_WRONLY, pid, &handle);
     if (error != 0)
         return error;
     error = outbox_set_size(outbox, number, handle, size, pid);

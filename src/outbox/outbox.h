@@ -154,9 +154,11 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* `flags` as open(2). The first change of what waits or was accepted makes it a file that is being written
  * again. -EBUSY: the message is at the service, or may have been sent. -EACCES for writing in sent/ and
- * failed/ and for receipts. -ESTALE: it was removed or replaced: the caller looks the name up again. */
-int outbox_open_item(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, int flags, pid_t pid,
+ * failed/. -ESTALE: it was removed or replaced: the caller looks the name up again. */
+int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pid,
                      struct outbox_handle **ret_handle);
+/* Appends the text of an item's receipt. Waits for the disk. 0; -ESTALE: it has none any more; -errno. */
+int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
 /* All of it or an error; a failed write keeps the item from ever being sent. -EBUSY as above; -EFBIG,
  * -ENOSPC, -EIO. */

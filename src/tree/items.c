@@ -148,66 +148,56 @@ static void hide_sent(struct tree *tree, const char *id)
         store_hide_sent(tree->store, id);
 }
 
-/* Appends nothing if the service does not list the mail. */
-static int format_delivery(const struct tree *tree, uint64_t number, struct strbuf *out)
+/* Appends to a receipt in sent/ what the service says of the mail; nothing if it does not list it. */
+static void append_delivery(const struct tree *tree, const struct outbox_stat *receipt, struct strbuf *out)
 {
     struct email_view view;
     _cleanup_free_ char *id = NULL;
     _cleanup_free_ char *json = NULL;
+    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
     size_t len;
-    int error = outbox_get_id(tree->outbox, number, &id);
-    if (error != 0 || id == NULL || !store_find_sent_by_id(tree->store, id, &view))
-        return error;
-    error = store_read_email(tree->store, view.number, &json, &len);
-    return error != 0 ? error : receipt_delivery_format(json, len, out);
+    if (receipt->folder == OUTBOX_FOLDER_SENT && outbox_get_id(tree->outbox, receipt->number, &id) == 0 &&
+        id != NULL && store_find_sent_by_id(tree->store, id, &view) &&
+        store_read_email(tree->store, view.number, &json, &len) == 0 &&
+        receipt_delivery_format(json, len, &delivery) == 0)
+        strbuf_append(out, delivery.data, delivery.len);
 }
 
 /* How much longer the receipt is than the outbox says. */
 static size_t delivery_len(const struct tree *tree, const struct outbox_stat *stat)
 {
     _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    if (stat->aspect != OUTBOX_RECEIPT || stat->folder != OUTBOX_FOLDER_SENT ||
-        format_delivery(tree, stat->number, &delivery) != 0)
-        return 0;
+    if (stat->aspect == OUTBOX_RECEIPT)
+        append_delivery(tree, stat, &delivery);
     return delivery.len;
 }
 
 /* ---------------------------------------------------------------- entries */
 
 /* `folder`: where it is looked at, which may be where it no longer shows. */
-static void fill_item(const struct tree *tree, const struct outbox_stat *stat, enum outbox_folder folder,
+static uint64_t item_ino(const struct outbox_stat *stat, enum outbox_folder folder)
+{
+    if (stat->aspect == OUTBOX_RECEIPT)
+        return node_ino(NODE_RECEIPT, stat->number);
+    return node_ino(is_settled(folder) ? NODE_SETTLED_ITEM : NODE_ITEM, stat->number);
+}
+
+static void fill_item(const struct tree *tree, const struct outbox_stat *stat, uint64_t ino,
                       struct tree_entry *ret)
 {
-    enum node_kind kind = NODE_ITEM;
-    if (stat->aspect == OUTBOX_RECEIPT)
-        kind = NODE_RECEIPT;
-    else if (is_settled(folder))
-        kind = NODE_SETTLED_ITEM;
-    entry_fill(tree, node_ino(kind, stat->number), S_IFREG | stat->mode,
-               (uint64_t)stat->size + delivery_len(tree, stat), stat->mtime, 0, ret);
+    entry_fill(tree, ino, S_IFREG | stat->mode, (uint64_t)stat->size + delivery_len(tree, stat), stat->mtime,
+               0, ret);
 }
 
 /* The inode stays what it was when it was looked up, wherever the item has gone since. */
-static int get_aspect(struct tree *tree, uint64_t ino, enum outbox_aspect aspect, struct tree_entry *ret)
-{
-    struct outbox_stat stat;
-    if (!outbox_get(tree->outbox, node_number(ino), aspect, &stat))
-        return -ENOENT;
-    fill_item(tree, &stat, node_kind(ino) == NODE_ITEM ? OUTBOX_FOLDER_OUTBOX : stat.folder, ret);
-    ret->ino = ino;
-    ret->attributes.stat.st_ino = ino;
-    return 0;
-}
-
 static int get_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
-    return get_aspect(tree, ino, OUTBOX_CONTENT, ret);
-}
-
-static int get_receipt(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct tree_entry *ret)
-{
-    return get_aspect(tree, ino, OUTBOX_RECEIPT, ret);
+    struct outbox_stat stat;
+    enum outbox_aspect aspect = node_kind(ino) == NODE_RECEIPT ? OUTBOX_RECEIPT : OUTBOX_CONTENT;
+    if (!outbox_get(tree->outbox, node_number(ino), aspect, &stat))
+        return -ENOENT;
+    fill_item(tree, &stat, ino, ret);
+    return 0;
 }
 
 static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
@@ -217,7 +207,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
     struct outbox_stat stat;
     struct email_view view;
     if (outbox_find(tree->outbox, folder, name, &stat)) {
-        fill_item(tree, &stat, folder, ret);
+        fill_item(tree, &stat, item_ino(&stat, folder), ret);
         return 0;
     }
     if (folder == OUTBOX_FOLDER_SENT && find_sent_record(tree, name, &view)) {
@@ -325,14 +315,13 @@ static void read_sent_records(const struct tree_dir *dir, const struct map *ids,
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
     struct items_listing *listing = dir->state;
-    struct tree_entry entry;
     int error = position == 0 || listing->items.entries == NULL ? list_anew(dir, listing) : 0;
     if (error != 0)
         return error;
     for (size_t i = find_entry(&listing->items, position); i < listing->items.len; i++) {
         const struct outbox_entry *item = &listing->items.entries[i];
-        fill_item(dir->tree, &item->stat, item->stat.folder, &entry);
-        if (!dir_put_name(dir, item->name, entry.ino, S_IFREG, position_of(item) + 1))
+        uint64_t ino = item_ino(&item->stat, item->stat.folder);
+        if (!dir_put_name(dir, item->name, ino, S_IFREG, position_of(item) + 1))
             return 0;
     }
     if (folder_of(dir->ino) == OUTBOX_FOLDER_SENT)
@@ -512,14 +501,22 @@ int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker, st
     return 0;
 }
 
-static int open_aspect(struct tree *tree, const struct tree_caller *caller, uint64_t number,
-                       enum outbox_aspect aspect, int flags, struct tree_handle **ret_handle)
+static int open_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                     struct tree_handle **ret_handle)
 {
+    uint64_t number = node_number(ino);
+    struct outbox_stat stat;
     struct outbox_handle *file;
+    /* It may have left since its name was looked up; then the name is free, or another's. */
+    if (node_kind(ino) == NODE_ITEM && outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
+        is_settled(stat.folder)) {
+        removed_names_forget(&tree->removed, ino);
+        return -ESTALE;
+    }
     struct item_handle *item = new_item(tree, &item_handle_ops, flags);
     if (item == NULL)
         return -ENOMEM;
-    int error = outbox_open_item(tree->outbox, number, aspect, flags, caller->pid, &file);
+    int error = outbox_open_item(tree->outbox, number, flags, caller->pid, &file);
     if (error != 0) {
         free_item(item);
         return error;
@@ -530,62 +527,23 @@ static int open_aspect(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-static int open_settled_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                             struct tree_handle **ret_handle)
-{
-    return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
-}
-
-/* It may have left since its name was looked up; then the name is free, or another's. */
-static int open_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                     struct tree_handle **ret_handle)
-{
-    struct outbox_stat stat;
-    if (outbox_get(tree->outbox, node_number(ino), OUTBOX_CONTENT, &stat) && is_settled(stat.folder)) {
-        removed_names_forget(&tree->removed, ino);
-        return -ESTALE;
-    }
-    return open_aspect(tree, caller, node_number(ino), OUTBOX_CONTENT, flags, ret_handle);
-}
-
-static int read_receipt(struct tree *tree, const struct tree_caller *caller, const struct outbox_stat *stat,
-                        struct strbuf *out)
-{
-    struct outbox_handle *handle = NULL;
-    int error = outbox_open_item(tree->outbox, stat->number, OUTBOX_RECEIPT, O_RDONLY, caller->pid, &handle);
-    if (error != 0)
-        return error;
-    char bytes[16 * 1024];
-    ssize_t len;
-    while ((len = outbox_read(handle, bytes, sizeof(bytes), (off_t)out->len)) > 0)
-        if (strbuf_append(out, bytes, (size_t)len) != 0)
-            break;
-    outbox_release(handle);
-    return len < 0 ? (int)len : out->error;
-}
-
 static int open_receipt(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                         struct tree_handle **ret_handle)
 {
     uint64_t number = node_number(ino);
     struct outbox_stat stat;
-    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(SIZE_MAX / 2);
-    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf joined = STRBUF_INIT(SIZE_MAX / 2);
-    bool is_sent =
-        outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat) && stat.folder == OUTBOX_FOLDER_SENT;
-    if (!is_sent || format_delivery(tree, number, &delivery) != 0 || delivery.len == 0 ||
-        (flags & O_ACCMODE) != O_RDONLY)
-        return open_aspect(tree, caller, number, OUTBOX_RECEIPT, flags, ret_handle);
-    int error = read_receipt(tree, caller, &stat, &receipt);
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RECEIPT_MAX_BYTES + DELIVERY_MAX_BYTES);
+    int error = outbox_read_receipt(tree->outbox, number, &receipt);
     if (error != 0)
         return error;
     size_t end = receipt_end(receipt.data, receipt.len);
-    strbuf_append(&joined, receipt.data, end);
-    strbuf_append(&joined, delivery.data, delivery.len);
-    strbuf_append(&joined, receipt.data + end, receipt.len - end);
-    size_t len = joined.len;
-    return handle_open_text(tree, flags, strbuf_take(&joined, NULL), len, ret_handle);
+    strbuf_append(&text, receipt.data, end);
+    if (outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat))
+        append_delivery(tree, &stat, &text);
+    strbuf_append(&text, receipt.data + end, receipt.len - end);
+    size_t len = text.len;
+    return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
 
 /* install(1), cp -p and the like set mode and owner by path after closing, when the mail may be out already:
@@ -606,9 +564,8 @@ static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_
 }
 
 const struct node_ops item_ops = {.get = get_item, .open = open_item, .set_attributes = set_item};
-const struct node_ops settled_item_ops = {
-    .get = get_item, .open = open_settled_item, .set_attributes = set_item};
-const struct node_ops receipt_ops = {.get = get_receipt, .open = open_receipt};
+const struct node_ops settled_item_ops = {.get = get_item, .open = open_item, .set_attributes = set_item};
+const struct node_ops receipt_ops = {.get = get_item, .open = open_receipt};
 
 /* ---------------------------------------------------------------- names made and removed */
 
@@ -627,7 +584,7 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
     }
     item->file = file;
     item->number = stat.number;
-    fill_item(tree, &stat, folder_of(folder), ret_entry);
+    fill_item(tree, &stat, item_ino(&stat, folder_of(folder)), ret_entry);
     *ret_handle = &item->base;
     return 0;
 }
@@ -703,7 +660,7 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
     if (error != 0)
         return error;
     /* mv(1) of several files looks at each that it has moved, when it may be out already. */
-    fill_item(tree, &stat, to->folder, &entry);
+    fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);
     removed_names_add(&tree->removed, items_folder_ino(to->folder), to->name, caller->pid,
                       clock_monotonic_ms(tree->clock), &entry);
     return 0;

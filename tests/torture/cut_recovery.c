@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "mail/mail_service.h"
+#include "mail/receipt.h"
 #include "outbox/outbox.h"
 
 enum {
@@ -217,7 +218,12 @@ static const char *const folder_names[OUTBOX_FOLDERS] = {
 static char *read_item(struct outbox *outbox, const struct outbox_stat *stat, size_t *ret_len)
 {
     struct outbox_handle *handle = NULL;
-    if (outbox_open_item(outbox, stat->number, stat->aspect, O_RDONLY, 0, &handle) != 0)
+    if (stat->aspect == OUTBOX_RECEIPT) {
+        _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+        int error = outbox_read_receipt(outbox, stat->number, &receipt);
+        return error == 0 ? strbuf_take(&receipt, ret_len) : NULL;
+    }
+    if (outbox_open_item(outbox, stat->number, O_RDONLY, 0, &handle) != 0)
         return NULL;
     char *bytes = g_malloc0((gsize)stat->size + 1);
     ssize_t len = outbox_read(handle, bytes, (size_t)stat->size, 0);

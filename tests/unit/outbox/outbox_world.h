@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "mail/receipt.h"
 #include "outbox/outbox.h"
 #include "support/fake_clock.h"
 #include "support/fake_service.h"
@@ -252,7 +253,7 @@ static inline int open_attached(struct world *world, const char *name, int flags
     int error = -ESTALE;
     for (int i = 0; i < 2 && error == -ESTALE; i++)
         error = outbox_find(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, &stat)
-                    ? outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, flags, 0, ret_handle)
+                    ? outbox_open_item(world->outbox, stat.number, flags, 0, ret_handle)
                     : -ENOENT;
     return error;
 }
@@ -283,9 +284,15 @@ static inline char *read_shown(struct world *world, int folder, const char *name
 {
     struct outbox_stat stat;
     struct outbox_handle *handle = NULL;
+    struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
     if (!outbox_find(world->outbox, (enum outbox_folder)folder, name, &stat))
         fail_msg("%s is not there", name);
-    assert_int_equal(outbox_open_item(world->outbox, stat.number, stat.aspect, O_RDONLY, 0, &handle), 0);
+    if (stat.aspect == OUTBOX_RECEIPT) {
+        assert_int_equal(outbox_read_receipt(world->outbox, stat.number, &receipt), 0);
+        assert_int_equal(receipt.len, stat.size);
+        return strbuf_take(&receipt, NULL);
+    }
+    assert_int_equal(outbox_open_item(world->outbox, stat.number, O_RDONLY, 0, &handle), 0);
     char *text = calloc(1, (size_t)stat.size + 2);
     assert_int_equal(outbox_read(handle, text, (size_t)stat.size + 1, 0), stat.size);
     outbox_release(handle);

@@ -253,8 +253,7 @@ WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent)
     fail_one(world, MESSAGE);
     assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml~"), 0);
     uint64_t number = number_of(world, OUT, "m.eml~");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
-                     0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE "And you?\n", 0);
     finish(handle);
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});

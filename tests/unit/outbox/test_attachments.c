@@ -227,7 +227,7 @@ WORLD_TEST(appending_leaves_queued_messages_as_they_are)
     struct outbox_handle *handle = NULL;
     uint64_t number = number_of(world, ATTACHED, "a.txt");
     char text[32] = "";
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDONLY, 0, &reader), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_RDONLY, 0, &reader), 0);
     assert_int_equal(open_attached(world, "a.txt", O_RDWR, &handle), 0);
     append(handle, ", and 2", 9);
     assert_int_equal(outbox_read(handle, text, sizeof(text), 0), 16);
@@ -273,9 +273,8 @@ WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again)
                      0);
     uint64_t removed = number_of(world, ATTACHED, "a.txt");
     assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
-    assert_int_equal(outbox_open_item(world->outbox, replaced, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
-                     -ESTALE);
-    assert_int_equal(outbox_open_item(world->outbox, removed, OUTBOX_CONTENT, O_RDWR, 0, &handle), -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, replaced, O_RDONLY, 0, &handle), -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, removed, O_RDWR, 0, &handle), -ESTALE);
 }
 
 WORLD_TEST(replacing_by_rename_leaves_queued_messages_as_they_are)
@@ -328,8 +327,7 @@ WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
     /* As on a full disk: the file of the copy cannot be made. */
     snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number);
     assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
-                     -EISDIR);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), -EISDIR);
     assert_int_equal(unlinkat(world->dir.fd, blocker, AT_REMOVEDIR), 0);
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1"));
     assert_int_equal(count_spool_files(world), 3); /* one is linked twice */

@@ -215,7 +215,7 @@ WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out)
         snprintf(name, sizeof(name), "%d.eml", i);
         copy_in(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", "To: b@x.example\nSubject: s\n\nb\n");
         uint64_t number = number_of(world, OUTBOX_FOLDER_OUTBOX, "x.tmp");
-        assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), 0);
+        assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY, 0, &handle), 0);
         assert_int_equal(thread_start(&closer, "closer", close_file, handle), 0);
         assert_int_equal(move(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name), 0);
         pthread_join(closer, NULL);

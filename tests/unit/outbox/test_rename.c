@@ -260,7 +260,7 @@ WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed)
     struct outbox_handle *handle;
     copy_in(world, OUT, "x.tmp", MESSAGE);
     uint64_t number = number_of(world, OUT, "x.tmp");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR, 0, &handle), 0);
     assert_int_equal(move(world, OUT, "x.tmp", OUT, "x.eml"), 0);
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), 0);

@@ -555,7 +555,10 @@ static void look_around(struct user *user)
             &listing.entries[choose(&user->choices, (unsigned int)listing.len)];
         struct outbox_handle *handle = NULL;
         char bytes[512];
-        if (outbox_open_item(outbox, entry->stat.number, entry->stat.aspect, O_RDONLY, 0, &handle) == 0) {
+        if (entry->stat.aspect == OUTBOX_RECEIPT) {
+            _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+            (void)outbox_read_receipt(outbox, entry->stat.number, &receipt);
+        } else if (outbox_open_item(outbox, entry->stat.number, O_RDONLY, 0, &handle) == 0) {
             outbox_read(handle, bytes, sizeof(bytes), 0);
             outbox_release(handle);
         }

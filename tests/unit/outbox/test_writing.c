@@ -61,9 +61,8 @@ WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory)
     outbox_release(handle);
     atomic_store(&is_memory_full, false);
     assert_true(is_listed(world, OUT, "m.eml"));
-    assert_int_equal(
-        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &handle),
-        0);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &handle),
+                     0);
     finish(handle);
     assert_int_equal(settle(world), -EIO);
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "the file became larger"));
@@ -135,9 +134,7 @@ WORLD_TEST(two_writers_hand_in_once_at_the_last_release)
     struct world *world = *state;
     struct outbox_handle *one = create(world, OUT, "m.eml");
     struct outbox_handle *other = NULL;
-    assert_int_equal(
-        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &other),
-        0);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &other), 0);
     append(one, "To: bob@x.example\n", 0);
     finish(one);
     assert_true(is_listed(world, OUT, "m.eml"));
@@ -158,8 +155,7 @@ static struct outbox_handle *open_as(struct world *world, const char *name, int 
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     if (outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat))
-        assert_int_equal(outbox_open_item(world->outbox, stat.number, OUTBOX_CONTENT, flags, pid, &handle),
-                         0);
+        assert_int_equal(outbox_open_item(world->outbox, stat.number, flags, pid, &handle), 0);
     else
         assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
     return handle;
@@ -320,8 +316,7 @@ WORLD_TEST(an_empty_file_is_sent_once_it_has_content)
     copy_in(world, OUT, "m.eml", "");
     struct outbox_handle *handle = NULL;
     uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_TRUNC, 0, &handle),
-                     0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE, 0);
     finish(handle);
     assert_int_equal(settle(world), 0);
@@ -432,7 +427,7 @@ WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message)
 
     struct outbox_handle *handle = NULL;
     uint64_t number = number_of(world, OUT, "m.tmp");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR, 0, &handle), 0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR, 0, &handle), 0);
     assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
     append(handle, "more", (off_t)strlen(MESSAGE));
     finish(handle);
@@ -440,8 +435,7 @@ WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message)
     assert_int_equal(sends(world), 0);
 
     /* Written anew, it is another. */
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_RDWR | O_TRUNC, 0, &handle),
-                     0);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE, 0);
     finish(handle);
     assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), 0);
@@ -641,8 +635,7 @@ WORLD_TEST(what_may_have_been_sent_cannot_be_changed)
     copy_in(world, OUT, "m.eml", MESSAGE);
     assert_int_equal(settle(world), -EAGAIN);
     uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY | O_APPEND, 0, &handle),
-                     -EBUSY);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_APPEND, 0, &handle), -EBUSY);
     assert_true(was_told(world, EVENT_REFUSED, "outbox/m.eml"));
     assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
     assert_int_equal(move(world, OUT, "m.eml", OUT, "n.eml"), -EBUSY);
@@ -661,10 +654,8 @@ WORLD_TEST(settled_files_cannot_be_written)
     copy_in(world, OUT, "m.eml", MESSAGE);
     assert_int_equal(settle(world), 0);
     uint64_t number = number_of(world, SENT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_CONTENT, O_WRONLY, 0, &handle), -EACCES);
-    assert_int_equal(outbox_open_item(world->outbox, number, OUTBOX_RECEIPT, O_RDWR, 0, &handle), -EACCES);
-    assert_int_equal(outbox_open_item(world->outbox, number + 1000, OUTBOX_CONTENT, O_RDONLY, 0, &handle),
-                     -ESTALE);
+    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY, 0, &handle), -EACCES);
+    assert_int_equal(outbox_open_item(world->outbox, number + 1000, O_RDONLY, 0, &handle), -ESTALE);
 }
 
 WORLD_TEST(times_and_sizes_are_kept)
@@ -705,9 +696,8 @@ WORLD_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
     copy_in(world, OUT, "m.eml", MESSAGE);
-    assert_int_equal(
-        outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), OUTBOX_CONTENT, O_WRONLY, 0, &handle),
-        0);
+    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &handle),
+                     0);
     disk_fill(0);
     assert_true(outbox_write(handle, "more", 4, (off_t)strlen(MESSAGE), 0) < 0);
     disk_empty();
