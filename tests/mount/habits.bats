@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What ordinary programs do to outbox/, each judged by what the service received and by what the program was told. The
-# table in docs/FILESYSTEM.md ("Habits") has a row for each.
+# list in docs/FILESYSTEM.md ("Habits") has an entry for each.
 
 load support
 
