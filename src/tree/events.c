@@ -194,14 +194,14 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     if (position >= end)
         return 0;
     len = len < end - position ? len : (size_t)(end - position);
-    char *bytes = malloc(len);
+    char *bytes = handle_read_buffer(ret, len);
     if (bytes == NULL)
         return -ENOMEM;
     size_t gone = position >= log->first ? 0 : (size_t)(log->first - position);
     gone = gone < len ? gone : len;
     memset(bytes, '\n', gone);
     copy_locked(log, bytes + gone, len - gone, position + gone);
-    *ret = (struct tree_data){.fd = -1, .owned = bytes, .bytes = bytes, .len = len};
+    ret->len = len;
     return 0;
 }
 
@@ -260,14 +260,13 @@ static int read_stream(struct tree_handle *handle, size_t len, off_t offset, str
     struct event_log *log = handle->tree->event_log;
     if (len > STREAM_READ_MAX_BYTES)
         len = STREAM_READ_MAX_BYTES;
-    ret->owned = malloc(len);
-    if (ret->owned == NULL)
+    char *bytes = handle_read_buffer(ret, len);
+    if (bytes == NULL)
         return -ENOMEM;
-    ret->bytes = ret->owned;
     LOCK_GUARD(&log->lock);
     if (stream->begin + (uint64_t)offset < log->first)
         stream->begin = log->first - (uint64_t)offset;
-    ret->len = copy_locked(log, ret->owned, len, stream->begin + (uint64_t)offset);
+    ret->len = copy_locked(log, bytes, len, stream->begin + (uint64_t)offset);
     stream->position = stream->begin + (uint64_t)offset + ret->len;
     return 0;
 }

@@ -17,10 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/lock.h"
-#include "base/strbuf.h"
 #include "mail/inbox_record.h"
 #include "outbox/writer_fate.h"
 #include "store/store_content.h"
@@ -151,10 +153,7 @@ static int read_email(struct tree_handle *handle, size_t len, off_t offset, stru
     if (error != 0)
         return error;
     ret->owned = text;
-    error = handle_read_text(text, text_len, len, offset, ret);
-    if (error != 0)
-        tree_data_release(ret);
-    return error;
+    return handle_read_text(text, text_len, len, offset, ret);
 }
 
 static bool take_first_content_of_email(struct tree_handle *handle, struct tree_data *ret)
@@ -209,10 +208,9 @@ const struct node_ops email_ops = {.get = get_email, .open = open_email, .answer
 struct inbox_handle {
     struct tree_handle base;
     uint32_t inbox;
-    pthread_mutex_t lock;
-    struct strbuf text; /* protected by lock */
-    bool is_changed;    /* protected by lock: since it was opened or put to the service */
-    pid_t opener;       /* the process; 0: not known, so that every close counts as its own */
+    int fd;                 /* the text, in memory */
+    atomic_bool is_changed; /* since it was opened or put to the service */
+    pid_t opener;           /* the process; 0: not known, so that every close counts as its own */
 };
 
 /* Every other failure is reported by the store. */
@@ -230,31 +228,12 @@ static void report_incomplete(const struct inbox_handle *inbox)
 
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    LOCK_GUARD(&inbox->lock);
-    int error = handle_read_text(inbox->text.data, inbox->text.len, len, offset, ret);
-    if (error != 0 || ret->len == 0)
-        return error;
-    ret->owned = malloc(ret->len);
-    if (ret->owned == NULL)
-        return -ENOMEM;
-    ret->bytes = memcpy(ret->owned, ret->bytes, ret->len);
-    return 0;
-}
-
-static int set_len_locked(struct inbox_handle *inbox, size_t len)
-{
-    size_t before = inbox->text.len;
-    if (len <= before) {
-        strbuf_truncate(&inbox->text, len);
-        return 0;
-    }
-    if (strbuf_reserve(&inbox->text, len - before) != 0) {
-        inbox->text.error = 0;
-        return -ENOMEM;
-    }
-    while (inbox->text.len < len)
-        strbuf_append_char(&inbox->text, '\0');
+    int fd = ((struct inbox_handle *)handle)->fd;
+    char *bytes = handle_read_buffer(ret, len);
+    ssize_t count = bytes == NULL ? -ENOMEM : file_pread_all(fd, bytes, len, offset);
+    if (count < 0)
+        return (int)count;
+    ret->len = (size_t)count;
     return 0;
 }
 
@@ -264,12 +243,9 @@ static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller 
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     if (offset < 0 || offset > INBOX_TEXT_MAX_BYTES || len > INBOX_TEXT_MAX_BYTES - (size_t)offset)
         return -EFBIG;
-    size_t end = (size_t)offset + len;
-    LOCK_GUARD(&inbox->lock);
-    int error = end > inbox->text.len ? set_len_locked(inbox, end) : 0;
-    if (error != 0 || len == 0)
+    int error = file_pwrite_all(inbox->fd, bytes, len, offset);
+    if (error != 0)
         return error;
-    memcpy(inbox->text.data + offset, bytes, len);
     inbox->is_changed = true;
     return (ssize_t)len;
 }
@@ -279,27 +255,25 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     if (size < 0 || size > INBOX_TEXT_MAX_BYTES)
         return -EFBIG;
-    LOCK_GUARD(&inbox->lock);
     inbox->is_changed = true;
-    return set_len_locked(inbox, (size_t)size);
+    return ftruncate(inbox->fd, size) == 0 ? 0 : -errno;
 }
 
 /* The text to put to the service, or NULL where there is nothing to do. Once taken it counts as put, so that
- * an error goes to one close(2), and the service asked once. -EINVAL: it is not complete. */
-static int take_change_locked(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
+ * an error goes to one close(2), and the service is asked once. -EINVAL: it is not complete. */
+static int take_change(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
-    if (!inbox->is_changed || inbox->text.len == 0)
+    _cleanup_free_ char *text = NULL;
+    if (!atomic_exchange(&inbox->is_changed, false))
         return 0;
-    if (!inbox_text_is_complete(inbox->text.data, inbox->text.len))
-        return -EINVAL;
-    char *text = malloc(inbox->text.len);
-    if (text == NULL)
-        return -ENOMEM;
-    memcpy(text, inbox->text.data, inbox->text.len);
-    *ret_text = text;
-    *ret_len = inbox->text.len;
-    inbox->is_changed = false;
-    return 0;
+    int error = file_read_fd(inbox->fd, SIZE_MAX, &text, ret_len);
+    if (error == 0 && *ret_len > 0 && !inbox_text_is_complete(text, *ret_len))
+        error = -EINVAL;
+    if (error != 0)
+        inbox->is_changed = true;
+    else if (*ret_len > 0)
+        *ret_text = TAKE_PTR(text);
+    return error;
 }
 
 static bool is_opener(const struct inbox_handle *inbox, const struct tree_caller *caller)
@@ -312,9 +286,7 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    pthread_mutex_lock(&inbox->lock);
-    int error = take_change_locked(inbox, &text, &len);
-    pthread_mutex_unlock(&inbox->lock);
+    int error = take_change(inbox, &text, &len);
     if (error == -EINVAL && !is_opener(inbox, caller))
         return 0;
     if (error != 0 || text == NULL)
@@ -327,10 +299,9 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
 static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    if (inbox->is_changed && inbox->text.len > 0)
+    if (inbox->is_changed && lseek(inbox->fd, 0, SEEK_END) > 0)
         report_incomplete(inbox);
-    strbuf_release(&inbox->text);
-    pthread_mutex_destroy(&inbox->lock);
+    close(inbox->fd);
     free(inbox);
 }
 
@@ -345,8 +316,11 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
         .release = release_inbox,
     };
     _cleanup_free_ char *json = NULL;
+    _cleanup_close_ int fd = memfd_create("inbox.json", MFD_CLOEXEC);
     size_t len;
-    int error = store_read_inbox(tree->store, number, &json, &len);
+    int error = fd < 0 ? -errno : store_read_inbox(tree->store, number, &json, &len);
+    if (error == 0 && (flags & O_TRUNC) == 0)
+        error = file_pwrite_all(fd, json, len, 0);
     if (error != 0)
         return error;
     struct inbox_handle *inbox = handle_new(tree, &ops, sizeof(*inbox), flags);
@@ -355,13 +329,8 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     inbox->inbox = number;
     if ((flags & O_ACCMODE) != O_RDONLY && caller->pid > 0)
         inbox->opener = writer_process(caller->pid);
-    inbox->text = STRBUF_INIT(len + INBOX_TEXT_MAX_BYTES);
+    inbox->fd = TAKE_FD(fd);
     inbox->is_changed = (flags & O_TRUNC) != 0;
-    pthread_mutex_init(&inbox->lock, NULL);
-    if ((flags & O_TRUNC) == 0 && strbuf_append(&inbox->text, json, len) != 0) {
-        release_inbox(&inbox->base);
-        return -ENOMEM;
-    }
     *ret_handle = &inbox->base;
     return 0;
 }
@@ -376,16 +345,10 @@ struct index_handle {
 static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct index_handle *index = (struct index_handle *)handle;
-    if (offset < 0)
-        return -EINVAL;
-    ret->owned = malloc(len);
-    if (ret->owned == NULL)
-        return -ENOMEM;
-    ret->bytes = ret->owned;
-    int error = store_index_read(index->index, (uint64_t)offset, ret->owned, len, &ret->len);
-    if (error != 0)
-        tree_data_release(ret);
-    return error;
+    char *bytes = handle_read_buffer(ret, len);
+    if (offset < 0 || bytes == NULL)
+        return offset < 0 ? -EINVAL : -ENOMEM;
+    return store_index_read(index->index, (uint64_t)offset, bytes, len, &ret->len);
 }
 
 static void release_index(struct tree_handle *handle)

@@ -381,15 +381,10 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    ret->owned = malloc(len);
-    if (ret->owned == NULL)
-        return -ENOMEM;
-    ssize_t count = outbox_read(file_of(handle), ret->owned, len, offset);
-    if (count < 0) {
-        tree_data_release(ret);
+    char *bytes = handle_read_buffer(ret, len);
+    ssize_t count = bytes == NULL ? -ENOMEM : outbox_read(file_of(handle), bytes, len, offset);
+    if (count < 0)
         return (int)count;
-    }
-    ret->bytes = ret->owned;
     ret->len = (size_t)count;
     return 0;
 }

@@ -157,6 +157,13 @@ bool handle_is_for_reading(int flags)
     return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) == 0;
 }
 
+char *handle_read_buffer(struct tree_data *ret, size_t len)
+{
+    ret->owned = malloc(len);
+    ret->bytes = ret->owned;
+    return ret->owned;
+}
+
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret)
 {
     if (offset < 0)

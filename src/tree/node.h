@@ -272,7 +272,7 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 struct handle_ops {
     enum tree_caching caching;
     bool is_control; /* tree_handle_is_control() */
-    /* NULL: -EBADF */
+    /* NULL: -EBADF. `ret` is empty before, and released where this fails */
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, off_t offset);
@@ -318,6 +318,9 @@ static inline bool handle_is_writable(const struct tree_handle *handle)
 {
     return (handle->flags & O_ACCMODE) != O_RDONLY;
 }
+/* A buffer of this length for what is read, which the reply frees; the caller sets ret->len. NULL: there is
+ * no memory for it. */
+char *handle_read_buffer(struct tree_data *ret, size_t len);
 /* A read from a text that outlives the reply. */
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
 /* Opens a text that is read as it was at the open, and takes it; NULL: there was no memory for it. */

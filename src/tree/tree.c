@@ -474,13 +474,19 @@ bool tree_handle_is_writable(const struct tree_handle *handle)
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     *ret = (struct tree_data){.fd = -1};
-    return handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+    int error = handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
+    if (error != 0)
+        tree_data_release(ret);
+    return error;
 }
 
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
 {
     *ret = (struct tree_data){.fd = -1};
-    return handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
+    bool is_taken = handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
+    if (!is_taken)
+        tree_data_release(ret);
+    return is_taken;
 }
 
 bool tree_is_first_content_current(struct tree_handle *handle)
