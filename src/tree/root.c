@@ -77,81 +77,67 @@ const struct node_ops root_ops = {
 
 /* ---------------------------------------------------------------- README */
 
-static const char *readme_text(void)
-{
-    return "Mail as files.\n"
-           "\n"
-           "  mkdir inboxes/me@DOMAIN           make an inbox\n"
-           "  ls inboxes/me@DOMAIN              the mail it received, a file *_*.json each; inbox.json is "
-           "its "
-           "settings\n"
-           "  jq .subject inboxes/*/index.jsonl  all of it again, a line of JSON each, by date: quick to "
-           "search\n"
-           "  cat inboxes/*/*_figures_*/body.txt  the folder of an email: body.txt new.txt (without history) "
-           "body.html\n"
-           "                                    prompt.md thread.md message.eml attachments/ thread/\n"
-           "  ls inboxes/ADDRESS/.invalid       what rules or checks held back; mv it out to mark it valid\n"
-           "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", "
-           "in:INBOX\n"
-           "                                    subject: to: after:7d before:2026-11 has:attachment -WORD, "
-           "A OR B\n"
-           "                                    fetches nothing: of bodies, finds what was read here, or the "
-           "service finds\n"
-           "  neomutt -f maildir/ADDRESS        every inbox as a Maildir, for mail programs\n"
-           "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
-           "\n"
-           "Sending: write a message in drafts/ and move it to outbox/.\n"
-           "\n"
-           "  cat > drafts/hello <<END\n"
-           "  From: me@DOMAIN\n"
-           "  To: bob@example.com\n"
-           "  Subject: hello\n"
-           "  Attach: report.pdf\n"
-           "\n"
-           "  How are you?\n"
-           "  END\n"
-           "  cp ~/report.pdf attachments/      files to attach; uploaded at once\n"
-           "  mv drafts/hello outbox/           accepted and safe when mv returns; a bad message stays in "
-           "drafts/\n"
-           "  tail -n1 events.jsonl             why the last thing was refused, in words; `inboxfs status`, "
-           "too\n"
-           "  sync outbox                       wait until it went out\n"
-           "  echo Thanks. > inboxes/*/*_figures_*/reply    also reply-all, forward (with a To line); mv "
-           "works, "
-           "too\n"
-           "\n"
-           "What was sent goes to sent/, what was refused for good to failed/; NAME.receipt.json beside each "
-           "says\n"
-           "what happened. `mv failed/NAME outbox/` tries again. `rm outbox/NAME` cancels what still waits.\n"
-           "Writing straight into outbox/ sends when nobody has touched the file for two seconds. What "
-           "cannot "
-           "be seen\n"
-           "then: that an earlier stage of a pipeline died (gen | cat > outbox/x), or that a program gave up "
-           "and closed "
-           "by\n"
-           "itself. Use mv there. JSON send requests work like messages with headers do.\n"
-           "Never sent: empty files, and names of temporary files and backups: .x x~ #x# x.tmp x.part "
-           "x.swp x.bak\n"
-           "x.old x.orig x.rej x.sav x.save x.save.1 4913.\n"
-           "\n"
-           "  tail -f events.jsonl              what happened, a line of JSON each\n"
-           "  head -n1 events                   wait for the next thing to happen (not listed by ls)\n"
-           "  inotifywait -m inboxes/ADDRESS    new mail, as it arrives; sent/ and failed/ too\n"
-           "  echo retry NAME > ctl             try a waiting or failed one now (`retry all`: all that "
-           "wait)\n"
-           "  cat status.json                   connection, queue, quota, counters\n";
-}
+static const char readme[] =
+    "Mail as files.\n"
+    "\n"
+    "  mkdir inboxes/me@DOMAIN           make an inbox\n"
+    "  ls inboxes/me@DOMAIN              the mail it received, a file *_*.json each; inbox.json is its "
+    "settings\n"
+    "  jq .subject inboxes/*/index.jsonl  all of it again, a line of JSON each, by date: quick to search\n"
+    "  cat inboxes/*/*_figures_*/body.txt  the folder of an email: body.txt new.txt (without history) "
+    "body.html\n"
+    "                                    prompt.md thread.md message.eml attachments/ thread/\n"
+    "  ls inboxes/ADDRESS/.invalid       what rules or checks held back; mv it out to mark it valid\n"
+    "  ls 'search/WORDS from:NAME'       mail with these words, in all inboxes; also \"a phrase\", in:INBOX\n"
+    "                                    subject: to: after:7d before:2026-11 has:attachment -WORD, A OR B\n"
+    "                                    fetches nothing: of bodies, finds what was read here, or the "
+    "service finds\n"
+    "  neomutt -f maildir/ADDRESS        every inbox as a Maildir, for mail programs\n"
+    "  echo sync > ctl                   look for new mail now (`sync ADDRESS`: in one inbox)\n"
+    "\n"
+    "Sending: write a message in drafts/ and move it to outbox/.\n"
+    "\n"
+    "  cat > drafts/hello <<END\n"
+    "  From: me@DOMAIN\n"
+    "  To: bob@example.com\n"
+    "  Subject: hello\n"
+    "  Attach: report.pdf\n"
+    "\n"
+    "  How are you?\n"
+    "  END\n"
+    "  cp ~/report.pdf attachments/      files to attach; uploaded at once\n"
+    "  mv drafts/hello outbox/           accepted and safe when mv returns; a bad message stays in drafts/\n"
+    "  tail -n1 events.jsonl             why the last thing was refused, in words; `inboxfs status`, too\n"
+    "  sync outbox                       wait until it went out\n"
+    "  echo Thanks. > inboxes/*/*_figures_*/reply    also reply-all, forward (with a To line); mv works, "
+    "too\n"
+    "\n"
+    "What was sent goes to sent/, what was refused for good to failed/; NAME.receipt.json beside each says\n"
+    "what happened. `mv failed/NAME outbox/` tries again. `rm outbox/NAME` cancels what still waits.\n"
+    "Writing straight into outbox/ sends when nobody has touched the file for two seconds. What cannot be "
+    "seen\n"
+    "then: that an earlier stage of a pipeline died (gen | cat > outbox/x), or that a program gave up and "
+    "closed by\n"
+    "itself. Use mv there. JSON send requests work like messages with headers do.\n"
+    "Never sent: empty files, and names of temporary files and backups: .x x~ #x# x.tmp x.part x.swp x.bak\n"
+    "x.old x.orig x.rej x.sav x.save x.save.1 4913.\n"
+    "\n"
+    "  tail -f events.jsonl              what happened, a line of JSON each\n"
+    "  head -n1 events                   wait for the next thing to happen (not listed by ls)\n"
+    "  inotifywait -m inboxes/ADDRESS    new mail, as it arrives; sent/ and failed/ too\n"
+    "  echo retry NAME > ctl             try a waiting or failed one now (`retry all`: all that wait)\n"
+    "  cat status.json                   connection, queue, quota, counters\n";
 
 static int get_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                       struct tree_entry *ret)
 {
-    entry_fill_ms(tree, ino, S_IFREG | 0444, strlen(readme_text()), 0, LASTING, ret);
+    entry_fill_ms(tree, ino, S_IFREG | 0444, strlen(readme), 0, LASTING, ret);
     return 0;
 }
 
 static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    return handle_read_text(readme_text(), strlen(readme_text()), len, offset, ret);
+    return handle_read_text(readme, strlen(readme), len, offset, ret);
 }
 
 static int open_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
