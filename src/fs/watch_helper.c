@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process that creates what is new, then the daemon's side: starting the process, and handing paths over.
- * NUL-terminated strings pass through the pipe: the device number of the mount in decimal, the
- * mount point, and then the path of each new file below it.
+ * NUL-terminated strings pass through the pipe, the path of each new file below the mount point.
  */
 #include "fs/watch_helper.h"
 
@@ -46,32 +45,16 @@ struct announcement {
 /* It may be forked from a program with threads. Nothing but system calls may be made in it then, so it
  * allocates nothing and uses no stdio. */
 
-struct helper_state {
-    char mountpoint[PIPE_BYTES];
-    uint64_t device;
-    unsigned int introduced; /* how many of the two strings that come first have come */
-    int root_fd;             /* open while there is something to do, for it keeps the mount busy */
-    atomic_ulong *done;
-};
-
-static uint64_t parse_number(const char *text)
-{
-    uint64_t number = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        number = number * 10 + (uint64_t)(*text - '0');
-    return number;
-}
-
 /* By now something else may be mounted there, or nothing: nothing may be created in it. The kernel knows the
  * device number without asking the daemon. */
-static int open_root(const struct helper_state *state)
+static int open_root(const struct watch_helper_shared *shared)
 {
     struct statx status;
-    int fd = open(state->mountpoint, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(shared->mountpoint, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
     if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
-        makedev(status.stx_dev_major, status.stx_dev_minor) == state->device)
+        makedev(status.stx_dev_major, status.stx_dev_minor) == shared->device)
         return fd;
     close(fd);
     return -1;
@@ -81,54 +64,35 @@ static int open_root(const struct helper_state *state)
  * ask for a name that it knows already from a listing, too: else it would open the file, and raise no
  * IN_CREATE.
  */
-static void create(struct helper_state *state, const char *path)
+static void create(int root_fd, const char *path)
 {
-    if (path[0] == '\0')
-        return;
-    if (state->root_fd < 0)
-        state->root_fd = open_root(state);
-    if (state->root_fd < 0)
-        return;
-    int fd = openat(state->root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+    int fd = path[0] == '\0' || root_fd < 0
+                 ? -1
+                 : openat(root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
     if (fd >= 0)
         close(fd);
 }
 
-/* The number of paths that it was: 0 for what comes first. */
-static unsigned long take_string(struct helper_state *state, const char *string)
-{
-    if (state->introduced == 0)
-        state->device = parse_number(string);
-    else if (state->introduced == 1)
-        memcpy(state->mountpoint, string, strlen(string) + 1);
-    else
-        create(state, string);
-    if (state->introduced == 2)
-        return 1;
-    state->introduced++;
-    return 0;
-}
-
-/* Takes all whole strings; the number of bytes that they were. */
-static size_t take_strings(struct helper_state *state, const char *bytes, size_t len)
+/* Takes all whole strings; the number of bytes that they were. The root is open meanwhile alone, for it keeps
+ * the mount busy. */
+static size_t take_strings(struct watch_helper_shared *shared, const char *bytes, size_t len)
 {
     size_t taken = 0;
     unsigned long paths = 0;
     const char *end;
-    while ((end = memchr(bytes + taken, '\0', len - taken)) != NULL) {
-        paths += take_string(state, bytes + taken);
+    int root_fd = open_root(shared);
+    for (; (end = memchr(bytes + taken, '\0', len - taken)) != NULL; paths++) {
+        create(root_fd, bytes + taken);
         taken = (size_t)(end - bytes) + 1;
     }
-    if (state->root_fd >= 0)
-        close(state->root_fd);
-    state->root_fd = -1;
-    atomic_fetch_add(state->done, paths);
+    if (root_fd >= 0)
+        close(root_fd);
+    atomic_fetch_add(&shared->done, paths);
     return taken;
 }
 
-static _Noreturn void run(int fd, atomic_ulong *done)
+static _Noreturn void run(int fd, struct watch_helper_shared *shared)
 {
-    struct helper_state state = {.root_fd = -1, .done = done};
     char buffer[2 * PIPE_BYTES];
     size_t len = 0;
     for (;;) {
@@ -138,7 +102,7 @@ static _Noreturn void run(int fd, atomic_ulong *done)
         if (got <= 0)
             continue;
         len += (size_t)got;
-        size_t taken = take_strings(&state, buffer, len);
+        size_t taken = take_strings(shared, buffer, len);
         memmove(buffer, buffer + taken, len - taken);
         len -= taken;
     }
@@ -159,7 +123,7 @@ static void expect_end(pid_t daemon)
         _exit(0); /* it ended before it was listened for */
 }
 
-static _Noreturn void become_helper(int fd, pid_t daemon, atomic_ulong *done)
+static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_shared *shared)
 {
     if (dup2(fd, STDIN_FILENO) < 0)
         _exit(1);
@@ -171,19 +135,10 @@ static _Noreturn void become_helper(int fd, pid_t daemon, atomic_ulong *done)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
     expect_end(daemon);
-    run(STDIN_FILENO, done);
+    run(STDIN_FILENO, shared);
 }
 
 /* ---------------------------------------------------------------- starting it */
-
-static int share_counter(struct watch_helper *helper)
-{
-    void *page = mmap(NULL, sizeof(*helper->done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return -errno;
-    helper->done = page;
-    return 0;
-}
 
 /* By the thread that is to live on; it may have other threads beside it. */
 static int start_process(struct watch_helper *helper)
@@ -202,7 +157,7 @@ static int start_process(struct watch_helper *helper)
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        become_helper(read_end, daemon, helper->done);
+        become_helper(read_end, daemon, helper->shared);
     helper->pid = pid;
     helper->fd = TAKE_FD(write_end);
     return 0;
@@ -229,7 +184,12 @@ int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_
     *helper = (struct watch_helper){.fd = -1, .find_path = find_path, .context = context};
     pthread_mutex_init(&helper->lock, NULL);
     clock_condition_init(&helper->changed);
-    return share_counter(helper);
+    void *page =
+        mmap(NULL, sizeof(*helper->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    helper->shared = page;
+    return 0;
 }
 
 int watch_helper_init(struct watch_helper *helper)
@@ -267,7 +227,7 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
 /* Once at the start, and then by the thread: to be waited for by nobody any more. */
 static void count_all_done(struct watch_helper *helper)
 {
-    *helper->done = helper->taken;
+    helper->shared->done = helper->taken;
 }
 
 static int restart_process(struct watch_helper *helper)
@@ -285,8 +245,7 @@ static int restart_process(struct watch_helper *helper)
     if (error == 0)
         return -ECANCELED;
     helper->started_ms = clock_monotonic_ms(clock);
-    error = start_process(helper);
-    return error != 0 ? error : send_whole(helper, helper->introduction, helper->introduction_len);
+    return start_process(helper);
 }
 
 static void hand_over(struct watch_helper *helper, const char *strings, size_t len, unsigned long paths)
@@ -331,8 +290,6 @@ static void *work(void *argument)
 {
     struct watch_helper *helper = argument;
     char strings[PIPE_BYTES];
-    if (helper->pid != 0)
-        send_whole(helper, helper->introduction, helper->introduction_len);
     pthread_mutex_lock(&helper->lock);
     while (!helper->is_ending) {
         unsigned long paths;
@@ -356,16 +313,13 @@ static void *work(void *argument)
 
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint)
 {
-    if (helper->done == NULL)
+    if (helper->shared == NULL)
         return 0;
-    int len = asprintf(&helper->introduction, "%ju%c%s", (uintmax_t)device, '\0', mountpoint);
-    if (len < 0) {
-        helper->introduction = NULL;
-        return -ENOMEM;
-    }
-    helper->introduction_len = (size_t)len + 1;
-    if (helper->introduction_len > PIPE_BYTES)
+    size_t size = strlen(mountpoint) + 1;
+    if (size > sizeof(helper->shared->mountpoint))
         return -ENAMETOOLONG;
+    memcpy(helper->shared->mountpoint, mountpoint, size);
+    helper->shared->device = device;
     int error = thread_start(&helper->thread, "fs-announce", work, helper);
     helper->is_running = error == 0;
     return error;
@@ -390,9 +344,8 @@ void watch_helper_release(struct watch_helper *helper)
     tell_process_to_end(helper);
     reap(helper);
     g_queue_clear_full(&helper->queue, free);
-    if (helper->done != NULL)
-        munmap(helper->done, sizeof(*helper->done));
-    free(helper->introduction);
+    if (helper->shared != NULL)
+        munmap(helper->shared, sizeof(*helper->shared));
     pthread_cond_destroy(&helper->changed);
     pthread_mutex_destroy(&helper->lock);
 }
@@ -400,7 +353,7 @@ void watch_helper_release(struct watch_helper *helper)
 static void queue(struct watch_helper *helper, uint64_t ino, const char *path)
 {
     size_t len = strlen(path) + 1;
-    if (helper->done == NULL)
+    if (helper->shared == NULL)
         return;
     LOCK_GUARD(&helper->lock);
     if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PIPE_BYTES)
@@ -429,11 +382,11 @@ void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct c
 {
     struct clock *clock = clock_system();
     int64_t until_ms = clock_monotonic_ms(clock) + at_most_ms;
-    if (helper->done == NULL)
+    if (helper->shared == NULL)
         return;
     LOCK_GUARD(&helper->lock);
     unsigned long queued = helper->queued;
-    while (*helper->done < queued && !helper->is_ending && !cancel_is_set(cancel) &&
+    while (helper->shared->done < queued && !helper->is_ending && !cancel_is_set(cancel) &&
            clock_monotonic_ms(clock) < until_ms)
         (void)wait_until(clock, &helper->changed, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
                          cancel);

@@ -20,6 +20,7 @@
 #define INBOXFS_FS_WATCH_HELPER_H
 
 #include <glib.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,17 +34,22 @@
  * has none any more. */
 typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_path, size_t size);
 
+/* Memory that the daemon shares with the processes. */
+struct watch_helper_shared {
+    /* How many of the paths taken the processes are done with (closed, and nothing of the mount open), or
+     * lost. */
+    atomic_ulong done;
+    dev_t device; /* of the mount; set before the first path, as is: */
+    char mountpoint[PATH_MAX];
+};
+
 struct watch_helper {
     atomic_int pid; /* of the process; 0: there is none */
     int fd;         /* the pipe to it, non-blocking; -1: none. The thread's while it runs, like all below */
-    /* How many of the paths taken the processes are done with (closed, and nothing of the mount open), or
-     * lost. In memory that all processes share; NULL: there is none, and there can be no process. */
-    atomic_ulong *done;
-    unsigned long taken;              /* paths, ever, from the queue: handed over or lost */
-    watch_helper_find_path find_path; /* NULL: paths are announced, not inode numbers */
-    void *context;                    /* of find_path; borrowed */
-    char *introduction;               /* what each process reads first; owned */
-    size_t introduction_len;
+    struct watch_helper_shared *shared; /* NULL: there is none, and there can be no process */
+    unsigned long taken;                /* paths, ever, from the queue: handed over or lost */
+    watch_helper_find_path find_path;   /* NULL: paths are announced, not inode numbers */
+    void *context;                      /* of find_path; borrowed */
     int64_t started_ms; /* when the process was started, monotonic; 0: by watch_helper_init() */
     pthread_t thread;
     bool is_running; /* the thread */

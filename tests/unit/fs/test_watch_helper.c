@@ -98,7 +98,7 @@ TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
             watch_helper_announce(&world->helper, "file");
         watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
     }
-    assert_int_equal(*world->helper.done, ROUNDS * NAMES);
+    assert_int_equal(world->helper.shared->done, ROUNDS * NAMES);
 }
 
 TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
@@ -107,7 +107,7 @@ TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
     assert_int_equal(watch_helper_start(&world->helper, world->device + 1, world->dir.path), 0);
     watch_helper_announce(&world->helper, "foreign");
     watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
-    assert_int_equal(*world->helper.done, 1);
+    assert_int_equal(world->helper.shared->done, 1);
     assert_false(is_there(world, "foreign"));
 }
 
@@ -209,7 +209,7 @@ TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
         snprintf(name, sizeof(name), "message %u", 2 * i);
         assert_true(is_there(world, name));
     }
-    assert_int_equal(*world->helper.done, 400);
+    assert_int_equal(world->helper.shared->done, 400);
     assert_false(is_there(world, "message 3"));
     assert_true(world->helper.pid > 0);
 }
