@@ -6,6 +6,7 @@
 #include "store/search.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,92 +25,59 @@
 
 /* ---------------------------------------------------------------- emails found */
 
-struct search_hits { /* empty: all zeros */
-    uint32_t *emails;
-    size_t len;
-    size_t capacity;
-    bool is_truncated; /* there are more */
+struct search_hits {
+    GHashTable *emails; /* a set of their numbers */
+    bool is_truncated;  /* there are more */
 };
 
-enum {
-    FIRST_CAPACITY = 64
-};
+static struct search_hits search_hits_new(void)
+{
+    return (struct search_hits){.emails = g_hash_table_new(NULL, NULL)};
+}
 
 static void search_hits_release(struct search_hits *hits)
 {
-    free(hits->emails);
-    *hits = (struct search_hits){.len = 0};
+    g_hash_table_unref(hits->emails);
 }
 
-static int search_hits_add(struct search_hits *hits, uint32_t email)
+#define _cleanup_hits_ _cleanup_(search_hits_release)
+
+static void search_hits_clear(struct search_hits *hits)
 {
-    if (hits->len == hits->capacity) {
-        size_t capacity = hits->capacity == 0 ? FIRST_CAPACITY : 2 * hits->capacity;
-        uint32_t *emails = realloc(hits->emails, capacity * sizeof(*emails));
-        if (emails == NULL)
-            return -ENOMEM;
-        hits->emails = emails;
-        hits->capacity = capacity;
-    }
-    hits->emails[hits->len++] = email;
-    return 0;
+    g_hash_table_remove_all(hits->emails);
+    hits->is_truncated = false;
 }
 
-static int compare_numbers(const void *one, const void *other)
+static gboolean is_in(gpointer email, gpointer value, gpointer hits)
 {
-    uint32_t a = *(const uint32_t *)one;
-    uint32_t b = *(const uint32_t *)other;
-    return a < b ? -1 : a > b;
+    return g_hash_table_contains(hits, email);
 }
 
-static void sort_and_deduplicate(struct search_hits *hits)
+static gboolean is_missing_in(gpointer email, gpointer value, gpointer hits)
 {
-    size_t kept = 0;
-    if (hits->len == 0)
-        return;
-    qsort(hits->emails, hits->len, sizeof(*hits->emails), compare_numbers);
-    for (size_t i = 1; i < hits->len; i++)
-        if (hits->emails[i] != hits->emails[kept])
-            hits->emails[++kept] = hits->emails[i];
-    hits->len = kept + 1;
+    return !g_hash_table_contains(hits, email);
 }
 
-static bool has(const struct search_hits *sorted, uint32_t email)
+static void search_hits_intersect(struct search_hits *hits, const struct search_hits *other)
 {
-    return sorted->len > 0 &&
-           bsearch(&email, sorted->emails, sorted->len, sizeof(email), compare_numbers) != NULL;
-}
-
-static void search_hits_intersect(struct search_hits *hits, struct search_hits *other)
-{
-    size_t kept = 0;
-    sort_and_deduplicate(hits);
-    sort_and_deduplicate(other);
-    for (size_t i = 0; i < hits->len; i++)
-        if (has(other, hits->emails[i]))
-            hits->emails[kept++] = hits->emails[i];
-    hits->len = kept;
+    g_hash_table_foreach_remove(hits->emails, is_missing_in, other->emails);
     hits->is_truncated |= other->is_truncated;
 }
 
-static int search_hits_unite(struct search_hits *hits, const struct search_hits *other)
+static void search_hits_unite(struct search_hits *hits, const struct search_hits *other)
 {
-    int error = 0;
-    for (size_t i = 0; i < other->len && error == 0; i++)
-        error = search_hits_add(hits, other->emails[i]);
+    GHashTableIter position;
+    gpointer email;
+    g_hash_table_iter_init(&position, other->emails);
+    while (g_hash_table_iter_next(&position, &email, NULL))
+        g_hash_table_add(hits->emails, email);
     hits->is_truncated |= other->is_truncated;
-    sort_and_deduplicate(hits);
-    return error;
 }
 
-static void search_hits_subtract(struct search_hits *hits, struct search_hits *other)
+static void search_hits_subtract(struct search_hits *hits, const struct search_hits *other)
 {
-    size_t kept = 0;
-    sort_and_deduplicate(other);
-    for (size_t i = 0; i < hits->len; i++)
-        if (!has(other, hits->emails[i]))
-            hits->emails[kept++] = hits->emails[i];
-    hits->len = kept;
+    g_hash_table_foreach_remove(hits->emails, is_in, other->emails);
+    hits->is_truncated |= other->is_truncated;
 }
 
 struct dated {
@@ -126,28 +94,31 @@ static int compare_dates(const void *one, const void *other)
     return a->email < b->email ? -1 : a->email > b->email;
 }
 
-/* Without memory they are in another order. */
-static void search_hits_sort_by_date(struct search_hits *hits, struct store *store)
+/* The newest of the hits, as many as show. 0 or -ENOMEM. */
+static int list_newest(const struct search_hits *hits, struct store *store, struct store_search *ret)
 {
-    _cleanup_free_ struct dated *dated = malloc((hits->len + 1) * sizeof(*dated));
-    if (dated == NULL)
-        return;
-    for (size_t i = 0; i < hits->len; i++) {
-        struct email_view view = {.date_ms = 0};
-        store_get_email(store, hits->emails[i], &view);
-        dated[i] = (struct dated){hits->emails[i], view.date_ms};
+    GHashTableIter position;
+    gpointer email;
+    size_t len = 0;
+    _cleanup_free_ struct dated *dated = calloc(g_hash_table_size(hits->emails) + 1, sizeof(*dated));
+    uint32_t *emails = calloc(STORE_SEARCH_MAX, sizeof(*emails));
+    if (dated == NULL || emails == NULL) {
+        free(emails);
+        return -ENOMEM;
     }
-    qsort(dated, hits->len, sizeof(*dated), compare_dates);
-    for (size_t i = 0; i < hits->len; i++)
-        hits->emails[i] = dated[i].email;
-}
-
-static void search_hits_cut(struct search_hits *hits)
-{
-    if (hits->len <= STORE_SEARCH_MAX)
-        return;
-    hits->len = STORE_SEARCH_MAX;
-    hits->is_truncated = true;
+    g_hash_table_iter_init(&position, hits->emails);
+    while (g_hash_table_iter_next(&position, &email, NULL)) {
+        struct email_view view = {.date_ms = 0};
+        store_get_email(store, GPOINTER_TO_UINT(email), &view);
+        dated[len++] = (struct dated){GPOINTER_TO_UINT(email), view.date_ms};
+    }
+    qsort(dated, len, sizeof(*dated), compare_dates);
+    *ret = (struct store_search){.emails = emails,
+                                 .len = MIN(len, (size_t)STORE_SEARCH_MAX),
+                                 .is_truncated = hits->is_truncated || len > STORE_SEARCH_MAX};
+    for (size_t i = 0; i < ret->len; i++)
+        emails[i] = dated[i].email;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- parts of a query */
@@ -237,7 +208,6 @@ struct search {
     uint32_t unknown_inbox; /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
     bool has_facts;
     bool is_service_asked; /* and answered */
-    int error;             /* -ENOMEM */
 };
 
 void searcher_init(struct searcher *searcher)
@@ -274,21 +244,14 @@ static bool is_hit(const struct search *search, uint32_t email)
     return name != NULL && search_query_accepts(search->query, name, view.date_ms);
 }
 
-static int take_hit(struct search *search, uint32_t email)
+static void take_hit(void *context, uint32_t email)
 {
-    return is_hit(search, email) ? search_hits_add(search->taking, email) : 0;
+    struct search *search = context;
+    if (is_hit(search, email))
+        g_hash_table_add(search->taking->emails, GUINT_TO_POINTER(email));
 }
 
 /* ---------------------------------------------------------------- the local index */
-
-static bool take_local(void *context, uint32_t email)
-{
-    struct search *search = context;
-    int error = take_hit(search, email);
-    if (error != 0)
-        search->error = error;
-    return error == 0;
-}
 
 static bool is_over(void *context)
 {
@@ -300,7 +263,7 @@ static bool is_over(void *context)
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     search->taking = hits;
-    return search_index_find(&search->store->cache, part, take_local, is_over, search) == 0;
+    return search_index_find(&search->store->cache, part, take_hit, is_over, search) == 0;
 }
 
 /* Waits until the index has what is known now, for a second at most. False: it lacks some of that. */
@@ -313,7 +276,7 @@ static bool catch_up(const struct search *search)
     return more == 0;
 }
 
-/* False: the time is over. */
+/* False: the time is over, or there is no memory. */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];
@@ -321,17 +284,15 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     uint64_t position = 0;
     size_t len;
     _cleanup_free_ char *name = search_fold(inbox->name);
-    if (name == NULL)
-        search->error = -ENOMEM;
-    while (search->error == 0 && !is_over(search) &&
+    while (name != NULL && !is_over(search) &&
            (len = store_list_emails(search->store, inbox->number, position, emails, positions,
                                     EMAILS_AT_ONCE)) > 0) {
         position = positions[len - 1];
-        for (size_t i = 0; i < len && search->error == 0; i++)
+        for (size_t i = 0; i < len; i++)
             if (search_query_accepts(search->query, name, emails[i].date_ms))
-                search->error = search_hits_add(&search->local, emails[i].number);
+                g_hash_table_add(search->local.emails, GUINT_TO_POINTER(emails[i].number));
     }
-    return !is_over(search);
+    return name != NULL && !is_over(search);
 }
 
 /* A query that wants no text finds emails by the facts alone. False: the time was over before the end. */
@@ -348,7 +309,7 @@ static bool look_through_all(struct search *search)
 /* True: some email would be found if its content, which was not read yet, had an attachment, or had none. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
-    struct search_hits unread = {.len = 0};
+    _cleanup_hits_ struct search_hits unread = search_hits_new();
     struct search_query query = *wanted;
     bool is_asked = false;
     for (size_t i = 0; i < query.len; i++) {
@@ -357,11 +318,7 @@ static bool may_have_attachment(struct search *search, const struct search_query
         query.terms[i].kind = SEARCH_UNKNOWN_ATTACHMENT;
         is_asked = true;
     }
-    if (!is_asked)
-        return false;
-    bool is_known = find_locally(search, &query, &unread) && unread.len == 0;
-    search_hits_release(&unread);
-    return !is_known;
+    return is_asked && (!find_locally(search, &query, &unread) || g_hash_table_size(unread.emails) > 0);
 }
 
 static void search_locally(struct search *search)
@@ -410,7 +367,9 @@ static int take_remote(void *context, struct email_record *record)
         return 0;
     if (email == NUMBER_NONE)
         search->unknown_inbox = inbox;
-    return email == NUMBER_NONE ? 0 : take_hit(search, email);
+    else
+        take_hit(search, email);
+    return 0;
 }
 
 static int take_nothing(void *context, struct email_record *record)
@@ -555,9 +514,9 @@ static void combine(struct search_hits *found, struct search_hits *more, bool is
 {
     bool is_truncated = found->is_truncated || more->is_truncated;
     if (is_first || (found->is_truncated && !more->is_truncated)) {
-        search_hits_release(found);
+        struct search_hits passed_over = *found;
         *found = *more;
-        *more = (struct search_hits){.len = 0};
+        *more = passed_over;
     } else if (found->is_truncated == more->is_truncated) {
         search_hits_intersect(found, more);
     }
@@ -571,22 +530,18 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
 {
     bool is_answered = true;
     bool is_whole = true;
-    for (size_t i = 0; i < len && is_answered && search->error == 0; i++) {
-        struct search_hits more = {.len = 0};
-        if (is_asked_for(search, &first[i])) {
-            is_answered = ask_for_term(search, inbox_id, first[i].text, &more);
-            search->error = search_hits_unite(ret_hits, &more);
-        } else {
+    for (size_t i = 0; i < len && is_answered; i++) {
+        if (is_asked_for(search, &first[i]))
+            is_answered = ask_for_term(search, inbox_id, first[i].text, ret_hits);
+        else
             is_whole = false;
-        }
-        search_hits_release(&more);
     }
     if (is_answered && !is_whole) {
         struct search_query group = {.len = len};
         memcpy(group.terms, first, len * sizeof(*first));
         find_locally(search, &group, ret_hits);
     }
-    return is_answered && search->error == 0;
+    return is_answered;
 }
 
 /* Those of one word that is not asked for narrow nothing. */
@@ -602,17 +557,14 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
     bool is_first = true;
     size_t end;
     for (size_t i = 0; i < query->len; i = end) {
-        struct search_hits more = {.len = 0};
+        _cleanup_hits_ struct search_hits more = search_hits_new();
         end = search_query_group_end(query, i);
         if (!is_group_asked_for(search, &query->terms[i], end - i))
             continue;
-        bool is_answered = ask_for_group(search, inbox_id, &query->terms[i], end - i, &more);
-        if (is_answered)
-            combine(found, &more, is_first);
-        search_hits_release(&more);
-        if (!is_answered)
+        if (!ask_for_group(search, inbox_id, &query->terms[i], end - i, &more))
             return false;
-        if (found->len == 0 && !found->is_truncated)
+        combine(found, &more, is_first);
+        if (g_hash_table_size(found->emails) == 0 && !found->is_truncated)
             break;
         is_first = false;
     }
@@ -623,12 +575,11 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
 static void narrow_locally(struct search *search, struct search_hits *found)
 {
     struct search_query query;
-    struct search_hits known = {.len = 0};
-    if (found->len == 0 || !pick(search->query, is_wanted_without_words, &query))
+    _cleanup_hits_ struct search_hits known = search_hits_new();
+    if (g_hash_table_size(found->emails) == 0 || !pick(search->query, is_wanted_without_words, &query))
         return;
     find_locally(search, &query, &known);
     search_hits_intersect(found, &known);
-    search_hits_release(&known);
 }
 
 static bool ask_for_unwanted(struct search *search, const char *inbox_id)
@@ -643,13 +594,13 @@ static bool ask_for_unwanted(struct search *search, const char *inbox_id)
 static bool ask_for_all(struct search *search)
 {
     const char *inbox_id = only_inbox(search);
-    search_hits_release(&search->found);
-    if (!ask_for_wanted(search, inbox_id, &search->found) || !ask_for_unwanted(search, inbox_id)) {
-        search_hits_release(&search->found);
-        return false;
+    search_hits_clear(&search->found);
+    if (ask_for_wanted(search, inbox_id, &search->found) && ask_for_unwanted(search, inbox_id)) {
+        narrow_locally(search, &search->found);
+        return true;
     }
-    narrow_locally(search, &search->found);
-    return true;
+    search_hits_clear(&search->found);
+    return false;
 }
 
 /* Mail that a search is the first to show is fetched like any other; not with every search, for the service
@@ -681,7 +632,8 @@ static void look_again(struct search *search)
 /* Returns true if the answer would be cut short whatever the service adds. */
 static bool is_local_enough(const struct search *search)
 {
-    return search->unwanted.len == 0 && search->local.len > STORE_SEARCH_MAX;
+    return g_hash_table_size(search->unwanted.emails) == 0 &&
+           g_hash_table_size(search->local.emails) > STORE_SEARCH_MAX;
 }
 
 static void search_service(struct search *search)
@@ -718,24 +670,14 @@ static int search_both(struct search *search, struct cancel *cancel, struct stor
     int error = bounded_call(index->clock, timeout_ms(search->store), cancel, run, search);
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
-    if (error == 0)
-        error = search->error;
-    if (error == 0)
-        error = search_hits_unite(&search->found, &search->local);
     if (error != 0)
         return error;
+    search_hits_unite(&search->found, &search->local);
     search_hits_subtract(&search->found, &search->unwanted);
-    search->found.is_truncated |= search->unwanted.is_truncated;
-    search_hits_sort_by_date(&search->found, search->store);
-    search_hits_cut(&search->found);
-    *ret = (struct store_search){
-        .emails = search->found.emails,
-        .len = search->found.len,
-        .is_truncated = search->found.is_truncated,
-        .is_service_asked = search->is_service_asked,
-    };
-    search->found = (struct search_hits){.len = 0};
-    return 0;
+    error = list_newest(&search->found, search->store, ret);
+    if (error == 0)
+        ret->is_service_asked = search->is_service_asked;
+    return error;
 }
 
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
@@ -745,7 +687,12 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, clock_realtime_ms(store->index.clock), &query, &reason);
     if (error != 0)
         return error;
-    struct search search = {.store = store, .query = &query, .has_facts = has_facts(&query)};
+    struct search search = {.store = store,
+                            .query = &query,
+                            .found = search_hits_new(),
+                            .local = search_hits_new(),
+                            .unwanted = search_hits_new(),
+                            .has_facts = has_facts(&query)};
     error = search_both(&search, cancel, ret);
     search_hits_release(&search.found);
     search_hits_release(&search.local);

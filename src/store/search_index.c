@@ -201,8 +201,7 @@ static int step_through(const struct finding *finding, sqlite3 *db, const char *
     if (more != 0)
         return more;
     while ((more = query_step(statement)) > 0)
-        if (!finding->sink(finding->context, (uint32_t)sqlite3_column_int64(statement, 0)))
-            return 0;
+        finding->sink(finding->context, (uint32_t)sqlite3_column_int64(statement, 0));
     return more;
 }
 

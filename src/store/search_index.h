@@ -40,8 +40,8 @@ int search_index_note_content(struct connection *connection, uint32_t email,
  * may be more; 0: there are none; or -errno. */
 int search_index_catch_up(struct cache *cache);
 
-/* Takes a hit; false: no more are wanted. */
-typedef bool (*search_hit_sink)(void *context, uint32_t email);
+/* Takes a hit. */
+typedef void (*search_hit_sink)(void *context, uint32_t email);
 
 /* Looks at this from time to time; true: give up. */
 typedef bool (*search_stop)(void *context);
