@@ -11,9 +11,9 @@
  */
 
 #include <errno.h>
+#include <glib.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,33 +50,27 @@ struct search_name {
     char *owned; /* the name, where it is not somebody else's; or NULL */
 };
 
-struct search_names {
-    atomic_uint references;
-    size_t len;
-    struct search_name items[];
-};
-
-static struct search_names *new_names(size_t capacity)
+static void free_owned(gpointer name)
 {
-    struct search_names *names = calloc(1, sizeof(*names) + capacity * sizeof(names->items[0]));
-    if (names != NULL)
-        atomic_init(&names->references, 1);
+    free(((struct search_name *)name)->owned);
+}
+
+static GArray *new_names(void)
+{
+    GArray *names = g_array_new(false, false, sizeof(struct search_name));
+    g_array_set_clear_func(names, free_owned);
     return names;
 }
 
-static struct search_names *search_names_ref(struct search_names *names)
+static void add_name(GArray *names, const char *name, uint64_t ino, char *owned)
 {
-    atomic_fetch_add(&names->references, 1);
-    return names;
+    const struct search_name item = {name, ino, owned};
+    g_array_append_val(names, item);
 }
 
-static void search_names_unref(struct search_names *names)
+static struct search_name *name_at(const GArray *names, size_t i)
 {
-    if (names == NULL || atomic_fetch_sub(&names->references, 1) != 1)
-        return;
-    for (size_t i = 0; i < names->len; i++)
-        free(names->items[i].owned);
-    free(names);
+    return &g_array_index(names, struct search_name, i);
 }
 
 static int compare(const void *one, const void *other)
@@ -87,209 +81,67 @@ static int compare(const void *one, const void *other)
     return order != 0 ? order : a->ino < b->ino ? -1 : a->ino > b->ino;
 }
 
-/* For a list of emails: the inode of the name, or 0. */
-static uint64_t search_names_find(const struct search_names *names, const char *name)
+static int compare_names(const void *one, const void *other)
 {
-    size_t low = 0;
-    size_t high = names->len;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(names->items[middle].name, name);
-        if (order == 0)
-            return names->items[middle].ino;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return 0;
+    return strcmp(((const struct search_name *)one)->name, ((const struct search_name *)other)->name);
+}
+
+/* For a list of emails: the inode of the name, or 0. */
+static uint64_t find_name(GArray *names, const char *name)
+{
+    const struct search_name wanted = {.name = name};
+    guint i;
+    return g_array_binary_search(names, &wanted, compare_names, &i) ? name_at(names, i)->ino : 0;
 }
 
 /* The same mail in two inboxes has one name twice: the first stays as it is. Numbered names are chosen while
  * all still stand in order under their own. */
-static void number_doubles(struct search_names *names)
+static void number_doubles(GArray *names)
 {
     unsigned int number = 1;
     for (size_t i = 1; i < names->len; i++) {
-        struct search_name *item = &names->items[i];
-        if (strcmp(item->name, names->items[i - 1].name) != 0) {
+        struct search_name *item = name_at(names, i);
+        if (compare_names(item, item - 1) != 0) {
             number = 1;
             continue;
         }
         do {
             free(item->owned);
             item->owned = file_name_numbered(item->name, ++number);
-        } while (item->owned != NULL && search_names_find(names, item->owned) != 0);
+        } while (item->owned != NULL && find_name(names, item->owned) != 0);
     }
     for (size_t i = 0; i < names->len; i++)
-        if (names->items[i].owned != NULL)
-            names->items[i].name = names->items[i].owned;
-    qsort(names->items, names->len, sizeof(names->items[0]), compare);
+        if (name_at(names, i)->owned != NULL)
+            name_at(names, i)->name = name_at(names, i)->owned;
+    g_array_sort(names, compare);
 }
 
-/* The links to the emails that were found, in order of name; names that several have are numbered. One
- * reference. NULL without memory. */
-static struct search_names *search_names_of_emails(struct store *store, const struct store_search *found)
+/* The links to the emails that were found, in order of name; names that several have are numbered. */
+static GArray *names_of_emails(struct store *store, const struct store_search *found)
 {
-    struct search_names *names = new_names(found->len);
-    if (names == NULL)
-        return NULL;
+    GArray *names = new_names();
     for (size_t i = 0; i < found->len; i++) {
         struct email_view view;
         if (store_get_email(store, found->emails[i], &view))
-            names->items[names->len++] =
-                (struct search_name){.name = view.name, .ino = node_ino(NODE_SEARCH_HIT, view.number)};
+            add_name(names, view.name, node_ino(NODE_SEARCH_HIT, view.number), NULL);
     }
-    qsort(names->items, names->len, sizeof(names->items[0]), compare);
+    g_array_sort(names, compare);
     number_doubles(names);
     return names;
 }
 
-/* Copies of `texts`, in their order, with the inodes beside them. The same. */
-static struct search_names *search_names_of_queries(const char *const *texts, const uint64_t *inos,
-                                                    size_t len)
-{
-    struct search_names *names = new_names(len);
-    for (size_t i = 0; names != NULL && i < len; i++) {
-        char *copy = strdup(texts[i]);
-        if (copy != NULL)
-            names->items[names->len++] = (struct search_name){.name = copy, .ino = inos[i], .owned = copy};
-    }
-    return names;
-}
+/* ---------------------------------------------------------------- queries */
 
-/* ---------------------------------------------------------------- the table of queries */
-
-/* Queries by number and by text, the latest first: a bounded number of names, of which the latest that were
- * asked hold what was found. There are few enough to be looked through. Numbers are never given twice, so
- * that an inode whose query was forgotten leads nowhere. Locks are the caller's. */
 struct query {
     uint64_t number;
     char *text;
-    struct search_names *found; /* NULL: not asked yet, or forgotten, for there are later ones */
-    char *record;               /* goes with it */
-    size_t record_len;
-    int64_t asked_ms; /* monotonic */
+    GArray *found;         /* names; NULL: not asked yet, or forgotten, for there are later ones */
+    bool is_truncated;     /* of what was found, as in struct store_search */
+    bool is_service_asked; /* the same */
+    int64_t asked_ms;      /* monotonic */
     int64_t asked_real_ms;
     bool is_asking; /* somebody has it without the lock: it stays */
 };
-
-struct query_table {                           /* empty: all zeros */
-    struct query *queries[SEARCH_NAMES_KNOWN]; /* the latest first */
-    size_t len;
-    uint64_t last_number;
-};
-
-static void drop_found(struct query *query)
-{
-    search_names_unref(query->found);
-    free(query->record);
-    query->found = NULL;
-    query->record = NULL;
-    query->record_len = 0;
-}
-
-static void free_query(struct query *query)
-{
-    drop_found(query);
-    free(query->text);
-    free(query);
-}
-
-static void query_table_release(struct query_table *table)
-{
-    for (size_t i = 0; i < table->len; i++)
-        free_query(table->queries[i]);
-    *table = (struct query_table){.len = 0};
-}
-
-static struct query *query_table_find_number(const struct query_table *table, uint64_t number)
-{
-    for (size_t i = 0; i < table->len; i++)
-        if (table->queries[i]->number == number)
-            return table->queries[i];
-    return NULL;
-}
-
-static struct query *query_table_find_text(const struct query_table *table, const char *text)
-{
-    for (size_t i = 0; i < table->len; i++)
-        if (strcmp(table->queries[i]->text, text) == 0)
-            return table->queries[i];
-    return NULL;
-}
-
-static void take_out(struct query_table *table, const struct query *query)
-{
-    size_t i = 0;
-    while (table->queries[i] != query)
-        i++;
-    table->len--;
-    memmove(&table->queries[i], &table->queries[i + 1], (table->len - i) * sizeof(struct query *));
-}
-
-static void put_first(struct query_table *table, struct query *query)
-{
-    memmove(&table->queries[1], &table->queries[0], table->len * sizeof(struct query *));
-    table->queries[0] = query;
-    table->len++;
-}
-
-/* The oldest that nobody is asking. False: there is none. */
-static bool has_place(struct query_table *table)
-{
-    for (size_t i = table->len; i-- > 0 && table->len == SEARCH_NAMES_KNOWN;) {
-        struct query *query = table->queries[i];
-        if (query->is_asking)
-            continue;
-        take_out(table, query);
-        free_query(query);
-    }
-    return table->len < SEARCH_NAMES_KNOWN;
-}
-
-/* Those that show too much hold no results any more. */
-static void forget_results(struct query_table *table)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < table->len; i++)
-        if (table->queries[i]->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
-            drop_found(table->queries[i]);
-}
-
-/* A query that is not in it, in place of the oldest that nobody is asking; NULL without memory. */
-static struct query *query_table_add(struct query_table *table, const char *text)
-{
-    struct query *query = has_place(table) ? calloc(1, sizeof(*query)) : NULL;
-    if (query == NULL || (query->text = strdup(text)) == NULL) {
-        free(query);
-        return NULL;
-    }
-    query->number = ++table->last_number;
-    put_first(table, query);
-    return query;
-}
-
-static void query_table_remove(struct query_table *table, struct query *query)
-{
-    take_out(table, query);
-    free_query(query);
-}
-
-/* Takes over the answer to a query that was asked now. The oldest answer is forgotten. */
-static void query_table_settle(struct query_table *table, struct query *query, struct search_names *found,
-                               char *record, size_t record_len)
-{
-    drop_found(query);
-    query->found = found;
-    query->record = record;
-    query->record_len = record_len;
-    take_out(table, query);
-    put_first(table, query);
-    forget_results(table);
-}
-
-/* ---------------------------------------------------------------- the folder search/ */
 
 /* A process that has listed search/. Its threads may share the work. */
 struct lister {
@@ -300,11 +152,79 @@ struct lister {
 struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct query_table table; /* protected by lock, like all below */
-    unsigned int waiting;     /* requests that search, or wait for one that does */
+    /* Protected by lock, like all below: queries, the latest first. There are few enough to be looked
+     * through, and the latest that were asked hold what was found. Numbers are never given twice, so that an
+     * inode whose query was forgotten leads nowhere. */
+    GQueue table;
+    uint64_t last_number;
+    unsigned int waiting; /* requests that search, or wait for one that does */
     struct lister listers[LISTERS_MAX];
     unsigned int next_lister;
 };
+
+static void drop_found(struct query *query)
+{
+    if (query->found != NULL)
+        g_array_unref(TAKE_PTR(query->found));
+}
+
+static void free_query(gpointer data)
+{
+    struct query *query = data;
+    drop_found(query);
+    free(query->text);
+    free(query);
+}
+
+static struct query *find_number_locked(const struct queries *queries, uint64_t number)
+{
+    for (const GList *item = queries->table.head; item != NULL; item = item->next)
+        if (((struct query *)item->data)->number == number)
+            return item->data;
+    return NULL;
+}
+
+static struct query *find_text_locked(const struct queries *queries, const char *text)
+{
+    for (const GList *item = queries->table.head; item != NULL; item = item->next)
+        if (strcmp(((struct query *)item->data)->text, text) == 0)
+            return item->data;
+    return NULL;
+}
+
+/* In place of the oldest that nobody is asking, where there are many. NULL: there is no place, or no memory.
+ */
+static struct query *add_query_locked(struct queries *queries, const char *text)
+{
+    GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
+    while (oldest != NULL && ((struct query *)oldest->data)->is_asking)
+        oldest = oldest->prev;
+    if (oldest != NULL) {
+        free_query(oldest->data);
+        g_queue_delete_link(&queries->table, oldest);
+    }
+    struct query *query = queries->table.length < SEARCH_NAMES_KNOWN ? calloc(1, sizeof(*query)) : NULL;
+    if (query == NULL || (query->text = strdup(text)) == NULL) {
+        free(query);
+        return NULL;
+    }
+    query->number = ++queries->last_number;
+    g_queue_push_head(&queries->table, query);
+    return query;
+}
+
+/* The query was answered last. Those that show too much hold no results any more. */
+static void put_first_locked(struct queries *queries, struct query *query)
+{
+    size_t shown = 0;
+    g_queue_remove(&queries->table, query);
+    g_queue_push_head(&queries->table, query);
+    for (const GList *item = queries->table.head; item != NULL; item = item->next)
+        if (((struct query *)item->data)->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
+            drop_found(item->data);
+}
+
+/* ---------------------------------------------------------------- the folder search/ */
 
 static int init_search(struct tree *tree, int state_dir_fd)
 {
@@ -321,7 +241,7 @@ static void release_search(struct tree *tree)
     struct queries *queries = tree->queries;
     if (queries == NULL)
         return;
-    query_table_release(&queries->table);
+    g_queue_clear_full(&queries->table, free_query);
     pthread_cond_destroy(&queries->changed);
     pthread_mutex_destroy(&queries->lock);
     free(queries);
@@ -397,9 +317,9 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
     if (error != 0)
         return error;
     LOCK_GUARD(&queries->lock);
-    struct query *query = query_table_find_text(&queries->table, name);
+    struct query *query = find_text_locked(queries, name);
     if (query == NULL)
-        query = query_table_add(&queries->table, name);
+        query = add_query_locked(queries, name);
     if (query == NULL)
         return -ENOMEM;
     fill_query(tree, query, ret);
@@ -411,12 +331,13 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
     struct queries *queries = tree->queries;
     LOCK_GUARD(&queries->lock);
-    struct query *query = query_table_find_text(&queries->table, name);
+    struct query *query = find_text_locked(queries, name);
     if (query == NULL)
         return -ENOENT;
     if (query->is_asking)
         return -EBUSY;
-    query_table_remove(&queries->table, query);
+    g_queue_remove(&queries->table, query);
+    free_query(query);
     return 0;
 }
 
@@ -447,37 +368,21 @@ static bool is_fresh_locked(const struct query *query, int64_t now_ms)
     return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
 }
 
-static char *write_record(const char *text, const struct store_search *found, int64_t asked_ms,
-                          size_t *ret_len)
+/* The text of .search.json; NULL without memory. */
+static char *write_record(const struct query *query, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
     struct json_writer writer;
     json_writer_init(&writer, &record, 2);
     json_begin_object(&writer);
-    json_member_string(&writer, "query", text);
-    json_member_date(&writer, "asked_at", asked_ms);
-    json_member_integer(&writer, "found", (int64_t)found->len);
-    json_member_boolean(&writer, "truncated", found->is_truncated);
-    json_member_boolean(&writer, "service", found->is_service_asked);
+    json_member_string(&writer, "query", query->text);
+    json_member_date(&writer, "asked_at", query->asked_real_ms);
+    json_member_integer(&writer, "found", (int64_t)query->found->len);
+    json_member_boolean(&writer, "truncated", query->is_truncated);
+    json_member_boolean(&writer, "service", query->is_service_asked);
     json_end_object(&writer);
     strbuf_append_char(&record, '\n');
     return strbuf_take(&record, ret_len);
-}
-
-/* Ends the asking, with the answer, which is taken; `names` or `record` NULL: it failed. */
-static void settle_locked(struct tree *tree, struct query *query, struct search_names *names, char *record,
-                          size_t record_len)
-{
-    struct queries *queries = tree->queries;
-    query->is_asking = false;
-    if (names != NULL && record != NULL) {
-        query->asked_ms = clock_monotonic_ms(tree->clock);
-        query->asked_real_ms = clock_realtime_ms(tree->clock);
-        query_table_settle(&queries->table, query, TAKE_PTR(names), TAKE_PTR(record), record_len);
-    }
-    search_names_unref(names);
-    free(record);
-    pthread_cond_broadcast(&queries->changed);
 }
 
 /* Called with the lock held, which is given up meanwhile. Nobody forgets the query while it is asking. */
@@ -485,21 +390,23 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
 {
     struct queries *queries = tree->queries;
     struct store_search found = {.len = 0};
-    struct search_names *names = NULL;
-    char *record = NULL;
-    size_t record_len = 0;
     query->is_asking = true;
     pthread_mutex_unlock(&queries->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
-    if (error == 0) {
-        names = search_names_of_emails(tree->store, &found);
-        record = write_record(query->text, &found, clock_realtime_ms(tree->clock), &record_len);
-        if (names == NULL || record == NULL)
-            error = -ENOMEM;
+    GArray *names = error == 0 ? names_of_emails(tree->store, &found) : NULL;
+    pthread_mutex_lock(&queries->lock);
+    query->is_asking = false;
+    if (names != NULL) {
+        drop_found(query);
+        query->found = names;
+        query->is_truncated = found.is_truncated;
+        query->is_service_asked = found.is_service_asked;
+        query->asked_ms = clock_monotonic_ms(tree->clock);
+        query->asked_real_ms = clock_realtime_ms(tree->clock);
+        put_first_locked(queries, query);
     }
     store_search_release(&found);
-    pthread_mutex_lock(&queries->lock);
-    settle_locked(tree, query, names, record, record_len);
+    pthread_cond_broadcast(&queries->changed);
     return error;
 }
 
@@ -511,7 +418,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
     struct queries *queries = tree->queries;
     int error = 0;
     for (;;) {
-        struct query *query = query_table_find_number(&queries->table, number);
+        struct query *query = find_number_locked(queries, number);
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
@@ -532,7 +439,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
 
 /* Gets the names that the query found. The caller unrefs them. */
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
-                      struct search_names **ret_names)
+                      GArray **ret_names)
 {
     struct queries *queries = tree->queries;
     struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
@@ -546,7 +453,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     }
     int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
     if (error == 0)
-        *ret_names = search_names_ref(query->found);
+        *ret_names = g_array_ref(query->found);
     pthread_mutex_unlock(&queries->lock);
     return error;
 }
@@ -584,40 +491,45 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
 {
     struct queries *queries = tree->queries;
     LOCK_GUARD(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
+    const struct query *query = find_number_locked(queries, node_number(ino));
     if (query == NULL)
         return -ENOENT;
     fill_query(tree, query, ret);
     return 0;
 }
 
+/* The text of the record, which the caller frees, and its time. */
+static int copy_record(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len, int64_t *ret_ms)
+{
+    LOCK_GUARD(&tree->queries->lock);
+    const struct query *query = find_number_locked(tree->queries, node_number(ino));
+    if (query == NULL || query->found == NULL)
+        return -ENOENT;
+    *ret_text = write_record(query, ret_len);
+    *ret_ms = query->asked_real_ms;
+    return *ret_text == NULL ? -ENOMEM : 0;
+}
+
 static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                       struct tree_entry *ret)
 {
-    struct queries *queries = tree->queries;
-    LOCK_GUARD(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-    if (query == NULL || query->record == NULL)
-        return -ENOENT;
-    fill(tree, ino, S_IFREG | 0444, query->record_len, query->asked_real_ms, ret);
-    return 0;
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    int64_t asked_ms;
+    int error = copy_record(tree, ino, &text, &len, &asked_ms);
+    if (error == 0)
+        fill(tree, ino, S_IFREG | 0444, len, asked_ms, ret);
+    return error;
 }
 
 static int open_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
-    struct queries *queries = tree->queries;
     char *text;
     size_t len;
-    {
-        LOCK_GUARD(&queries->lock);
-        const struct query *query = query_table_find_number(&queries->table, node_number(ino));
-        if (query == NULL || query->record == NULL)
-            return -ENOENT;
-        text = strdup(query->record);
-        len = query->record_len;
-    }
-    return handle_open_text(tree, flags, text, len, ret_handle);
+    int64_t asked_ms;
+    int error = copy_record(tree, ino, &text, &len, &asked_ms);
+    return error != 0 ? error : handle_open_text(tree, flags, text, len, ret_handle);
 }
 
 const struct node_ops query_record_ops = {.get = get_record, .open = open_record};
@@ -629,15 +541,15 @@ static bool is_in_answer(struct tree *tree, uint64_t number, const char *name)
 {
     struct queries *queries = tree->queries;
     LOCK_GUARD(&queries->lock);
-    const struct query *query = query_table_find_number(&queries->table, number);
-    return query != NULL && query->found != NULL && search_names_find(query->found, name) != 0;
+    const struct query *query = find_number_locked(queries, number);
+    return query != NULL && query->found != NULL && find_name(query->found, name) != 0;
 }
 
 /* -EINTR, -EAGAIN (too many searches at once) and what the store says, where it asks. */
 static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
 {
-    struct search_names *names = NULL;
+    GArray *names;
     uint64_t number = node_number(folder);
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
@@ -645,8 +557,8 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     int error = get_answer(tree, caller, number, is_record || is_in_answer(tree, number, name), &names);
     if (error != 0)
         return error;
-    uint64_t hit = is_record ? 0 : search_names_find(names, name);
-    search_names_unref(names);
+    uint64_t hit = is_record ? 0 : find_name(names, name);
+    g_array_unref(names);
     if (is_record)
         return get_record(tree, caller, node_ino(NODE_QUERY_RECORD, number), ret);
     return hit != 0 ? get_hit(tree, caller, hit, ret) : -ENOENT;
@@ -654,38 +566,27 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
 
 /* ---------------------------------------------------------------- listings */
 
-static int list_queries(struct tree *tree, const struct tree_caller *caller, struct search_names **ret_names)
-{
-    struct queries *queries = tree->queries;
-    const char *texts[SEARCH_QUERIES_SHOWN];
-    uint64_t inos[SEARCH_QUERIES_SHOWN];
-    size_t len = 0;
-    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
-    LOCK_GUARD(&queries->lock);
-    for (size_t i = 0; i < queries->table.len && len < SEARCH_QUERIES_SHOWN; i++) {
-        const struct query *query = queries->table.queries[i];
-        if (query->found == NULL)
-            continue;
-        texts[len] = query->text;
-        inos[len++] = node_ino(NODE_QUERY, query->number);
-    }
-    *ret_names = search_names_of_queries(texts, inos, len);
-    if (caller != NULL)
-        remember_lister_locked(queries, process, clock_monotonic_ms(tree->clock));
-    return *ret_names == NULL ? -ENOMEM : 0;
-}
-
 static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct search_names *names = NULL;
-    int error = list_queries(dir->tree, caller, &names);
+    struct queries *queries = dir->tree->queries;
+    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
+    GArray *names = new_names();
+    LOCK_GUARD(&queries->lock);
+    for (const GList *item = queries->table.head; item != NULL; item = item->next) {
+        const struct query *query = item->data;
+        char *copy = query->found != NULL ? strdup(query->text) : NULL;
+        if (copy != NULL)
+            add_name(names, copy, node_ino(NODE_QUERY, query->number), copy);
+    }
+    if (caller != NULL)
+        remember_lister_locked(queries, process, clock_monotonic_ms(dir->tree->clock));
     dir->state = names;
-    return error;
+    return 0;
 }
 
 static int open_query(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct search_names *names = NULL;
+    GArray *names = NULL;
     int error = get_answer(dir->tree, caller, node_number(dir->ino), false, &names);
     dir->state = names;
     return error;
@@ -693,15 +594,16 @@ static int open_query(const struct tree_caller *caller, struct tree_dir *dir)
 
 static void release_names(struct tree_dir *dir)
 {
-    search_names_unref(dir->state);
+    if (dir->state != NULL)
+        g_array_unref(dir->state);
 }
 
 /* Names alone: the kernel asks for each anyway. */
 static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
 {
-    const struct search_names *names = dir->state;
+    const GArray *names = dir->state;
     for (uint64_t i = position - first; i < names->len; i++)
-        if (!dir_put_name(dir, names->items[i].name, names->items[i].ino, mode, i + 1 + first))
+        if (!dir_put_name(dir, name_at(names, i)->name, name_at(names, i)->ino, mode, i + 1 + first))
             return;
 }
 
