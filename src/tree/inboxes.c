@@ -545,12 +545,11 @@ const struct node_ops invalid_ops = {
 
 /* ---------------------------------------------------------------- an inbox */
 
-/* Positions: the inbox's own files come first, then .invalid/. The position behind an email is twice the
- * store's, less one where its folder is still to come: a listing may stop between the two. */
-enum {
-    POSITION_INVALID = ARRAY_LEN(files),
-    POSITION_EMAILS,
-};
+/* Positions: the inbox's own files come first, then .invalid/, the records of all emails and the folders of
+ * all emails; these two are the store's. No number of emails comes near POSITION_FOLDERS. */
+#define POSITION_INVALID ARRAY_LEN(files)
+#define POSITION_EMAILS (POSITION_INVALID + 1)
+#define POSITION_FOLDERS (UINT64_C(1) << 40)
 
 static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
@@ -570,63 +569,34 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-/* An entry of an email, by its name alone where the listing has given away attributes enough. */
-static bool put_of_email(const struct tree_dir *dir, const char *name, struct tree_entry *entry,
-                         uint64_t next)
-{
-    if (next > POSITION_EMAILS + 2 * INBOX_LISTED_WITH_ATTRIBUTES &&
-        !has_demand(dir->tree->inboxes, inbox_of(dir->ino)))
-        entry->ino = 0;
-    return dir_put(dir, name, entry, next);
-}
-
-static bool put_record(const struct tree_dir *dir, const struct email_view *view, uint64_t next)
-{
-    struct tree_entry entry;
-    fill_email(dir->tree, view, &entry);
-    return put_of_email(dir, view->name, &entry, next);
-}
-
-static bool put_folder(const struct tree_dir *dir, const struct email_view *view, uint64_t next)
-{
-    struct tree_entry entry;
-    char name[NAME_MAX + 1];
-    node_email_folder_name(view, name, sizeof(name));
-    email_folder_fill(dir->tree, view, &entry);
-    return put_of_email(dir, name, &entry, next);
-}
-
-/* The folder of the email before this position of the store, which may have gone meanwhile. */
-static bool put_folder_before(const struct tree_dir *dir, uint64_t position)
-{
-    struct email_view view;
-    uint64_t next;
-    if (store_list_emails(dir->tree->store, inbox_of(dir->ino), position - 1, &view, &next, 1) == 0 ||
-        next != position)
-        return true;
-    return put_folder(dir, &view, POSITION_EMAILS + 2 * position);
-}
-
-static void put_emails(const struct tree_dir *dir, uint64_t position)
+/* An entry of each email from this position of the store on. By name alone where the listing has given away
+ * attributes enough. False: the buffer is full. */
+static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t position)
 {
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
-    struct store *store = dir->tree->store;
-    bool has_folders = store_has_content(store);
+    struct tree_entry entry;
+    char name[NAME_MAX + 1];
+    uint32_t inbox = inbox_of(dir->ino);
+    bool is_demanded = has_demand(dir->tree->inboxes, inbox);
+    uint64_t first = are_folders ? POSITION_FOLDERS : POSITION_EMAILS;
     size_t count;
-    if (position % 2 == 1 && !put_folder_before(dir, (position + 1) / 2))
-        return;
-    position = (position + 1) / 2;
-    while ((count = store_list_emails(store, inbox_of(dir->ino), position, views, next, EMAILS_AT_ONCE)) >
-           0) {
+    while ((count = store_list_emails(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
-            uint64_t behind = POSITION_EMAILS + 2 * next[i];
-            if (!put_record(dir, &views[i], has_folders ? behind - 1 : behind) ||
-                (has_folders && !put_folder(dir, &views[i], behind)))
-                return;
+            if (are_folders) {
+                node_email_folder_name(&views[i], name, sizeof(name));
+                email_folder_fill(dir->tree, &views[i], &entry);
+            } else {
+                fill_email(dir->tree, &views[i], &entry);
+            }
+            if (next[i] > INBOX_LISTED_WITH_ATTRIBUTES && !is_demanded)
+                entry.ino = 0;
+            if (!dir_put(dir, are_folders ? name : views[i].name, &entry, first + next[i]))
+                return false;
         }
         position = next[count - 1];
     }
+    return true;
 }
 
 /* What is at a position before POSITION_EMAILS. NULL: there is nothing. */
@@ -645,7 +615,10 @@ static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
         if (name != NULL && !dir_put(dir, name, &entry, position + 1))
             return 0;
     }
-    put_emails(dir, position - POSITION_EMAILS);
+    if (position < POSITION_FOLDERS && !put_emails(dir, false, position - POSITION_EMAILS))
+        return 0;
+    if (store_has_content(dir->tree->store))
+        put_emails(dir, true, position > POSITION_FOLDERS ? position - POSITION_FOLDERS : 0);
     return 0;
 }
 

@@ -33,11 +33,11 @@ struct tally {
 };
 
 struct status {
-    pthread_mutex_t lock;
-    char *text;          /* protected by lock, like all below: the last one; NULL: none yet */
-    size_t len;          /* of it */
-    int64_t rendered_ms; /* monotonic time of it */
-    int64_t changed_ms;  /* realtime of the first such text */
+    pthread_mutex_t lock; /* taken before those of the store and the outbox */
+    char *text;           /* protected by lock, like all below: the last one; NULL: none yet */
+    size_t len;           /* of it */
+    int64_t rendered_ms;  /* monotonic time of it */
+    int64_t changed_ms;   /* realtime of the first such text */
     struct tally refused;
     struct tally failed;
 };
@@ -73,14 +73,6 @@ static void write_tally(struct json_writer *writer, const char *name, const stru
     json_member_string(writer, "path", tally->path);
     json_member_string(writer, "error", tally->error);
     json_end_object(writer);
-}
-
-static void write_tallies(struct json_writer *writer, const struct tree *tree)
-{
-    struct status *status = tree->status;
-    LOCK_GUARD(&status->lock);
-    write_tally(writer, "refused", &status->refused);
-    write_tally(writer, "failed", &status->failed);
 }
 
 static void release_tally(struct tally *tally)
@@ -188,7 +180,7 @@ static void write_outbox(struct json_writer *writer, const struct tree *tree)
     json_end_object(writer);
 }
 
-static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
+static int write_text_locked(const struct tree *tree, char **ret_text, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(STATUS_MAX_BYTES);
     struct json_writer writer;
@@ -200,7 +192,8 @@ static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
     json_member_date(&writer, "started", tree->started_ms);
     write_store(&writer, tree);
     write_outbox(&writer, tree);
-    write_tallies(&writer, tree);
+    write_tally(&writer, "refused", &tree->status->refused);
+    write_tally(&writer, "failed", &tree->status->failed);
     write_service(&writer, tree);
     json_end_object(&writer);
     strbuf_append_char(&out, '\n');
@@ -214,49 +207,22 @@ static int write_text(const struct tree *tree, char **ret_text, size_t *ret_len)
 
 /* ---------------------------------------------------------------- the last text */
 
-/* Takes a text as the last one. */
-static void remember_locked(struct tree *tree, char *text, size_t len)
+/* Writes a new text, which is the last one from now on. 0 or -ENOMEM. */
+static int render_locked(struct tree *tree)
 {
     struct status *status = tree->status;
+    char *text = NULL;
+    size_t len = 0;
+    int error = write_text_locked(tree, &text, &len);
+    if (error != 0)
+        return error;
     if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
         status->changed_ms = clock_realtime_ms(tree->clock);
     free(status->text);
     status->text = text;
     status->len = len;
     status->rendered_ms = clock_monotonic_ms(tree->clock);
-}
-
-/* The store and the outbox are asked with no lock held. */
-static int render(struct tree *tree)
-{
-    char *text = NULL;
-    size_t len = 0;
-    int error = write_text(tree, &text, &len);
-    if (error != 0)
-        return error;
-    LOCK_GUARD(&tree->status->lock);
-    remember_locked(tree, text, len);
     return 0;
-}
-
-/* A new text; the caller frees. 0 or -ENOMEM. */
-static int copy_text(struct tree *tree, char **ret_text, size_t *ret_len)
-{
-    struct status *status = tree->status;
-    int error = render(tree);
-    if (error != 0)
-        return error;
-    LOCK_GUARD(&status->lock);
-    *ret_text = strndup(status->text, status->len);
-    *ret_len = status->len;
-    return *ret_text == NULL ? -ENOMEM : 0;
-}
-
-static bool is_fresh(struct tree *tree)
-{
-    struct status *status = tree->status;
-    LOCK_GUARD(&status->lock);
-    return status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -285,9 +251,11 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_entry *ret)
 {
     struct status *status = tree->status;
-    if (!is_fresh(tree) && render(tree) != 0)
-        log_debug("status.json cannot be written anew: out of memory");
     LOCK_GUARD(&status->lock);
+    bool is_fresh =
+        status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
+    if (!is_fresh && render_locked(tree) != 0)
+        log_debug("status.json cannot be written anew: out of memory");
     entry_fill_ms(tree, ino, S_IFREG | 0444, status->len, status->changed_ms, LASTING_NAME, ret);
     return 0;
 }
@@ -295,10 +263,12 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
 static int open_status(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
-    char *text = NULL;
-    size_t len = 0;
-    int error = copy_text(tree, &text, &len);
-    return error != 0 ? error : handle_open_text(tree, flags, text, len, ret_handle);
+    struct status *status = tree->status;
+    LOCK_GUARD(&status->lock);
+    int error = render_locked(tree);
+    return error != 0
+               ? error
+               : handle_open_text(tree, flags, strndup(status->text, status->len), status->len, ret_handle);
 }
 
 const struct node_ops status_ops = {

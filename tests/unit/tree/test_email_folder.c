@@ -69,7 +69,7 @@ TEST_WITH(each_email_is_a_file_and_a_folder_however_little_room_there_is, set_up
     for (size_t at_most = 0; at_most < 7; at_most++) {
         list(fixture, BOX, at_most, &names);
         assert_string_equal(names.text,
-                            ". .. inbox.json index.jsonl " STEM ".json " STEM " " REPLY ".json " REPLY " ");
+                            ". .. inbox.json index.jsonl " STEM ".json " REPLY ".json " STEM " " REPLY " ");
     }
 }
 
