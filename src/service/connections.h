@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections that are open. There are at most `max_open`. With more, a new one takes the place of
- * another:
- * - of one that waits for a request. First come those of which no request was accepted yet, and among these
- * the one that waited longest. A request is accepted when its head was checked and its key is in force;
- * - else of the one that has been receiving a request or sending an answer for longest, if for over a minute.
- * A connection whose request is carried out makes no room. Without any that does, the new one is refused.
+ * The connections that are open, at most `max_open`. When all places are taken, a new connection takes the
+ * place of another one:
+ * - of a connection that waits for a request. Those come first of which no request was accepted yet, and
+ * among them the one that has waited longest. A request is accepted when its head was checked and its key is
+ * valid;
+ * - else of the connection that has been receiving a request or sending an answer for longest, if that has
+ *   lasted for over a minute.
+ * A connection whose request is being carried out keeps its place. If all do, the new one is refused.
  *
- * A peer, which is an IPv4 address or an IPv6 network (/64), has at most half of the places: then one of its
- * own makes room. Many programs share the addresses 127.0.0.1 and ::1 and a Unix socket, so these may have
- * all places.
+ * A peer, which is an IPv4 address or an IPv6 network (/64), has at most half of the places; its next
+ * connection takes the place of one of its own. Many programs share 127.0.0.1, ::1 and a Unix socket, so each
+ * of these may have all places.
  *
  * The caller bounds the time between two bytes (libmicrohttpd; smtp_server.c).
  */
@@ -25,7 +27,7 @@
 struct connections;
 struct connection;
 
-/* A connection waits for this. */
+/* The phase of a connection, by what it waits for. */
 enum connection_phase {
     CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
     CONNECTION_RECEIVING, /* the rest of a request that was accepted */
@@ -33,13 +35,14 @@ enum connection_phase {
     CONNECTION_WORKING,   /* nothing: its request is carried out */
 };
 
-/* `clock` is borrowed. NULL without memory. */
+/* `clock` is borrowed. Return: NULL without memory. */
 struct connections *connections_new(struct clock *clock, size_t max_open);
 
-/* All connections must be removed. NULL-safe. */
+/* The caller must have removed all connections. NULL-safe. */
 void connections_free(struct connections *connections);
 
-/* `socket_fd` is borrowed until the removal. NULL: it is refused, or there is no memory. */
+/* Adds an idle connection. `socket_fd` is borrowed until connections_remove(). Return: NULL if no place is
+ * free, or without memory. */
 struct connection *connections_add(struct connections *connections, int socket_fd);
 void connections_remove(struct connections *connections, struct connection *connection);
 
@@ -47,11 +50,12 @@ void connections_remove(struct connections *connections, struct connection *conn
 void connections_enter(struct connections *connections, struct connection *connection,
                        enum connection_phase phase);
 
-/* From now on connections are to end with their answer. Waits until none is busy, at most `timeout_ms`; then
- * cuts off all, and waits until each is removed. One that is added later reads nothing but the end. To be
- * called before the HTTP library is stopped: while that happens, version 0.9.75 of it reads a NULL pointer
- * where a thread answers a request that cannot be parsed. */
+/* Ends all connections: waits until none is busy, at most `timeout_ms`, then shuts down their sockets, and
+ * waits until each was removed. A connection that is added later reads nothing but the end. The caller stops
+ * libmicrohttpd afterwards: while it stops, version 0.9.75 reads a NULL pointer in a thread that answers a
+ * request that cannot be parsed. */
 void connections_end(struct connections *connections, int64_t timeout_ms);
+/* Returns true once connections_end() was called: a connection should close after its answer. */
 bool connections_is_draining(struct connections *connections);
 
 #endif

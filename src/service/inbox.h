@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An inbox. It is its published record (interface, GET /api/v1/inbox), kept as JSON in the table `inboxes`;
- * its key there is a number, `seq`. The record's rules say who may write to it: a block list, an allow list,
- * and whether it may be reached by Cc and by Bcc.
+ * An inbox is its published record (interface, GET /api/v1/inbox), kept as JSON in the table `inboxes` under
+ * a number, `seq`. The record's rules decide who may write to it: a block list, an allow list, and whether
+ * mail reaches it by Cc and by Bcc.
  */
 #ifndef INBOXFS_SERVICE_INBOX_H
 #define INBOXFS_SERVICE_INBOX_H
@@ -29,7 +29,8 @@ const char *service_inbox_address(const struct service_inbox *inbox);
 /* NULL when it has none. */
 const char *service_inbox_name(const struct service_inbox *inbox);
 
-/* 0, -ENOENT or -errno. Addresses are compared without regard to the case of ASCII letters. */
+/* Finds an inbox. Addresses are compared without regard to the case of ASCII letters. Return: 0, -ENOENT or
+ * -errno. */
 int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox);
 int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
@@ -37,12 +38,12 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
  * 0, -ENOENT or -errno. */
 int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
-/* Inside a write transaction: completes the settings (inbox_settings_read()) to the published record, in
- * place, and stores it for the inbox of this key; 0: for a new one. 0, -EEXIST (the address is taken) or
- * -errno. */
+/* Completes the settings (inbox_settings_read()) to the published record, in place, and stores it, inside a
+ * write transaction: for the inbox `seq`, or for a new one if that is 0. Return: 0; -EEXIST if another inbox
+ * has the address; -errno. */
 int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);
 
-/* How a message reached an inbox; of several ways the most open one counts. */
+/* The header by which a message reached an inbox; of several the most open one counts. */
 enum delivery_way {
     DELIVERY_TO,
     DELIVERY_CC,
@@ -59,13 +60,13 @@ struct verdict {
 struct verdict inbox_judge(const json_t *record, const char *from_address, enum delivery_way way);
 
 /* Reads a request to create or update an inbox (interface, POST /api/v1/inbox/upsert): every settable field
- * of the published record, and its id, null where it is to be created. An update is a full update: a field
- * that is left out falls to its default. What is wrong is added to `validation`, and then the settings are
- * not to be used. The caller owns them. NULL without memory. */
+ * of the published record, and its id, which is null for a new inbox. A field that the request leaves out
+ * gets its default, also in an update. Adds mistakes to `validation`; the caller must not use the settings if
+ * there are any. The caller owns the settings. Return: NULL without memory. */
 json_t *inbox_settings_read(json_t *body, struct validation *validation);
 
-/* The settings of a new inbox of this address of which nothing else is said. The caller owns them. 0,
- * -EBADMSG (it is no address) or -ENOMEM. */
+/* Makes the default settings of a new inbox of this address. The caller owns them. Return: 0; -EBADMSG if it
+ * is no address; -ENOMEM. */
 int inbox_settings_default(const char *address, json_t **ret_settings);
 
 #endif

@@ -8,11 +8,12 @@
 
 #include <stdbool.h>
 
-/* *ret_address: the same text with the real port; the caller frees. A Unix socket is made 0600; one that
- * nobody serves any more is replaced. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
+/* Opens a listening socket. *ret_address is the same text with the real port; the caller frees it. A Unix
+ * socket is made 0600, and replaces one that a killed service left. Return: 0; -EINVAL if the text has none
+ * of the three forms; -EADDRINUSE; another -errno. */
 int listener_open(const char *text, int *ret_fd, char **ret_address);
 
-/* Removes the name of a Unix socket that was opened under this address. */
+/* Removes the name of the Unix socket that listener_open() made for this address. */
 void listener_remove(const char *address);
 
 /* Returns true if other machines can connect to such an address. */

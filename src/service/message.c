@@ -244,8 +244,8 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is no address as it stands, so that an answer to all has it too. Made
- * fit to be shown, it must not read as an address: then a U+FFFD, which no address has, stands behind it. */
+/* Adds a text that is no address, so that an answer to all has it, too. It is made fit to be shown; if it
+ * then looks like an address, a U+FFFD, which no address contains, is put behind it. */
 static int add_unreadable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message: its values, its writing as RFC 5322 text by GMime, and the reading of such text, from here or
- * from elsewhere. Attachments are read out of the text again when they are asked for, so that they are kept
- * once.
+ * A message: its values, its RFC 5322 text, which GMime writes, and the reading of such a text, written here
+ * or elsewhere. Attachments are kept once: a request for one reads it out of the text.
  */
 #ifndef INBOXFS_SERVICE_MESSAGE_H
 #define INBOXFS_SERVICE_MESSAGE_H
@@ -40,7 +39,7 @@ struct message {
     int64_t date_ms;
     /* An address is {"address": …, "name": …|null}; lists are arrays of them, never NULL. Owned. */
     json_t *from;
-    char *sender_text; /* what stands in From, of a message that was read and has no address there; or NULL */
+    char *sender_text; /* the value of a From without an address, in a message that was read; or NULL */
     json_t *to;
     json_t *cc;
     json_t *bcc; /* not written into the text */
@@ -60,43 +59,42 @@ struct message {
 /* Accepts a half-filled or zeroed message. */
 void message_release(struct message *message);
 
-/* Makes up message_id, "<random@domain>". 0 or -errno. */
+/* Makes up message_id, "<random@domain>". Return: 0 or -errno. */
 int message_name(struct message *message, const char *domain);
 
 /* Returns the address with its domain in ASCII (RFC 5890); the caller frees. A domain that has no such form
  * stays as it is. NULL without memory. */
 char *message_ascii_address(const char *address);
 
-/* Writes RFC 5322 text with CRLF line ends, 7-bit but for addresses beyond ASCII and the message that it
- * encloses. The latter has its own bytes, behind a blank line where it is a body alone. It is enclosed as a
- * file if no mail server takes its bytes (a NUL, a lone CR, a line of more than 998 bytes). The caller frees.
- * 0 or -errno. */
+/* Writes RFC 5322 text with CRLF line ends, in 7 bits except for addresses beyond ASCII and an enclosed
+ * message. An enclosed message keeps its bytes, behind a blank line if it is a body alone. It is enclosed as
+ * a file if no mail server takes its bytes (a NUL, a lone CR, a line of more than 998 bytes). The caller
+ * frees the text. Return: 0 or -errno. */
 int message_write(const struct message *message, char **ret_raw, size_t *ret_len);
 
-/* Appends text of message_write() as SMTP has it: lines of at most 998 bytes that end with CR LF (RFC 5321
- * section 4.5.3.1.6). 0 or the buffer's error. */
+/* Appends a text of message_write() in the form that SMTP wants: lines of at most 998 bytes that end with CR
+ * LF (RFC 5321 section 4.5.3.1.6). Return: 0 or the buffer's error. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 
-/* Fills a message of zeros with what is read of RFC 5322 text from elsewhere. Nothing is refused: what cannot
- * be understood is left out, or is as it was written. Texts are UTF-8. Left as they are where the text does
- * not say: message_id, in_reply_to, date_ms, from, and the bodies. Bounded: a body by DRAFT_BODY_MAX_BYTES,
- * the attachments by ATTACHMENTS_MAX (draft.h), lists of addresses by ADDRESS_LIST_MAX; the first 64 KiB of
- * another header are decoded. The caller owns the values in the message, on failure too. 0 or -ENOMEM and its
- * like. */
+/* Fills a message of zeros from RFC 5322 text. Refuses nothing: a part that it does not understand is left
+ * out, or stays as it was written. Texts become UTF-8. Fields that the text lacks stay zero: message_id,
+ * in_reply_to, date_ms, from, and the bodies. Bounds: DRAFT_BODY_MAX_BYTES a body, ATTACHMENTS_MAX
+ * attachments (draft.h), ADDRESS_LIST_MAX addresses a list, 64 KiB of another header. The caller owns the
+ * values in the message, on failure too. Return: 0; -ENOMEM or another lack of resources. */
 int message_read(const char *raw, size_t len, struct message *message);
 
-/* The bytes of the `index`th attachment of RFC 5322 text, as message_read() lists them; of a message written
- * here, the enclosed one counts as the last. The caller frees. 0, -ENOENT or -errno. */
+/* Reads the `index`th attachment of RFC 5322 text, in the order of message_read(); an enclosed message counts
+ * as the last one if the text was written here. The caller frees the bytes. Return: 0, -ENOENT or -errno. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
-/* Returns the fields that the content records (interface, GET /api/v1/email/{id}) of all who see this message
- * have in common. NULL without memory. */
+/* Returns the fields that all content records of this message (interface, GET /api/v1/email/{id}) have in
+ * common; NULL without memory. */
 json_t *message_header(const struct message *message);
 
-/* Those of its attachments. NULL without memory. */
+/* Returns the records of its attachments; NULL without memory. */
 json_t *message_attachment_records(const struct message *message);
 
-/* All text that a search reads, case-folded by message_fold(). NULL without memory. */
+/* Returns all text that a search compares, case-folded by message_fold(); NULL without memory. */
 char *message_search_text(const struct message *message);
 char *message_fold(const char *text);
 

@@ -14,8 +14,9 @@
 #include "service/message.h"
 #include "service/request.h"
 
-/* Fills an attachment of zeros from a file of the pool; what is in it is the caller's, on failure too. `db`
- * reads. 0, -ENOENT (there is no such file), -EMSGSIZE (it is larger) or -errno. */
+/* Fills an attachment of zeros from a file of the pool. The caller owns its values, on failure too. Only
+ * reads `db`. Return: 0; -ENOENT if the pool has no such file; -EMSGSIZE if it is larger than max_bytes;
+ * -errno. */
 int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
               struct message_attachment *attachment);
 

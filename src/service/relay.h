@@ -4,10 +4,10 @@
  * brings them on. A row of outgoing.h is one email for one recipient, so that the server's answer is about
  * that one alone.
  *
- * SMTP has no way to ask what became of a message whose last answer was lost. It is sent again then, as RFC
- * 5321 section 4.5.4.1 wants it, with the Message-ID that it had: a recipient may get it twice, never not at
- * all. A refusal (5xx), or as many attempts in vain as take five days, becomes a bounce: a message to the
- * sender's inbox. It goes through no relay, so nothing ever bounces because of a bounce.
+ * If the answer to a message is lost, SMTP has no way to ask whether the server took it. The message is sent
+ * again then, as RFC 5321 section 4.5.4.1 wants it, with the Message-ID that it had: a recipient may get it
+ * twice, but never not at all. A refusal (5xx), or failing attempts for five days, become a bounce: a message
+ * to the sender's inbox. A bounce goes through no relay, so no bounce ever causes another one.
  *
  * The email's status is `pending` as long as a recipient waits, `failed` once one was given up, else `sent`.
  */
@@ -19,19 +19,19 @@
 #include "service/tables.h"
 
 struct relay_config {
-    const char *url;              /* smtp[s]://HOST[:PORT]; NULL: there is no relay */
-    const char *credentials_file; /* USER:PASSWORD; NULL: none are asked for */
+    const char *url;              /* smtp[s]://HOST[:PORT]; NULL: no relay */
+    const char *credentials_file; /* USER:PASSWORD; NULL: no login */
     bool is_clear_allowed;        /* smtp:// to another machine may go without TLS */
 };
 
 struct relay;
 
-/* Starts its thread; *ret_relay is NULL where there is no relay. `domain`, the inboxes', and the database are
- * borrowed until relay_stop(). 0, or -errno with the words in *ret_reason (the caller frees). */
+/* Starts the relay's thread; *ret_relay is NULL if none is configured. `domain`, that of the inboxes, and the
+ * database are borrowed until relay_stop(). Return: 0, or -errno with a reason (the caller frees it). */
 int relay_start(const struct relay_config *config, const char *domain, struct database *database,
                 struct relay **ret_relay, char **ret_reason);
 
-/* Waits some seconds for the answer to a message that was sent whole; breaks off whatever else is under way.
+/* Waits some seconds for the answer to a message that was sent whole, and breaks off any other attempt.
  * NULL-safe. */
 void relay_stop(struct relay *relay);
 

@@ -20,18 +20,18 @@ enum {
     REQUEST_PARAMETER_SIZE = 64, /* an id has 36 characters */
 };
 
-/* The one account of the service: what the endpoints work on. */
+/* The one account of the service, on which the endpoints work. */
 struct service_context {
     struct database *database;
     int pool_fd;        /* directory with a file for each attachment of the pool, its id as name */
     const char *domain; /* of all inboxes */
     /* Further names that clients may call the service by, NULL at the end; or NULL. */
     const char *const *hosts;
-    enum service_tier tier; /* decides how many emails a day */
+    enum service_tier tier; /* the daily limit */
     bool has_relay;         /* for mail to other domains */
 };
 
-/* Which emails a request is about. */
+/* The emails that a request is about. */
 enum email_side {
     SIDE_RECEIVED,
     SIDE_SENT,
@@ -41,28 +41,28 @@ struct request {
     struct MHD_Connection *connection;
     const struct service_context *context;
     enum email_side side;
-    char parameters[REQUEST_PARAMETERS_MAX][REQUEST_PARAMETER_SIZE]; /* what stands in the path for ids */
+    char parameters[REQUEST_PARAMETERS_MAX][REQUEST_PARAMETER_SIZE]; /* the ids in the path */
     struct strbuf body;
 };
 
-/* A header's value, or NULL. */
+/* Returns the value of a header, or NULL. */
 const char *request_header(const struct request *request, const char *name);
 
-/* The body's JSON object. NULL: it is none, and the reply says so. The caller owns it. */
+/* Reads the body as a JSON object, which the caller owns. Returns NULL if it is none, and has replied then.
+ */
 json_t *request_read_object(const struct request *request, struct reply *reply);
 
-/* The file in a multipart/form-data body (RFC 7578). The body is a stranger's: it is read within its bounds,
- * and not changed. */
+/* A file in a multipart/form-data body (RFC 7578), which may hold anything. */
 struct multipart_file {
     char *name;         /* the file's, UTF-8, valid by file_name_is_valid(); a path before it is cut off */
-    char *content_type; /* "type/subtype", "application/octet-stream" where none or a bad one is given */
+    char *content_type; /* "type/subtype"; "application/octet-stream" if the part has none or a bad one */
     const char *bytes;  /* within the body */
     size_t len;
 };
 
-/* The first part named `field` that carries a file name. `content_type` is the request's header. 0, -EBADMSG
- * (the body is no such form, or cut short), -ENOENT (no such part), -EINVAL (its file name is not usable),
- * -ENOMEM. */
+/* Finds the first part named `field` that has a file name. `content_type` is the request's header. Return: 0;
+ * -EBADMSG if the body is no such form, or is cut short; -ENOENT if it has no such part; -EINVAL if the file
+ * name cannot be used; -ENOMEM. */
 int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
                         struct multipart_file *ret_file);
 void multipart_file_release(struct multipart_file *file);

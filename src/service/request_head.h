@@ -11,10 +11,10 @@
 #include <stdbool.h>
 
 struct request_head {
-    unsigned int hosts; /* lines of Host */
-    unsigned int ends;  /* lines that say where it ends */
-    bool is_endless;    /* its body is in an encoding without an end */
-    bool has_one_end;   /* false: nothing that follows on the connection can be believed */
+    unsigned int hosts; /* number of Host lines */
+    unsigned int ends;  /* number of lines that give the end of the body */
+    bool is_endless;    /* the body is in an encoding without an end */
+    bool has_one_end;   /* if not, no later byte on the connection can be trusted */
 };
 
 void request_head_read(struct MHD_Connection *connection, struct request_head *ret_head);

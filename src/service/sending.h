@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending. A request to send is read and checked, its message is composed, stored, delivered into the inboxes
- * here that it is addressed to, and recorded as sent, all of it in one transaction: it is answered once that
- * is on the disk. Its idempotency key is remembered for ever; a request that repeats one is answered with the
- * email that was sent then. A recipient of the service's domain who has no inbox, and without a relay any
- * other one who has none, comes back to the sender in the same transaction, in one bounce for all of them;
- * the email is `failed` then. For each other recipient elsewhere there is a row for the relay (relay.h), in
- * the same transaction too.
+ * Sending. One transaction stores the message of a request, delivers it to the inboxes here, and records it
+ * as sent; the request is answered when that is on the disk. The idempotency key is remembered for ever: a
+ * request that repeats it is answered with the email that was sent then.
+ *
+ * The same transaction adds a row for the relay (relay.h) for each recipient elsewhere. It sends one bounce
+ * to the sender about all recipients who can be reached in neither way: those of the service's domain without
+ * an inbox, and without a relay all others. The email is `failed` then.
  *
  * The endpoint itself is endpoint_send() (endpoints.h).
  */
@@ -22,24 +22,24 @@
 #include "service/inbox.h"
 #include "service/validation.h"
 
-/* Greets the account's first inbox from support@domain, inside a write transaction; nothing happens where the
- * inbox's rules are against it. 0 or -errno. */
+/* Sends the account's first inbox a welcome from support@domain, inside a write transaction, unless the
+ * inbox's rules are against it. Return: 0 or -errno. */
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
 enum {
     SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
 };
 
-/* Appends the words of a bounce about one recipient, as RFC 3464 has it; `status`: a code of RFC 3463. 0 or
- * the buffer's error. */
+/* Appends the part of a bounce about one recipient, in the form of RFC 3464; `status` is a code of RFC 3463.
+ * Return: 0 or the buffer's error. */
 int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
 
-/* Puts a bounce into the inbox that sent this email (`outbound`: its seq), from support@domain, inside a
- * write transaction. `reasons`: by sending_give_reason(). 0 or -errno. */
+/* Puts a bounce from support@domain into the inbox that sent the email `outbound` (its seq), inside a write
+ * transaction. `reasons` was made by sending_give_reason(). Return: 0 or -errno. */
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
 
-/* A request to send (interface, POST /api/v1/email/send). The inbox, the attachments and the email
- * replied to are in the database and are not checked here. */
+/* A request to send (interface, POST /api/v1/email/send). Its inbox, attachments and existing email have not
+ * been looked up. */
 
 enum message_type {
     MESSAGE_NEW,
@@ -63,8 +63,8 @@ struct submission {
     char digest[65];                  /* of the request without its key and its nulls */
 };
 
-/* `body` is borrowed, for as long as the submission lives. What is wrong is added to `validation`, and then
- * the submission is not to be used but for its release. 0 or -ENOMEM. */
+/* Reads a request. `body` is borrowed for as long as the submission lives. Adds mistakes to `validation`; the
+ * caller can only release the submission if there are any. Return: 0 or -ENOMEM. */
 int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
 void submission_release(struct submission *submission);
 

@@ -5,8 +5,8 @@
  * libmicrohttpd accepts connections, gives each a thread, and parses requests. For each request this unit
  * checks the head (it says in one way where the request ends, and Host is a name of this service), then the
  * API key, then finds the route, collects the body within the route's limit, calls the endpoint, and sends
- * its reply. A client without a key gets no other answer than that. The numbers of connections, parameters
- * and bytes are bounded; so is time (connections.h).
+ * its reply. A client without a valid key learns nothing else. Connections, parameters, bytes and time are
+ * bounded (connections.h).
  */
 #ifndef INBOXFS_SERVICE_SERVER_H
 #define INBOXFS_SERVICE_SERVER_H
@@ -16,14 +16,14 @@
 struct server;
 
 /* Listens at "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is free) or "unix:PATH", and serves.
- * `context` is borrowed until the server is freed. To be called with all signals blocked, which its threads
- * inherit. 0, -EINVAL (not such a text), -EADDRINUSE or -errno. */
+ * `context` is borrowed until the server is freed. The caller has blocked all signals, which the threads
+ * inherit. Return: 0; -EINVAL if the text has none of the three forms; -EADDRINUSE; another -errno. */
 int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server);
 
 /* Returns the address where it listens: the same text with the real port. */
 const char *server_address(const struct server *server);
 
-/* Takes no more connections, finishes the requests under way (for some seconds), closes all. NULL-safe. */
+/* Accepts no more connections, waits some seconds for the requests under way, and closes all. NULL-safe. */
 void server_free(struct server *server);
 
 #endif

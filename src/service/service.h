@@ -19,7 +19,7 @@ enum service_tier {
     SERVICE_TIER_PAID, /* 1000 */
 };
 
-/* In the order in which they are closed, so that mail that comes in is finished before the requests. */
+/* In the order in which they are closed: mail that comes in is finished first. */
 enum service_protocol {
     SERVICE_SMTP, /* mail makes inboxes (man/inboxd.8.scd) */
     SERVICE_LMTP, /* mail for inboxes that exist */
@@ -50,18 +50,18 @@ struct service_config {
 
 struct service;
 
-/* Opens the data, creates DIR/api-key (0600) at the first start, listens and serves from its own threads, all
- * with signals blocked. 0 or -errno; *ret_reason then says in words what is wrong (the caller frees). */
+/* Opens the data, creates DIR/api-key (0600) at the first start, listens, and serves from its own threads,
+ * all with signals blocked. Return: 0, or -errno with a reason (the caller frees it). */
 int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason);
 
 /* Returns where the door of this index in the configuration listens: "ADDRESS:PORT" with the real port, or
  * "unix:PATH". Valid until the service is stopped. */
 const char *service_address(const struct service *service, size_t door);
 
-/* Finishes the requests under way (bounded), closes cleanly, frees. NULL-safe. */
+/* Waits some seconds for the requests under way, closes the data, and frees. NULL-safe. */
 void service_stop(struct service *service);
 
-/* The first account's key, as written to DIR/api-key. The caller wipes and frees. 0 or -errno. */
+/* Reads the key in DIR/api-key. The caller wipes and frees it. Return: 0 or -errno. */
 int service_read_api_key(const char *data_dir, char **ret_key);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The certificate with which the service shows itself where STARTTLS is said (smtp_server.h). OpenSSL does
- * the rest; libcurl loads it anyway.
+ * The certificate that the service shows after STARTTLS (smtp_server.h), for OpenSSL, which libcurl loads
+ * anyway.
  */
 #ifndef INBOXFS_SERVICE_TLS_H
 #define INBOXFS_SERVICE_TLS_H
@@ -9,15 +9,15 @@
 #include <openssl/ssl.h>
 
 struct tls_config {
-    const char *certificate_file; /* PEM: the certificate, and those of authorities between; NULL: no TLS */
-    const char *key_file;         /* PEM, not encrypted, closed to others as a secret is */
+    const char *certificate_file; /* PEM: the certificate and the intermediate ones; NULL: no TLS */
+    const char *key_file;         /* PEM, not encrypted; only its owner can read it */
 };
 
-/* Reads both files. *ret_context: to be freed with SSL_CTX_free(), NULL where there is no TLS. 0 or -errno,
- * then with the words in *ret_reason (the caller frees; NULL without memory). */
+/* Reads both files. The caller frees *ret_context with SSL_CTX_free(); it is NULL without TLS. Return: 0, or
+ * -errno with a reason (the caller frees it; NULL without memory). */
 int tls_context_new(const struct tls_config *config, SSL_CTX **ret_context, char **ret_reason);
 
-/* Why the last call of OpenSSL on this thread failed, in words. */
+/* Returns why the last call of OpenSSL on this thread failed, in words. */
 const char *tls_describe_error(void);
 
 #endif

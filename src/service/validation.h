@@ -37,8 +37,9 @@ void validation_release(struct validation *validation);
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message);
 
-/* The members of `object`, which stands at `location`. What is left out or wrong is NULL (or the fallback);
- * it is a problem when it is wrong, or left out though required. Values are borrowed from `object`. */
+/* The members of `object`, which stands at `location`. The validate_ functions return NULL (or the fallback)
+ * for a member that is missing or wrong. A wrong member, and a missing one that is required, become a
+ * problem. Values are borrowed from `object`. */
 struct json_input {
     struct validation *validation;
     const struct location *location;
@@ -48,9 +49,9 @@ struct json_input {
 /* Adds a problem of a member. */
 void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message);
 
-/* One line: at most VALIDATE_LINE_MAX_BYTES, without control characters. */
+/* Returns a text of one line: at most VALIDATE_LINE_MAX_BYTES, without control characters. */
 const char *validate_line(const struct json_input *in, const char *name, bool is_required);
-/* Any text. */
+/* Returns a text of any kind. */
 const char *validate_text(const struct json_input *in, const char *name, bool is_required);
 bool validate_boolean(const struct json_input *in, const char *name, bool fallback);
 json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
@@ -59,8 +60,7 @@ json_t *validate_object(const struct json_input *in, const char *name, bool is_r
 /* Returns true if the text can stand behind the "@" of an address. */
 bool validate_is_domain(const char *text);
 
-/* "true", "False", "1", "off" … in a path or query, as FastAPI reads them. False: it is none of these words.
- */
+/* Reads "true", "False", "1", "off" … in a path or query, as FastAPI does. Returns false for other words. */
 bool validate_read_boolean_word(const char *text, bool *ret_value);
 
 #endif

@@ -5,9 +5,9 @@
  * repeated until the program answers with 2xx, for a day; the newest attempt shows in the email's
  * `latest_webhook_log`.
  *
- * The holder of an API key chooses the URL, so it must not lead where the service can reach and the holder
- * cannot: only addresses of this machine are connected to, unless all are allowed, and no redirect is
- * followed. The address is checked that is really connected to, whatever a name resolves to.
+ * The holder of an API key chooses the URL, which must not lead where the service can connect and the holder
+ * cannot. So the service connects only to addresses of this machine, unless all are allowed, and follows no
+ * redirect. It checks the address that a name was resolved to, not the name.
  */
 #ifndef INBOXFS_SERVICE_WEBHOOK_H
 #define INBOXFS_SERVICE_WEBHOOK_H
@@ -23,12 +23,12 @@ struct webhook_config {
 
 struct webhook;
 
-/* Starts its thread; *ret_webhook is NULL where nothing is sent. The database is borrowed until
- * webhook_stop(). 0, or -errno with the words in *ret_reason (the caller frees). */
+/* Starts the thread; *ret_webhook is NULL if nothing is sent. The database is borrowed until webhook_stop().
+ * Return: 0, or -errno with a reason (the caller frees it). */
 int webhook_start(const struct webhook_config *config, struct database *database,
                   struct webhook **ret_webhook, char **ret_reason);
 
-/* Breaks off what is under way. NULL-safe. */
+/* Breaks off the attempt under way. NULL-safe. */
 void webhook_stop(struct webhook *webhook);
 
 #endif
