@@ -21,7 +21,6 @@
 
 enum {
     NS_PER_MS = 1000 * 1000,
-    FIRST_CAPACITY = 16,
     BOXES_MAX = 1 << 20,
 };
 
@@ -30,159 +29,101 @@ enum {
 struct maildir_box {
     uint32_t number; /* in the file */
     uint32_t uidvalidity;
-    char *id;                   /* the inbox's; owned */
-    struct maildir_mail *mails; /* the place of U number n is n - 1 */
-    uint32_t len;
-    uint32_t capacity;
-    struct number_table by_email;      /* of places */
-    struct number_table by_digest;     /* of places */
+    char *id;              /* the inbox's; owned */
+    GPtrArray *mails;      /* struct maildir_mail; the place of U number n is n - 1. NULL: no such message */
+    GHashTable *by_email;  /* the same, as far as their emails were seen in this mount */
+    GHashTable *by_digest; /* the same, as a set: a message begins with its digest */
     uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may hold other emails than these */
     bool has_changed; /* the inbox, since a look-through of it began */
 };
 
-/* Empty, and stale. NULL without memory. */
+static guint hash_digest(gconstpointer digest)
+{
+    guint hash;
+    memcpy(&hash, digest, sizeof(hash));
+    return hash;
+}
+
+static gboolean digest_equals(gconstpointer one, gconstpointer other)
+{
+    return memcmp(one, other, MAILDIR_DIGEST_BYTES) == 0;
+}
+
+/* Empty, and stale. */
 static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const char *id)
 {
-    struct maildir_box *box = calloc(1, sizeof(*box));
-    if (box == NULL)
-        return NULL;
-    *box = (struct maildir_box){.number = number, .uidvalidity = uidvalidity, .is_stale = true};
-    box->id = strdup(id);
-    if (box->id != NULL)
-        return box;
-    free(box);
-    return NULL;
+    struct maildir_box *box = g_new0(struct maildir_box, 1);
+    *box = (struct maildir_box){.number = number,
+                                .uidvalidity = uidvalidity,
+                                .id = g_strdup(id),
+                                .mails = g_ptr_array_new_with_free_func(g_free),
+                                .by_email = g_hash_table_new(NULL, NULL),
+                                .by_digest = g_hash_table_new(hash_digest, digest_equals),
+                                .is_stale = true};
+    return box;
 }
 
 static void box_free(gpointer data)
 {
     struct maildir_box *box = data;
-    free(box->id);
-    free(box->mails);
-    number_table_release(&box->by_email);
-    number_table_release(&box->by_digest);
-    free(box);
-}
-
-/* Numbers in a row, spread over the table. */
-static uint32_t hash_email(uint32_t email)
-{
-    return email * UINT32_C(2654435761);
-}
-
-static uint32_t hash_digest(const unsigned char *digest)
-{
-    uint32_t hash;
-    memcpy(&hash, digest, sizeof(hash));
-    return hash;
-}
-
-static bool email_equals(const void *context, uint32_t place, const void *key)
-{
-    return ((const struct maildir_box *)context)->mails[place].email == *(const uint32_t *)key;
-}
-
-static bool digest_equals(const void *context, uint32_t place, const void *key)
-{
-    return memcmp(((const struct maildir_box *)context)->mails[place].digest, key, MAILDIR_DIGEST_BYTES) == 0;
-}
-
-static struct maildir_mail *mail_at(const struct maildir_box *box, uint32_t place)
-{
-    return place == NUMBER_NONE ? NULL : &box->mails[place];
+    g_free(box->id);
+    g_hash_table_unref(box->by_email);
+    g_hash_table_unref(box->by_digest);
+    g_ptr_array_unref(box->mails);
+    g_free(box);
 }
 
 static struct maildir_mail *find_uid(const struct maildir_box *box, uint32_t uid)
 {
-    if (uid == 0 || uid > box->len || box->mails[uid - 1].uid == 0)
-        return NULL;
-    return &box->mails[uid - 1];
+    return uid == 0 || uid > box->mails->len ? NULL : g_ptr_array_index(box->mails, uid - 1);
 }
 
 static struct maildir_mail *find_email(const struct maildir_box *box, uint32_t email)
 {
-    const struct number_kind kind = {email_equals, box};
-    return mail_at(box, number_table_find(&box->by_email, &kind, hash_email(email), &email));
+    return g_hash_table_lookup(box->by_email, GUINT_TO_POINTER(email));
 }
 
-static struct maildir_mail *find_digest(const struct maildir_box *box, const unsigned char *digest)
+/* From now on the message is found by this email. */
+static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_t email)
 {
-    const struct number_kind kind = {digest_equals, box};
-    return mail_at(box, number_table_find(&box->by_digest, &kind, hash_digest(digest), digest));
+    mail->email = email;
+    g_hash_table_insert(box->by_email, GUINT_TO_POINTER(email), mail);
 }
 
-static int reserve_places(struct maildir_box *box, uint32_t len)
+static struct maildir_mail *add_mail(struct maildir_box *box, const struct maildir_mail *mail)
 {
-    uint32_t capacity = box->capacity == 0 ? FIRST_CAPACITY : box->capacity;
-    if (len > MAILDIR_UID_MAX)
-        return -EOVERFLOW;
-    while (capacity < len)
-        capacity *= 2;
-    if (capacity == box->capacity)
-        return 0;
-    struct maildir_mail *mails = realloc(box->mails, capacity * sizeof(*mails));
-    if (mails == NULL)
-        return -ENOMEM;
-    box->mails = mails;
-    box->capacity = capacity;
-    return 0;
+    struct maildir_mail *added = g_new0(struct maildir_mail, 1);
+    *added = *mail;
+    added->email = NUMBER_NONE;
+    added->is_gone = true;
+    if (mail->uid > box->mails->len)
+        g_ptr_array_set_size(box->mails, (gint)mail->uid);
+    g_ptr_array_index(box->mails, mail->uid - 1) = added;
+    g_hash_table_add(box->by_digest, added);
+    return added;
 }
 
-/* Makes room for `more` new messages, and for as many emails to be bound. 0, -ENOMEM, or -EOVERFLOW. */
-static int box_reserve(struct maildir_box *box, uint32_t more, uint32_t more_emails)
-{
-    if (more > MAILDIR_UID_MAX - box->len)
-        return -EOVERFLOW;
-    int error = reserve_places(box, box->len + more);
-    if (error == 0)
-        error = number_table_reserve(&box->by_digest, more);
-    if (error == 0)
-        error = number_table_reserve(&box->by_email, more_emails);
-    return error;
-}
-
-static int make_place(struct maildir_box *box, uint32_t place)
-{
-    int error = place < box->len ? 0 : reserve_places(box, place + 1);
-    if (error == 0)
-        error = number_table_reserve(&box->by_digest, 1);
-    while (error == 0 && box->len <= place)
-        box->mails[box->len++] = (struct maildir_mail){.email = NUMBER_NONE, .is_gone = true};
-    return error;
-}
-
-/* Adds a message or, where its U number is known, replaces what was known of it (not its email). A place that
- * lies beyond the next one leaves the ones between without a message. 0, -EBADMSG (not a U number), -ENOMEM.
- */
+/* Adds a message or, where its U number is known, replaces what was known of it (its email once alone). 0, or
+ * -EBADMSG: this is not a U number, or another message's. */
 static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
     if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
         return -EBADMSG;
-    uint32_t place = mail->uid - 1;
-    int error = make_place(box, place);
-    if (error != 0)
-        return error;
-    struct maildir_mail *known = &box->mails[place];
-    if (known->uid != 0 && memcmp(known->digest, mail->digest, sizeof(mail->digest)) != 0)
+    struct maildir_mail *known = find_uid(box, mail->uid);
+    if (known == NULL)
+        known = add_mail(box, mail);
+    if (!digest_equals(known->digest, mail->digest))
         return -EBADMSG;
-    bool is_new = known->uid == 0;
     uint32_t email = known->email;
-    box->present[known->folder] -= !is_new && maildir_mail_is_shown(known);
+    box->present[known->folder] -= maildir_mail_is_shown(known);
     box->present[mail->folder] += maildir_mail_is_shown(mail);
     *known = *mail;
     known->email = email;
-    if (is_new)
-        number_table_add(&box->by_digest, hash_digest(mail->digest), place);
+    if (email == NUMBER_NONE && mail->email != NUMBER_NONE)
+        box_bind(box, known, mail->email);
     return 0;
-}
-
-/* From now on the message is found by this email. There must be room. */
-static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_t email)
-{
-    mail->email = email;
-    number_table_add(&box->by_email, hash_email(email), mail->uid - 1);
 }
 
 /* A look-through that is under way may have missed this. */
@@ -217,116 +158,6 @@ static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, con
     return NULL;
 }
 
-/* ---------------------------------------------------------------- what a look changes */
-
-struct plan {
-    struct maildir_mail *changed; /* as they are to be */
-    size_t changed_len;
-    struct maildir_mail *met; /* digest and email of those met for the first time in this mount */
-    size_t met_len;
-    uint32_t added; /* new messages among the changed */
-    struct touch touch;
-};
-
-static void add_change(struct plan *plan, const struct maildir_mail *mail)
-{
-    plan->changed[plan->changed_len++] = *mail;
-    if (!mail->is_removed)
-        plan->touch.folders |= 1U << mail->folder;
-}
-
-static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
-{
-    char hex[65];
-    hash_sha256(id, strlen(id), hex);
-    for (size_t i = 0; i < MAILDIR_DIGEST_BYTES; i++) {
-        const char byte[] = {hex[2 * i], hex[2 * i + 1], '\0'};
-        ret_digest[i] = (unsigned char)strtoul(byte, NULL, 16);
-    }
-}
-
-static void add_sighting(struct plan *plan, const struct maildir_box *box, uint8_t *is_seen,
-                         const struct maildir_sighting *sighting)
-{
-    const struct maildir_mail *known = find_email(box, sighting->email);
-    struct maildir_mail mail = {.epoch_s = sighting->epoch_s, .size = -1, .email = sighting->email};
-    if (known == NULL && sighting->id == NULL)
-        return;
-    if (known == NULL) {
-        make_digest(sighting->id, mail.digest);
-        plan->met[plan->met_len++] = mail;
-        known = find_digest(box, mail.digest);
-    }
-    if (known == NULL) {
-        mail.uid = box->len + ++plan->added;
-        mail.folder = MAILDIR_NEW;
-        add_change(plan, &mail);
-        return;
-    }
-    is_seen[known->uid - 1] = 1;
-    if (known->is_gone) {
-        mail = *known;
-        mail.is_gone = false;
-        add_change(plan, &mail);
-    }
-}
-
-static void add_gone(struct plan *plan, const struct maildir_box *box, const uint8_t *is_seen)
-{
-    for (uint32_t i = 0; i < box->len; i++) {
-        struct maildir_mail mail = box->mails[i];
-        if (mail.uid == 0 || mail.is_gone || is_seen[i])
-            continue;
-        mail.is_gone = true;
-        add_change(plan, &mail);
-    }
-}
-
-/* Finds out what is to change before anything does. Reads the box alone. `arrived_ns`: when the inbox
- * changed: the time of new/ where mail came and none left. Release the plan also after an error. 0 or
- * -ENOMEM. */
-static int plan_make(const struct maildir_box *box, const struct maildir_sighting *seen, size_t seen_len,
-                     int64_t arrived_ns, int64_t now_ns, struct plan *ret)
-{
-    *ret = (struct plan){.changed = malloc((seen_len + box->len + 1) * sizeof(*ret->changed)),
-                         .met = malloc((seen_len + 1) * sizeof(*ret->met))};
-    _cleanup_free_ uint8_t *is_seen = calloc((size_t)box->len + 1, 1);
-    if (ret->changed == NULL || ret->met == NULL || is_seen == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < seen_len; i++)
-        add_sighting(ret, box, is_seen, &seen[i]);
-    add_gone(ret, box, is_seen);
-    /* Mail that left or returned may have done so at any time since. */
-    ret->touch.ns[MAILDIR_NEW] = ret->changed_len == ret->added ? arrived_ns : now_ns;
-    ret->touch.ns[MAILDIR_CUR] = now_ns;
-    return 0;
-}
-
-static void plan_release(struct plan *plan)
-{
-    free(plan->changed);
-    free(plan->met);
-    *plan = (struct plan){0};
-}
-
-/* 0, -ENOMEM, -EOVERFLOW. After it plan_apply() cannot fail. */
-static int plan_make_room(const struct plan *plan, struct maildir_box *box)
-{
-    return box_reserve(box, plan->added, (uint32_t)plan->met_len);
-}
-
-static void plan_apply(const struct plan *plan, struct maildir_box *box)
-{
-    for (size_t i = 0; i < plan->changed_len; i++)
-        box_put(box, &plan->changed[i]);
-    for (size_t i = 0; i < plan->met_len; i++) {
-        struct maildir_mail *mail = find_digest(box, plan->met[i].digest);
-        if (mail != NULL && mail->email == NUMBER_NONE)
-            box_bind(box, mail, plan->met[i].email);
-    }
-    apply_touch(&plan->touch, box->changed_ns);
-}
-
 /* ---------------------------------------------------------------- the file */
 
 enum {
@@ -335,7 +166,7 @@ enum {
 
 struct noted_size {
     const struct maildir_box *box;
-    uint32_t uid;
+    const struct maildir_mail *mail;
 };
 
 struct maildir_memory {
@@ -428,10 +259,8 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
 static int put_sizes(const struct maildir_memory *memory, struct connection *writer)
 {
     int error = 0;
-    for (size_t i = 0; error == 0 && i < memory->sizes_len; i++) {
-        const struct noted_size *noted = &memory->sizes[i];
-        error = put_mail(writer, noted->box, find_uid(noted->box, noted->uid));
-    }
+    for (size_t i = 0; error == 0 && i < memory->sizes_len; i++)
+        error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
     return error;
 }
 
@@ -467,8 +296,6 @@ static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
         return -EUCLEAN;
     struct maildir_box *box =
         box_new((uint32_t)number, (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
-    if (box == NULL)
-        return -ENOMEM;
     box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 3);
     box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 4);
     g_ptr_array_add(memory->boxes, box);
@@ -603,8 +430,6 @@ static int make_box_locked(struct maildir_memory *memory, const char *id, struct
         return -EOVERFLOW;
     /* The time it was made: when this file is lost, the next one has others. */
     struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
-    if (box == NULL)
-        return -ENOMEM;
     int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
     if (error != 0)
         box_free(box);
@@ -672,7 +497,7 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
     if (box == NULL)
         return false;
     *ret = (struct maildir_state){
-        .uidvalidity = box->uidvalidity, .uid_max = box->len, .is_stale = box->is_stale};
+        .uidvalidity = box->uidvalidity, .uid_max = box->mails->len, .is_stale = box->is_stale};
     memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
     memcpy(ret->present, box->present, sizeof(ret->present));
     return true;
@@ -698,23 +523,107 @@ bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
     return is_stale;
 }
 
+struct plan {
+    GArray *changed; /* struct maildir_mail, as they are to be */
+    uint32_t added;  /* new messages among these */
+    struct touch touch;
+};
+
+static void add_change(struct plan *plan, const struct maildir_mail *mail)
+{
+    g_array_append_vals(plan->changed, mail, 1);
+    if (!mail->is_removed)
+        plan->touch.folders |= 1U << mail->folder;
+}
+
+static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
+{
+    char hex[65];
+    hash_sha256(id, strlen(id), hex);
+    for (size_t i = 0; i < MAILDIR_DIGEST_BYTES; i++) {
+        const char byte[] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        ret_digest[i] = (unsigned char)strtoul(byte, NULL, 16);
+    }
+}
+
+/* A message that is known from an earlier mount is found by its email from now on, whatever comes of the
+ * plan.
+ */
+static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
+                         uint8_t *is_seen, const struct maildir_sighting *sighting)
+{
+    struct maildir_mail *known = find_email(box, sighting->email);
+    struct maildir_mail mail = {.epoch_s = sighting->epoch_s, .size = -1, .email = sighting->email};
+    if (known == NULL && sighting->id == NULL)
+        return;
+    if (known == NULL) {
+        make_digest(sighting->id, mail.digest);
+        known = g_hash_table_lookup(box->by_digest, mail.digest);
+    }
+    if (known == NULL) {
+        mail.uid = box->mails->len + ++plan->added;
+        mail.folder = MAILDIR_NEW;
+        add_change(plan, &mail);
+        return;
+    }
+    if (known->email == NUMBER_NONE) {
+        WRITE_GUARD(&memory->read_lock);
+        box_bind(box, known, sighting->email);
+    }
+    is_seen[known->uid - 1] = 1;
+    if (known->is_gone) {
+        mail = *known;
+        mail.is_gone = false;
+        add_change(plan, &mail);
+    }
+}
+
+static void add_gone(struct plan *plan, const struct maildir_box *box, const uint8_t *is_seen)
+{
+    for (uint32_t uid = 1; uid <= box->mails->len; uid++) {
+        const struct maildir_mail *known = find_uid(box, uid);
+        if (known == NULL || known->is_gone || is_seen[uid - 1])
+            continue;
+        struct maildir_mail mail = *known;
+        mail.is_gone = true;
+        add_change(plan, &mail);
+    }
+}
+
+/* Finds out what is to change before anything does. `arrived_ns`: when the inbox changed, which is the time
+ * of new/ where mail came and none left. */
+static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
+                      const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns,
+                      struct plan *plan)
+{
+    uint8_t *is_seen = g_new0(uint8_t, box->mails->len);
+    for (size_t i = 0; i < seen_len; i++)
+        add_sighting(memory, plan, box, is_seen, &seen[i]);
+    add_gone(plan, box, is_seen);
+    g_free(is_seen);
+    /* Mail that left or returned may have done so at any time since. */
+    plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
+    plan->touch.ns[MAILDIR_NEW] =
+        plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];
+}
+
 static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
                        const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns)
 {
-    struct plan plan;
-    int error = plan_make(box, seen, seen_len, arrived_ns, now_ns(memory), &plan);
+    struct plan plan = {.changed = g_array_new(false, false, sizeof(struct maildir_mail))};
+    make_plan(memory, box, seen, seen_len, arrived_ns, &plan);
+    const struct maildir_mail *changed = (const struct maildir_mail *)(void *)plan.changed->data;
+    int error = plan.added > MAILDIR_UID_MAX - box->mails->len ? -EOVERFLOW : 0;
+    if (error == 0 && plan.changed->len > 0)
+        error = write_mails(memory, box, &plan.touch, changed, plan.changed->len);
     if (error == 0) {
         WRITE_GUARD(&memory->read_lock);
-        error = plan_make_room(&plan, box);
-    }
-    if (error == 0 && plan.changed_len > 0)
-        error = write_mails(memory, box, &plan.touch, plan.changed, plan.changed_len);
-    if (error == 0) {
-        WRITE_GUARD(&memory->read_lock);
-        plan_apply(&plan, box);
+        for (guint i = 0; i < plan.changed->len; i++)
+            box_put(box, &changed[i]);
+        apply_touch(&plan.touch, box->changed_ns);
         box->is_stale = box->has_changed;
     }
-    plan_release(&plan);
+    g_array_unref(plan.changed);
     return error;
 }
 
@@ -787,15 +696,13 @@ int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_
 static void note_size_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                              int64_t size)
 {
-    const struct maildir_mail *known = find_uid(box, uid);
+    struct maildir_mail *known = find_uid(box, uid);
     if (known == NULL || known->size == size || size < 0)
         return;
-    struct maildir_mail mail = *known;
-    mail.size = size;
     pthread_rwlock_wrlock(&memory->read_lock);
-    box_put(box, &mail);
+    known->size = size;
     pthread_rwlock_unlock(&memory->read_lock);
-    memory->sizes[memory->sizes_len++] = (struct noted_size){box, uid};
+    memory->sizes[memory->sizes_len++] = (struct noted_size){box, known};
     if (memory->sizes_len == SIZES_MAX) {
         (void)write_mails(memory, NULL, NULL, NULL, 0);
         memory->sizes_len = 0; /* those that could not be written are fetched again */
