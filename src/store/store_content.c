@@ -56,7 +56,6 @@ enum {
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
-    PROBE_TIMEOUT_MS = 120 * 1000,
 };
 
 /* A part that is wanted. The texts are borrowed. */
@@ -66,9 +65,9 @@ struct content_request {
     uint32_t email;
     const char *email_id;
     const char *attachment_id; /* or NULL */
-    bool is_ahead;             /* of readers: within the bounds of AHEAD_MAX_BYTES */
+    bool is_ahead;             /* within the bounds of AHEAD_MAX_BYTES */
     bool has_attachments;      /* they are fetched ahead, too */
-    bool is_probe;             /* asked for whatever the cache has, of an email that is known to exist */
+    bool is_known_to_exist;    /* the email, at the service */
 };
 
 struct too_long {
@@ -77,30 +76,24 @@ struct too_long {
     bool is_ahead;    /* longer than is fetched ahead; a reader asks for it */
 };
 
-/* Parts of an email that are wanted: bits 1 << enum content_part. */
-typedef unsigned int content_parts;
-
-struct content_job {
-    struct worker_job job; /* first: the pool knows it by this */
-    struct contents *contents;
-};
-
-/* A reader goes through the emails of an inbox, one after the other: grep -r, tar, a mail program. */
+/* A reader goes through the emails of an inbox, one after the other, and reads this part of them: grep -r,
+ * tar, a mail program. */
 struct reading_run {
     bool is_used;
     uint32_t inbox;
+    enum content_part part;
     size_t place;        /* of the email read last */
     int step;            /* 1 or -1; 0: not known yet */
     unsigned int len;    /* emails read in this direction */
     unsigned int doubts; /* emails read against it, one after the other */
     size_t ahead;        /* the first place that is not fetched ahead yet */
-    content_parts parts; /* what was read of them */
     uint64_t used;       /* when, by counting */
 };
 
 struct contents {
-    struct store *store; /* borrowed */
-    struct clock *clock; /* borrowed */
+    struct worker_job probe; /* first: the pool knows it by this, while is_probing */
+    struct store *store;     /* borrowed */
+    struct clock *clock;     /* borrowed */
     struct content_cache cache;
     int old_dir_fd;
     struct cancel cancel;            /* of requests to the service; set at the end */
@@ -112,8 +105,6 @@ struct contents {
     uint64_t missing;       /* a hash of the emails that the last probe found without content: asking for them
                                again says nothing; 0: none */
     unsigned int probes_spared; /* the probe's: since they were asked for */
-    struct content_job probe;   /* the pool's while is_probing */
-    struct content_job removal; /* of the files of version 0.2 */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the end of a probe, and is_stopping */
@@ -310,7 +301,7 @@ static int ask(struct contents *contents, const struct content_request *request,
 {
     struct mail_service *service = contents->store->service;
     const struct content_query query = {.email_id = request->email_id,
-                                        .is_known_to_exist = request->is_probe,
+                                        .is_known_to_exist = request->is_known_to_exist,
                                         .max_bytes = request->is_ahead ? AHEAD_MAX_BYTES : 0};
     if (request->part != CONTENT_PART_TEXTS)
         return ask_for_bytes(contents, request, &query, answer, ret);
@@ -380,6 +371,27 @@ static void keep(struct contents *contents, const struct content_request *reques
         content_cache_unlink(&contents->cache, answer->file_name);
 }
 
+static void content_answer_release(struct content_answer *answer)
+{
+    free(answer->message_id);
+    store_content_unref(answer->content);
+}
+
+/* Hands on what was fetched before any reader has it: a search finds what was read. */
+static int fetch_and_keep(struct contents *contents, const struct content_request *request,
+                          struct content_answer *answer)
+{
+    const struct store_listener *listener = &contents->store->index.listener;
+    int error = answer->content == NULL ? -ENOMEM : ask_some_times(contents, request, answer);
+    if (error != 0)
+        return error;
+    keep(contents, request, answer);
+    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
+    if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
+        listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- a transfer */
 
 static void unref_transfer_locked(struct content_transfer *transfer)
@@ -442,7 +454,7 @@ static int check_can_ask(struct contents *contents, const struct content_request
     LOCK_GUARD(&contents->lock);
     if (contents->is_stopping)
         return -EINTR;
-    if (!request->is_ahead || request->is_probe)
+    if (!request->is_ahead)
         return 0;
     return contact_is_busy(contact) ? -EAGAIN : contact_is_unreachable(contact) ? -EHOSTUNREACH : 0;
 }
@@ -455,40 +467,26 @@ static void fetch_attachments_ahead(struct contents *contents, const struct stor
                         false);
 }
 
-/* Hands on what was fetched, before any reader has it: a search finds what was read. */
-static void take_answer(struct contents *contents, const struct content_request *request,
-                        const struct content_answer *answer)
-{
-    const struct store_listener *listener = &contents->store->index.listener;
-    keep(contents, request, answer);
-    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
-    if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
-        listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
-}
-
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
     struct contents *contents = transfer->contents;
     const struct content_request *request = &transfer->request;
-    bool is_ahead = request->is_ahead && !request->is_probe;
     _cleanup_content_ struct store_content *known = NULL;
     struct content_answer answer = {.content = content_new(request->email)};
     /* It may have come since the reader searched the cache. */
-    bool is_known = !request->is_probe && load(contents, request, &known) == 0;
+    bool is_known = load(contents, request, &known) == 0;
     int error = is_known ? 0 : check_can_ask(contents, request);
     if (error == 0 && !is_known)
-        error = answer.content == NULL ? -ENOMEM : ask_some_times(contents, request, &answer);
+        error = fetch_and_keep(contents, request, &answer);
     struct store_content *content = is_known ? known : answer.content;
-    if (error == 0 && !is_known)
-        take_answer(contents, request, &answer);
     finish_transfer(transfer, error, error == 0 ? content : NULL);
+    /* Nobody finds the transfer any more, and changes what it is to fetch. */
     if (error == 0 && request->has_attachments)
         fetch_attachments_ahead(contents, content);
-    free(answer.message_id);
-    store_content_unref(answer.content);
+    content_answer_release(&answer);
     LOCK_GUARD(&contents->lock);
-    contents->ahead_queued -= is_ahead;
+    contents->ahead_queued -= request->is_ahead;
     unref_transfer_locked(transfer);
 }
 
@@ -561,11 +559,10 @@ static void leave_locked(struct content_transfer *transfer)
 }
 
 /* A transfer that waits for its turn ahead of readers becomes this reader's. True: it has to be started. */
-static bool take_over_locked(struct content_transfer *transfer, const struct content_request *request)
+static bool take_over_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
-    if (!transfer->request.is_ahead || request->is_ahead ||
-        !worker_pool_withdraw(contents->ahead_pool, &transfer->job))
+    if (!transfer->request.is_ahead || !worker_pool_withdraw(contents->ahead_pool, &transfer->job))
         return false;
     transfer->request.is_ahead = false;
     contents->ahead_queued--;
@@ -583,7 +580,7 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     int error = join_locked(contents, request, &transfer, &is_new);
     if (error != 0)
         return error;
-    is_new = is_new || take_over_locked(transfer, request);
+    is_new = is_new || take_over_locked(transfer);
     if (is_new && (error = worker_pool_submit(contents->reader_pool, &transfer->job)) != 0) {
         forget_transfer_locked(transfer);
     } else {
@@ -594,17 +591,17 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     return error;
 }
 
-/* Asks the service for a part that the cache does not have, and waits, at most `timeout_ms`. */
-static int fetch(struct contents *contents, const struct content_request *request, int64_t timeout_ms,
-                 struct cancel *cancel, struct store_content **ret_content)
+/* Asks the service for a part that the cache does not have, and waits, at most READER_WAIT_MS. */
+static int fetch(struct contents *contents, const struct content_request *request, struct cancel *cancel,
+                 struct store_content **ret_content)
 {
-    int64_t until_ms = clock_monotonic_ms(contents->clock) + timeout_ms;
+    int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
     do /* a part that is too big to be fetched ahead is not too big for a reader */
         error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
-    while (error == -EFBIG && was_ahead && !request->is_ahead);
+    while (error == -EFBIG && was_ahead);
     return error;
 }
 
@@ -634,24 +631,15 @@ static void fetch_ahead(struct contents *contents, uint32_t email, enum content_
     bool is_new = false;
     if (!make_request(contents, email, part, attachment_id, true, &request))
         return;
-    request.has_attachments = has_attachments;
     LOCK_GUARD(&contents->lock);
     if (contents->ahead_queued >= AHEAD_QUEUE_MAX || join_locked(contents, &request, &transfer, &is_new) != 0)
         return;
+    transfer->request.has_attachments |= has_attachments;
     if (is_new && worker_pool_submit(contents->ahead_pool, &transfer->job) == 0)
         contents->ahead_queued++;
     else if (is_new)
         forget_transfer_locked(transfer);
     unref_transfer_locked(transfer);
-}
-
-static void fetch_parts_ahead(struct contents *contents, uint32_t email, content_parts parts)
-{
-    bool has_attachments = (parts & 1U << CONTENT_PART_ATTACHMENT) != 0;
-    if ((parts & 1U << CONTENT_PART_RAW) != 0)
-        fetch_ahead(contents, email, CONTENT_PART_RAW, NULL, false);
-    if (has_attachments || (parts & 1U << CONTENT_PART_TEXTS) != 0)
-        fetch_ahead(contents, email, CONTENT_PART_TEXTS, NULL, has_attachments);
 }
 
 static size_t distance(size_t one, size_t other)
@@ -660,20 +648,22 @@ static size_t distance(size_t one, size_t other)
 }
 
 /* The run that this place continues; else, where `is_new`, the one that was idle longest, begun anew. */
-static struct reading_run *find_run_locked(struct contents *contents, uint32_t inbox, size_t place,
-                                           bool is_new)
+static struct reading_run *find_run_locked(struct contents *contents, uint32_t inbox, enum content_part part,
+                                           size_t place, bool is_new)
 {
     struct reading_run *oldest = &contents->runs[0];
     for (size_t i = 0; i < RUNS_MAX; i++) {
         struct reading_run *run = &contents->runs[i];
-        if (run->is_used && run->inbox == inbox && distance(run->place, place) <= RUN_STRIDE_MAX)
+        if (run->is_used && run->inbox == inbox && run->part == part &&
+            distance(run->place, place) <= RUN_STRIDE_MAX)
             return run;
         if (run->used < oldest->used)
             oldest = run;
     }
     if (!is_new)
         return NULL;
-    *oldest = (struct reading_run){.is_used = true, .inbox = inbox, .place = place, .ahead = place};
+    *oldest =
+        (struct reading_run){.is_used = true, .inbox = inbox, .part = part, .place = place, .ahead = place};
     return oldest;
 }
 
@@ -722,23 +712,20 @@ static void follow_reader(struct contents *contents, const struct content_reques
     size_t place;
     if (!index_find_place(&contents->store->index, request->email, &inbox, &place))
         return;
-    pthread_mutex_lock(&contents->lock);
-    struct reading_run *run = find_run_locked(contents, inbox, place, is_missing);
-    content_parts parts = 0;
     size_t len = 0;
+    pthread_mutex_lock(&contents->lock);
+    struct reading_run *run = find_run_locked(contents, inbox, request->part, place, is_missing);
     if (run != NULL) {
-        /* Emails that were fetched without this part are gone through again. */
-        if ((run->parts & 1U << request->part) == 0)
-            run->ahead = place;
         run->used = ++contents->run_uses;
-        run->parts |= 1U << request->part;
-        parts = run->parts;
         move_run(run, place);
         len = next_emails_locked(contents, run, emails);
     }
     pthread_mutex_unlock(&contents->lock);
+    /* The texts say which attachments there are. */
+    bool has_attachments = request->part == CONTENT_PART_ATTACHMENT;
     for (size_t i = 0; i < len; i++)
-        fetch_parts_ahead(contents, emails[i], parts);
+        fetch_ahead(contents, emails[i], has_attachments ? CONTENT_PART_TEXTS : request->part, NULL,
+                    has_attachments);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -749,7 +736,7 @@ static int get_part(struct contents *contents, const struct content_request *req
 {
     bool is_missing = load(contents, request, ret_content) != 0;
     follow_reader(contents, request, is_missing);
-    int error = is_missing ? fetch(contents, request, READER_WAIT_MS, cancel, ret_content) : 0;
+    int error = is_missing ? fetch(contents, request, cancel, ret_content) : 0;
     /* It may be a sign that the service does not know an email that it listed. */
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
@@ -776,15 +763,21 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     return 0;
 }
 
+/* Of an attachment, or of the raw message where `attachment_id` is NULL. */
+static bool make_bytes_request(struct contents *contents, uint32_t email, const char *attachment_id,
+                               struct content_request *ret)
+{
+    enum content_part part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW;
+    return contents != NULL && make_request(contents, email, part, attachment_id, false, ret);
+}
+
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content)
 {
-    struct contents *contents = store->contents;
     struct content_request request;
-    enum content_part part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW;
-    if (contents == NULL || !make_request(contents, email, part, attachment_id, false, &request))
-        return -ENOENT;
-    return get_part(contents, &request, cancel, ret_content);
+    return make_bytes_request(store->contents, email, attachment_id, &request)
+               ? get_part(store->contents, &request, cancel, ret_content)
+               : -ENOENT;
 }
 
 int store_content_get_len(struct store *store, uint32_t email, const char *attachment_id,
@@ -792,8 +785,7 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
 {
     struct contents *contents = store->contents;
     struct content_request request;
-    enum content_part part = attachment_id != NULL ? CONTENT_PART_ATTACHMENT : CONTENT_PART_RAW;
-    if (contents == NULL || !make_request(contents, email, part, attachment_id, false, &request))
+    if (!make_bytes_request(contents, email, attachment_id, &request))
         return -ENOENT;
     if (content_cache_get_len(&contents->cache, request.key, ret_len) == 0)
         return 0;
@@ -861,11 +853,13 @@ static struct service_capabilities get_capabilities(const struct contents *conte
 static int probe_part(struct contents *contents, uint32_t email, enum content_part part)
 {
     struct content_request request;
-    _cleanup_content_ struct store_content *content = NULL;
     if (!make_request(contents, email, part, NULL, true, &request))
         return -ENOENT;
-    request.is_probe = true;
-    return fetch(contents, &request, PROBE_TIMEOUT_MS, NULL, &content);
+    request.is_known_to_exist = true;
+    struct content_answer answer = {.content = content_new(email)};
+    int error = fetch_and_keep(contents, &request, &answer);
+    content_answer_release(&answer);
+    return error;
 }
 
 /* A single email that the service has no content of proves nothing: it is asked for again now and then. */
@@ -934,9 +928,19 @@ static void probe(struct contents *contents)
     conclude(contents);
 }
 
+/* Removes the files of version 0.2, which may be many. */
+static void remove_old_files(const struct contents *contents)
+{
+    _cleanup_closedir_ DIR *dir = file_opendirat(contents->old_dir_fd, "content");
+    const struct dirent *item;
+    while (dir != NULL && (item = readdir(dir)) != NULL)
+        unlinkat(dirfd(dir), item->d_name, 0);
+    unlinkat(contents->old_dir_fd, "content", AT_REMOVEDIR);
+}
+
 static void run_probe(struct worker_job *job)
 {
-    struct contents *contents = ((struct content_job *)job)->contents;
+    struct contents *contents = (struct contents *)job;
     pthread_mutex_lock(&contents->lock);
     while (contents->is_probe_wanted && !contents->is_stopping) {
         contents->is_probe_wanted = false;
@@ -948,6 +952,7 @@ static void run_probe(struct worker_job *job)
     contents->is_probe_overdue = false;
     pthread_cond_broadcast(&contents->changed);
     pthread_mutex_unlock(&contents->lock);
+    remove_old_files(contents);
 }
 
 void contents_probe(struct contents *contents)
@@ -957,7 +962,7 @@ void contents_probe(struct contents *contents)
     LOCK_GUARD(&contents->lock);
     contents->is_probe_wanted = true;
     if (!contents->is_probing && !contents->is_stopping)
-        contents->is_probing = worker_pool_submit(contents->ahead_pool, &contents->probe.job) == 0;
+        contents->is_probing = worker_pool_submit(contents->ahead_pool, &contents->probe) == 0;
 }
 
 int contents_await_probe(struct contents *contents, struct cancel *cancel)
@@ -986,17 +991,6 @@ bool store_has_raw(struct store *store)
 
 /* ---------------------------------------------------------------- life */
 
-/* Removes the files of version 0.2, which may be many. */
-static void run_removal(struct worker_job *job)
-{
-    int dir_fd = ((struct content_job *)job)->contents->old_dir_fd;
-    _cleanup_closedir_ DIR *dir = file_opendirat(dir_fd, "content");
-    const struct dirent *item;
-    while (dir != NULL && (item = readdir(dir)) != NULL)
-        unlinkat(dirfd(dir), item->d_name, 0);
-    unlinkat(dir_fd, "content", AT_REMOVEDIR);
-}
-
 static int start(struct contents *contents, int dir_fd, int old_dir_fd, uint64_t max_bytes)
 {
     int error = content_cache_open(&contents->cache, &contents->store->cache, dir_fd, max_bytes);
@@ -1008,8 +1002,6 @@ static int start(struct contents *contents, int dir_fd, int old_dir_fd, uint64_t
     if (error != 0)
         return error;
     recall_marks(contents);
-    if (faccessat(contents->old_dir_fd, "content", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        (void)worker_pool_submit(contents->ahead_pool, &contents->removal.job);
     return 0;
 }
 
@@ -1021,8 +1013,7 @@ int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_b
         return -ENOMEM;
     contents->store = store;
     contents->clock = store->index.clock;
-    contents->probe = (struct content_job){{.run = run_probe}, contents};
-    contents->removal = (struct content_job){{.run = run_removal}, contents};
+    contents->probe.run = run_probe;
     contents->loaded = g_hash_table_new(NULL, NULL);
     contents->transfers = g_hash_table_new(g_int64_hash, g_int64_equal);
     g_queue_init(&contents->loaded_order);

@@ -663,7 +663,7 @@ TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
     close(openat(world.dir.fd, "content/new-0badcafe-1", O_WRONLY | O_CREAT, 0600));
     close(openat(world.dir.fd, "cache/parts/new-1", O_WRONLY | O_CREAT, 0600));
     close(openat(world.dir.fd, "cache/parts/123", O_WRONLY | O_CREAT, 0600));
-    world_start(&world);
+    start_and_sync(&world);
     assert_int_equal(for_each_file(&world, NULL), 0);
     await(has_no_old_folder, &world);
     world_release(&world);
