@@ -101,7 +101,9 @@ static const char *const statements[] = {
         ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ? ORDER "
          "BY used_s, number"),
     [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number LIMIT ?",
-    [CACHE_ADD_MESSAGE_ID] = "INSERT INTO message_ids (digest, email) VALUES (?, ?)",
+    [CACHE_ADD_MESSAGE_ID] = ("INSERT INTO message_ids (digest, email) SELECT ?1, ?2"
+                              " WHERE (SELECT count(*) FROM message_ids WHERE digest = ?1) < ?3"
+                              " AND NOT EXISTS (SELECT 1 FROM message_ids WHERE digest = ?1 AND email = ?2)"),
     [CACHE_TRIM_MESSAGE_IDS] =
         "DELETE FROM message_ids WHERE number <= (SELECT max(number) FROM message_ids) - ?",
 };

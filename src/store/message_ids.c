@@ -48,22 +48,10 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
 
 int message_ids_note(struct connection *writer, const char *message_id, const char *email_id)
 {
-    char *known[MESSAGE_IDS_EMAILS_MAX];
-    int64_t digest = cache_digest(message_id);
-    size_t len;
     if (strlen(email_id) > EMAIL_ID_MAX_BYTES)
         return 0;
-    int error = find(writer, digest, known, &len);
-    if (error != 0)
-        return error;
-    bool is_settled = len == MESSAGE_IDS_EMAILS_MAX;
-    for (size_t i = 0; i < len; i++) {
-        is_settled = is_settled || strcmp(known[i], email_id) == 0;
-        free(known[i]);
-    }
-    if (is_settled)
-        return 0;
-    error = statements_execute(&writer->statements, CACHE_ADD_MESSAGE_ID, "is", digest, email_id);
+    int error = statements_execute(&writer->statements, CACHE_ADD_MESSAGE_ID, "isi", cache_digest(message_id),
+                                   email_id, (int64_t)MESSAGE_IDS_EMAILS_MAX);
     return error != 0 ? error
                       : statements_execute(&writer->statements, CACHE_TRIM_MESSAGE_IDS, "i",
                                            (int64_t)MESSAGE_IDS_MAX);
