@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -45,7 +46,6 @@ enum {
     NS_PER_S = 1000 * 1000 * 1000,
     MS_PER_S = 1000,
     EMAILS_AT_ONCE = 64,
-    SIGHTINGS_FIRST = 1024,
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* names of programs' own files in one folder */
     BOX_LINKS = 5,  /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
@@ -185,51 +185,31 @@ void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, 
         maildir_memory_note_size(memory, inbox, mail.uid, (int64_t)size);
 }
 
-struct sightings {
-    struct maildir_sighting *items;
-    size_t len;
-    size_t capacity;
-};
-
-static int add_sighting(const struct tree *tree, struct sightings *sightings, const struct email_view *email)
-{
-    struct maildir_mail mail;
-    if (sightings->len == sightings->capacity) {
-        size_t capacity = sightings->capacity == 0 ? SIGHTINGS_FIRST : 2 * sightings->capacity;
-        struct maildir_sighting *items = realloc(sightings->items, capacity * sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        sightings->items = items;
-        sightings->capacity = capacity;
-    }
-    /* The id may have to be read from the disk, so only where it is not known yet. */
-    bool is_known = maildir_memory_find_email(tree->maildir->memory, email->inbox, email->number, &mail);
-    sightings->items[sightings->len++] = (struct maildir_sighting){
-        .email = email->number,
-        .id = is_known ? NULL : store_get_email_id(tree->store, email->number),
-        .epoch_s = email->date_ms / MS_PER_S,
-    };
-    return 0;
-}
-
 static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 {
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
-    struct sightings sightings = {.len = 0};
+    struct maildir_mail mail;
+    g_autoptr(GArray) sightings = g_array_new(false, false, sizeof(struct maildir_sighting));
     uint64_t position = 0;
     size_t count;
-    int error = 0;
-    while (error == 0 &&
-           (count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count && error == 0; i++)
-            error = add_sighting(tree, &sightings, &views[i]);
+    while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < count; i++) {
+            uint32_t email = views[i].number;
+            /* The id may have to be read from the disk, so only where it is not known yet. */
+            bool is_known = maildir_memory_find_email(tree->maildir->memory, inbox, email, &mail);
+            const struct maildir_sighting sighting = {
+                .email = email,
+                .id = is_known ? NULL : store_get_email_id(tree->store, email),
+                .epoch_s = views[i].date_ms / MS_PER_S,
+            };
+            g_array_append_val(sightings, sighting);
+        }
         position = next[count - 1];
     }
-    if (error == 0)
-        error = maildir_memory_sync(tree->maildir->memory, inbox, sightings.items, sightings.len, arrived_ns);
-    free(sightings.items);
-    return error;
+    return maildir_memory_sync(tree->maildir->memory, inbox,
+                               (struct maildir_sighting *)(void *)sightings->data, sightings->len,
+                               arrived_ns);
 }
 
 static bool is_fresh(struct tree *tree, uint32_t inbox)
@@ -425,27 +405,29 @@ static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
 
 /* Names of programs' own files, as they are when a folder is opened. */
 struct maildir_names {
+    size_t len;
     struct maildir_local {
         char name[NAME_MAX + 1];
         uint64_t shown_ino;
         mode_t type;
-    } * items;
-    size_t len;
+    } items[LOCAL_MAX];
 };
 
-static bool is_file_name(const struct dirent *item)
-{
-    return strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0;
-}
-
-static int read_names(DIR *dir, struct maildir_names *ret)
+/* None where the folder has not been made yet, or there can be none. 0 or -errno. */
+static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
 {
     const struct dirent *item;
-    ret->items = calloc(LOCAL_MAX, sizeof(*ret->items));
-    if (ret->items == NULL)
+    ret->len = 0;
+    int fd = is_local(folder, ".") ? open_local(tree, folder, false) : -ENOENT;
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    _cleanup_closedir_ DIR *dir = fdopendir(fd);
+    if (dir == NULL) {
+        close(fd);
         return -ENOMEM;
+    }
     while (ret->len < LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
-        if (!is_file_name(item))
+        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)
             continue;
         struct maildir_local *local = &ret->items[ret->len++];
         snprintf(local->name, sizeof(local->name), "%s", item->d_name);
@@ -453,40 +435,6 @@ static int read_names(DIR *dir, struct maildir_names *ret)
         local->type = DTTOIF(item->d_type);
     }
     return ret->len < LOCAL_MAX ? -errno : 0;
-}
-
-/* NULL where the folder has not been made yet. */
-static int open_listing(const struct tree *tree, uint64_t folder, DIR **ret)
-{
-    int fd = open_local(tree, folder, false);
-    *ret = fd < 0 ? NULL : fdopendir(fd);
-    if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
-    if (*ret != NULL)
-        return 0;
-    close(fd);
-    return -ENOMEM;
-}
-
-static void names_release(struct maildir_names *names)
-{
-    free(names->items);
-    *names = (struct maildir_names){.len = 0};
-}
-
-/* None where there can be none. 0 or -errno. */
-static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
-{
-    *ret = (struct maildir_names){.len = 0};
-    DIR *dir = NULL;
-    int error = is_local(folder, ".") ? open_listing(tree, folder, &dir) : 0;
-    if (dir == NULL)
-        return error;
-    error = read_names(dir, ret);
-    closedir(dir);
-    if (error != 0)
-        names_release(ret);
-    return error;
 }
 
 /* ---------------------------------------------------------------- lookup */
@@ -663,10 +611,7 @@ static int check_can_make(const struct tree *tree, uint64_t folder)
 {
     struct maildir_names names;
     int error = list_local(tree, folder, &names);
-    if (error == 0 && names.len >= LOCAL_MAX)
-        error = -ENOSPC;
-    names_release(&names);
-    return error;
+    return error == 0 && names.len >= LOCAL_MAX ? -ENOSPC : error;
 }
 
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -821,16 +766,14 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     if (names == NULL)
         return -ENOMEM;
     error = list_local(tree, dir->ino, names);
+    dir->state = error == 0 ? names : NULL;
     if (error != 0)
         free(names);
-    else
-        dir->state = names;
     return error;
 }
 
 static void release_maildir_dir(struct tree_dir *dir)
 {
-    names_release(dir->state);
     free(dir->state);
 }
 
