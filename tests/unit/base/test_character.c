@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Characters: all of Unicode is read, nothing else is, and those that act are told from those that are shown.
+ * Characters: the reader takes all of Unicode and nothing else, and distinguishes characters that a terminal
+ * obeys from those that it shows.
  */
 #include "base/character.h"
 

@@ -70,7 +70,7 @@ TEST_WITH(a_leftover_of_a_crash_is_replaced, set_up, tear_down)
     assert_content(dir, "a", "new");
 }
 
-/* As on a full disk: half a file never takes the place of the whole one. */
+/* A full disk: half a file never takes the place of the whole one. */
 TEST_WITH(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down)
 {
     int dir = dir_fd(state);

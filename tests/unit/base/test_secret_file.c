@@ -61,7 +61,7 @@ TEST(a_file_open_to_others_is_refused)
     assert_null(secret);
 }
 
-/* As credentials of systemd are. */
+/* systemd gives credentials this mode. */
 TEST(a_file_of_root_may_be_open_to_a_group)
 {
     static const struct {

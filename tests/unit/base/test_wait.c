@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits until it is cancelled or the time has come. */
+/* Waits for the cancel or for the end of the time. */
 static void *wait_for_either(void *argument)
 {
     struct waiter *waiter = argument;

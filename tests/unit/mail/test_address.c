@@ -310,7 +310,7 @@ static int pass_over(void *context, const char *item, size_t len)
     return 0;
 }
 
-/* What takes quadratic time, or a frame of the stack for each, does not come to an end here. */
+/* A reader of quadratic time, or of a stack frame for each level, would not end on these. */
 TEST(nesting_and_beginnings_without_end_are_read_once)
 {
     static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",

@@ -77,7 +77,7 @@ TEST(texts)
     }
 }
 
-/* What a terminal would obey, and what line ends become, in plain text and in the text of HTML. */
+/* Characters that a terminal obeys, and line ends, in plain text and in the text of HTML. */
 TEST(nothing_in_a_text_hides_or_moves_another)
 {
 #define SHOWN "\xef\xbf\xbd"

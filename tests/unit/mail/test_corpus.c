@@ -60,7 +60,7 @@ static json_t *describe(const struct draft *draft)
     return found;
 }
 
-/* What people read: the plain text, and the HTML's that it does not repeat. */
+/* The readable text: the plain text, and the text of the HTML that the plain text does not repeat. */
 static void describe_text(const struct corpus_message *message, json_t *found)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);

@@ -41,7 +41,7 @@ static json_t *read_expected(const char *folder, const char *name)
     return expected;
 }
 
-/* What a draft comes to, in the form of an .expected file. */
+/* Describes a draft in the form of an .expected file. */
 static json_t *describe(const struct draft *draft)
 {
     json_t *names = json_array();
@@ -264,7 +264,7 @@ TEST(of_a_long_thread_the_last_emails_are_named)
     assert_message_ids(strbuf_str(&headers), strbuf_str(&expected));
 }
 
-/* What a message answers is one email. */
+/* A message answers one email. */
 TEST(an_email_named_by_its_id_is_what_it_answers)
 {
     static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
@@ -442,7 +442,7 @@ TEST(too_many_recipients_or_attachments_are_refused)
     assert_refused(&message, -EMSGSIZE);
 }
 
-/* What else is wrong with these would be found out by reading them, which takes ten times their memory. */
+/* These are refused unread: to find their other mistakes would take ten times their memory. */
 TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of a draft: each arrives byte for byte, or the draft is refused with words that name the part;
- * what cannot go out is told.
+ * the draft lists everything that cannot go out.
  */
 #include <errno.h>
 #include <stdio.h>

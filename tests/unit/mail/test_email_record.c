@@ -291,7 +291,7 @@ static void damage(char *text, size_t *len, uint64_t *seed)
     }
 }
 
-/* Where the two may differ: jansson refuses these, for reasons of its own. */
+/* The two readers may differ on these, which jansson alone refuses. */
 static bool is_refused_by_jansson_alone(const json_error_t *error)
 {
     return json_error_code(error) == json_error_duplicate_key ||
@@ -371,7 +371,7 @@ TEST(the_line_of_the_index_is_the_record_and_its_name)
         check_line_of(corpus[i]);
 }
 
-/* What looks like layout and is none, and what is laid out deeply, at every distance from the beginning. */
+/* Strings that look like layout, and deep layout, at every distance from the beginning. */
 TEST(the_line_is_right_wherever_its_parts_stand)
 {
     static const char *const parts[] = {
@@ -395,7 +395,7 @@ TEST(the_line_is_right_wherever_its_parts_stand)
             }
 }
 
-/* Text from a damaged disk: whatever it is, exactly so many bytes are written. */
+/* Text from a damaged disk: the writer writes exactly as many bytes as it measured. */
 TEST(a_line_of_anything_has_the_length_it_is_to_have)
 {
     uint64_t seed = 5;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a person reads of a header: encoded words as mail programs write them, and bytes that nobody declared.
+ * The readable text of a header: encoded words as mail programs write them, and bytes without a declared
+ * charset.
  */
 #include "mail/header_text.h"
 

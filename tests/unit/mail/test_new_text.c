@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a mail adds, from texts as mail programs write them.
+ * The new text of a mail, in texts as mail programs write them.
  */
 #include "mail/new_text.h"
 

@@ -206,7 +206,7 @@ static const struct dialogue login[] = {
     {HELLO "STARTTLS now\r\nMAIL FROM:<a@x>\r\nSTARTTLS\r\n", "250 501 250 503", ""},
     {"STARTTLS\r\n", "503", ""},
 
-    /* What follows STARTTLS in the clear, anybody on the way may have written. */
+    /* Clear text behind STARTTLS may come from an attacker on the way. */
     {HELLO "STARTTLS\r\n" BEGIN "injected\r\n.\r\n", "250 220", ""},
 };
 

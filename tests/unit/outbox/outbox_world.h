@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An outbox in a folder of its own, with a service in memory and a clock that tests move. What it tells is
- * kept for looking.
+ * An outbox in a folder of its own, with a service in memory and a clock that tests move. It records the
+ * events for the tests.
  */
 #ifndef INBOXFS_TESTS_OUTBOX_WORLD_H
 #define INBOXFS_TESTS_OUTBOX_WORLD_H
@@ -319,7 +319,7 @@ static inline bool was_told(struct world *world, enum event_kind kind, const cha
     return is_found;
 }
 
-/* Waits until the event was told; for at most 20 seconds. */
+/* Waits at most 20 seconds for the event. */
 static inline void await_news(struct world *world, enum event_kind kind, const char *path)
 {
     struct timespec until;

@@ -245,7 +245,7 @@ WORLD_TEST(edited_gets_a_new_key)
     assert_string_not_equal(first, second);
 }
 
-/* Of what may have been sent, the text is another by now. */
+/* The first text may have been sent; this one is another. */
 WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent)
 {
     struct world *world = *state;

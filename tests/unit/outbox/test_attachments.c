@@ -35,7 +35,7 @@ WORLD_TEST(a_file_is_uploaded_and_stays)
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
 }
 
-/* As cp -p by a program that closes the file first: shutil.copy2(), rsync --inplace. */
+/* `cp -p` in the order of shutil.copy2() and rsync --inplace, which close the file first. */
 WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded)
 {
     struct world *world = *state;
@@ -324,7 +324,7 @@ WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
 
-    /* As on a full disk: the file of the copy cannot be made. */
+    /* A full disk: the file of the copy cannot be made. */
     snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number);
     assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
     assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), -EISDIR);
@@ -538,8 +538,8 @@ WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds)
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
 }
 
-/* Nobody changes a content while it is uploaded; but were it so, its size would be the same, and the service
- * content with it. What changes in the same second counts, too. */
+/* A content does not change during its upload. If it did, the size could be the same, and the service would
+ * accept it. The check notices a change in the same second, too. */
 WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again)
 {
     struct world *world = *state;

@@ -95,8 +95,8 @@ WORLD_TEST(ten_seconds_are_the_longest)
     assert_int_equal(settle(world), 0);
 }
 
-/* Else nobody would hear for ten seconds that the first message waits for the service, because the second one
- * is still on its way. */
+/* Otherwise the caller would learn ten seconds late that the first message waits for the service, because the
+ * second one is still on its way. */
 WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent)
 {
     struct world *world = *state;
@@ -314,7 +314,7 @@ WORLD_TEST(a_file_that_was_just_closed_can_be_moved_to_drafts)
     assert_int_equal(sends(world), 0);
 }
 
-/* As each program closes it that a shell starts with its output there. */
+/* Each program closes the file that a shell starts with its output there. */
 WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
 {
     struct world *world = *state;

@@ -235,8 +235,8 @@ static void *rename_onto_target(void *argument)
     return NULL;
 }
 
-/* Who finds the target taken has changed nothing. Were the others woken all the same, they would wake one
- * another, and keep the processor from who writes to the disk. */
+/* A thread that finds the target taken has changed nothing. If it woke the others, they would wake one
+ * another, and keep the processor from the thread that writes to the disk. */
 WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
 {
     enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every named crash point: a process of its own runs an outbox and dies there; the next one recovers and
- * goes on. What left for the service is counted over both. docs/OUTBOX.md has the table that this follows.
+ * goes on. The requests of both are counted together. docs/OUTBOX.md has the table of crash points.
  */
 #include "crash_world.h"
 

@@ -95,7 +95,7 @@ static void move_a_draft_onto_it(struct world *world)
     move_in(world, "a.txt", ATTACHED, "a.txt");
 }
 
-/* That it was made before makes it no older: it has the name since now. */
+/* A file that was made before the other one is newer if it got the name later. */
 static void rename_an_earlier_one_onto_it(struct world *world)
 {
     put_as(world, "b.txt", "new");

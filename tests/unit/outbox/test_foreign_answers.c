@@ -176,7 +176,7 @@ WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it)
     }
 }
 
-/* As a gateway's limit of the rate, or of what is uploaded: each item waits by itself, too. */
+/* A gateway limits the rate, or the uploads: each item waits by itself, too. */
 WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};

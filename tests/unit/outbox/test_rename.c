@@ -173,7 +173,7 @@ static int rename_on_a_full_disk(struct world *world, const char *name, const ch
     return error;
 }
 
-/* Else the old name would be back after a restart. */
+/* Otherwise the old name would be back after a restart. */
 WORLD_TEST(a_rename_that_cannot_be_recorded_is_none)
 {
     struct world *world = *state;

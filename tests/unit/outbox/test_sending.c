@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What follows what the service answers: the filesystem contract's table, row by row.
+ * The consequences of the service's answers: the table of docs/FILESYSTEM.md, row by row.
  */
 #include "outbox_world.h"
 
@@ -267,7 +267,7 @@ WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself)
     assert_true(is_listed(world, FAILED, "m.eml"));
 }
 
-/* It arrived, and nobody knows. Whoever reads `failed` sends it again. */
+/* The message arrived, and its answer was lost. A user who read `failed` would send it again. */
 WORLD_TEST(what_may_have_arrived_is_never_told_as_failed)
 {
     struct world *world = *state;
@@ -733,7 +733,7 @@ WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "unknown outcome"));
 }
 
-/* Where keys are not trusted, handing it in once more is a wish to send it again, as it can be sent. */
+/* Without trust in keys, a second hand-in is a wish to send the message again, with new ids. */
 WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent)
 {
     struct world *world = *state;

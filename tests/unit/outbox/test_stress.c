@@ -4,7 +4,7 @@
  * the same few attachments; a service that answers as it likes, and late; restarts in between. Real clock.
  *
  * STRESS_SECONDS (4) is how long, STRESS_SEED which choices each thread makes (the threads' pace is the
- * machine's). What must hold is checked against what the service received, whenever the queue was let run
+ * machine's). The promises are checked against what the service received, whenever the queue was let run
  * dry:
  *
  * - what was accepted is in exactly one place, or was taken away by its user: nothing is lost;
@@ -34,7 +34,7 @@ enum {
     DRY_MS = 120 * 1000,
 };
 
-/* What became of a message by what its thread did. */
+/* The end that a message must have had after the actions of its thread. */
 enum fate {
     FATE_NONE,     /* refused, or never offered */
     FATE_ACCEPTED, /* the outbox has it */
@@ -172,7 +172,7 @@ static struct service_result make_result(enum service_outcome outcome, int http_
                                    .detail = words == NULL ? NULL : strdup(words)};
 }
 
-/* Whether the request takes effect. The lock is held. */
+/* Returns true if the request takes effect. The caller holds the lock. */
 static bool answer_locked(struct stress *stress, struct service_result *ret)
 {
     unsigned int choice = stress->is_benign ? 99 : choose(&stress->choices, 100);
@@ -599,7 +599,7 @@ static void *use(void *argument)
 
 /* ---------------------------------------------------------------- what must hold */
 
-/* Where each message was found, for checking that it is somewhere, and there alone. */
+/* The place of each message, to check that each is in exactly one. */
 struct found {
     unsigned int times;
     char place[64];
@@ -698,7 +698,7 @@ static void run_epoch(struct stress *stress, struct user *users)
         pthread_join(users[i].thread, NULL);
 }
 
-/* As a daemon does that is told to end: what is open then is left as it is. */
+/* A daemon ends like this: open files are left as they are. */
 static void restart(struct stress *stress, struct user *users, bool trusts_idempotency)
 {
     outbox_stop(stress->world.outbox);

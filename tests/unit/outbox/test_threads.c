@@ -238,7 +238,7 @@ TEST_WITH(what_may_have_been_sent_stays_as_it_was, set_up, world_teardown)
                         fake_service_get(world->fake, FAKE_SEND, 3).key);
 }
 
-/* The other way round: the email was known, and is not any more. */
+/* The reverse: the email was known, and is not any more. */
 TEST_WITH(a_reply_that_may_have_been_sent_stays_one, set_up, world_teardown)
 {
     struct world *world = *state;

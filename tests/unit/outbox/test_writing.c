@@ -210,7 +210,8 @@ WORLD_TEST(what_two_programs_write_at_once_is_never_sent)
 }
 
 /* A file that is opened once is written by all the programs of a shell's redirection; and one program may
- * open it twice. Who opens it and writes nothing does no harm, O_TRUNC of an empty file neither. */
+ * open it twice. A program that opens it and writes nothing does no harm, nor does O_TRUNC of an empty file.
+ */
 WORLD_TEST(one_writer_may_be_several_processes_or_opens)
 {
     struct world *world = *state;

@@ -170,7 +170,7 @@ TEST_WITH(all_texts_of_a_message_are_its_text, fixture_set_up, fixture_tear_down
     free(bob);
 }
 
-/* As version 0.2 left a message with a text behind a picture. */
+/* Leaves a message with a text behind a picture as version 0.2 did. */
 TEST_WITH(texts_kept_as_attachments_are_texts_after_an_update, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
@@ -661,7 +661,7 @@ static void append_largest_field(struct strbuf *out, const char *name)
     strbuf_append_char(out, '\n');
 }
 
-/* As inboxfs reads it, which reads no longer ones. */
+/* Reads it with the limits of inboxfs. */
 static void assert_record_can_be_listed(const json_t *record)
 {
     char *text = json_dumps(record, JSON_COMPACT);
@@ -739,7 +739,7 @@ static void write_largest_message(struct strbuf *out, int number)
     strbuf_append_str(out, "\n--b--\n");
 }
 
-/* As inboxfs reads it, which reads no longer ones. */
+/* Reads it with the limits of inboxfs. */
 static struct email_content read_largest_content(const struct fixture *fixture, const json_t *email)
 {
     char target[256];

@@ -204,7 +204,7 @@ static void change_database(const struct fixture *fixture, const char *sql)
     sqlite3_close(db);
 }
 
-/* Whoever takes half a list for all of it removes the rest of the mail. */
+/* A client that takes half a list for the whole removes the other half of its mail. */
 TEST_WITH(a_list_that_breaks_off_does_not_end_like_a_whole_one, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;

@@ -234,7 +234,7 @@ TEST_WITH(what_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_
     assert_non_null(shown);
     json_decref(shown);
     json_decref(load_content(fixture, text_of(email, "id"), ""));
-    /* As a client in Python may write it. */
+    /* A client in Python may write it like this. */
     snprintf(target, sizeof(target), "/api/v1/email/%s/mark/False", text_of(email, "id"));
     json_decref(call(fixture, "POST", target, NULL, 200));
     assert_null(newest_email(fixture, bob, ""));
@@ -655,7 +655,7 @@ TEST_WITH(a_page_that_grows_without_measure_leaves_its_thread_readable, fixture_
     free(ann);
 }
 
-/* Wherever that is: of two subjects of different lengths at most one leaves whole characters by chance. */
+/* The subjects have different lengths, so that at least one is cut within a character. */
 TEST_WITH(a_long_text_is_cut_in_its_prompt_behind_a_whole_character, fixture_set_up, fixture_tear_down)
 {
     enum {
@@ -753,7 +753,7 @@ TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
     char *ann = create_inbox(fixture, ANN, NULL);
     free(send_message(fixture, message_to(ANN, ANN, "First")));
     json_t *first = newest_email(fixture, ann, "");
-    /* Of a thread, the message that is named, and not the first. */
+    /* The reply names a later message of the thread, not the first. */
     json_t *reply = message_to(ANN, ANN, "Second");
     json_object_set(reply, "existing_email_id", json_object_get(first, "id"));
     json_object_set_new(reply, "message_type", json_string("reply"));

@@ -194,7 +194,7 @@ TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down
     free(ann);
 }
 
-/* A client that is told that its key is unknown, or its inbox gone, would believe it. */
+/* A client would believe an answer that its key is unknown, or that its inbox is gone. */
 TEST_WITH(a_database_that_fails_is_no_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;

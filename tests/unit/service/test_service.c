@@ -196,7 +196,7 @@ TEST_WITH(a_first_key_written_by_an_editor_of_windows_is_taken, set_up_dir, fixt
     fixture_stop(fixture);
 }
 
-/* What the command printed. */
+/* Returns the output of the command. */
 static void run_key_command(int (*command)(const char *, FILE *), const char *data_dir, char *ret_text,
                             size_t size)
 {
@@ -409,7 +409,7 @@ static unsigned int count_descriptors(void)
     return count;
 }
 
-/* As many as of requests at one time, not as of all that there were. */
+/* There are as many readers as requests at one time. */
 TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
