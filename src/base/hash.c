@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/random.h"
+
 enum {
     LANES = 4,
     STRIDE_BYTES = LANES * sizeof(uint64_t),
@@ -56,6 +58,11 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
         state = mix(state, word);
     }
     return mix(state, 0);
+}
+
+unsigned int hash_string(const void *text)
+{
+    return (unsigned int)hash_bytes(random_process_seed(), text, strlen(text));
 }
 
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65])

@@ -14,6 +14,10 @@
  * eight bytes changes it for certain. Depends on the byte order of the machine. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len);
 
+/* A GHashFunc for keys that come from strangers: nobody can know which of them fall together, for its seed is
+ * drawn at random once. */
+unsigned int hash_string(const void *text);
+
 /* SHA-256, as 64 hex digits and a NUL. */
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65]);
 

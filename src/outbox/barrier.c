@@ -78,9 +78,10 @@ static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_f
     struct outbox *outbox = barrier->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
     int64_t until_ms = 0;
-    size_t position = 0;
+    GHashTableIter position;
     struct item *item;
-    while ((item = item_table_next(&outbox->table, folder, &position)) != NULL) {
+    g_hash_table_iter_init(&position, outbox->table.folders[folder].names);
+    while ((item = item_table_next(&position)) != NULL) {
         int64_t given_up_ms = item->file.closed_ms + RELEASE_WAIT_MS;
         bool is_later = item->file.closed_ms > barrier->began_ms;
         if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || is_later || given_up_ms <= now)
@@ -118,12 +119,13 @@ void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, cons
 /* A program that waits here reads `events` next, so the barrier waits for the events too. */
 static bool has_event_due_locked(const struct barrier *barrier)
 {
-    size_t position = 0;
-    const struct item *item;
+    GHashTableIter position;
+    void *item;
     if (barrier->outbox->events_due == 0)
         return false;
-    while ((item = map_next(&barrier->outbox->table.by_number, &position)) != NULL)
-        if (item->is_event_due && counts(barrier, item))
+    g_hash_table_iter_init(&position, barrier->outbox->table.by_number);
+    while (g_hash_table_iter_next(&position, NULL, &item))
+        if (((const struct item *)item)->is_event_due && counts(barrier, item))
             return true;
     return false;
 }
@@ -158,10 +160,11 @@ static int check_locked(const struct barrier *barrier)
  * barrier. */
 static int report_locked(const struct barrier *barrier)
 {
-    size_t position = 0;
+    GHashTableIter position;
     struct item *item;
     int error = 0;
-    while ((item = item_table_next(&barrier->outbox->table, OUTBOX_FOLDER_FAILED, &position)) != NULL) {
+    g_hash_table_iter_init(&position, barrier->outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
+    while ((item = item_table_next(&position)) != NULL) {
         bool is_own = item->session == barrier->session && !item->is_failure_reported;
         if (item->failure == 0 || !counts(barrier, item) || !(is_own || item->failure > barrier->failures))
             continue;

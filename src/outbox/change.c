@@ -234,10 +234,9 @@ static int reserve_name_locked(struct outbox *outbox, struct change *changes, si
         const struct item *shown = item_table_find(&outbox->table, folder, change->next.name);
         return shown != NULL && is_removed_along(changes, len, shown) ? 0 : -EEXIST;
     }
-    int error = item_table_reserve(&outbox->table, folder, change->next.name);
-    if (error == 0)
-        change->reserved = folder;
-    return error;
+    item_table_reserve(&outbox->table, folder, change->next.name);
+    change->reserved = folder;
+    return 0;
 }
 
 static int reserve_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
@@ -441,13 +440,8 @@ static void apply_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
     enum item_state from = item->row.state;
-    if (change->is_new && item_table_add(&outbox->table, item) != 0) {
-        log_error("no memory for a file that was handed in; it waits for the next start");
-        unreserve_locked(outbox, change);
-        return;
-    }
     if (change->is_new)
-        item_ref(item);
+        item_table_add(&outbox->table, item_ref(item));
     else
         leave_locked(outbox, item);
     struct row old = item->row;
@@ -559,11 +553,14 @@ void change_forget(struct outbox *outbox, struct item *item)
 
 static struct item *claim_unsaved_locked(struct outbox *outbox)
 {
-    size_t position = 0;
-    struct item *item;
-    while ((item = map_next(&outbox->table.by_number, &position)) != NULL)
+    GHashTableIter position;
+    void *value;
+    g_hash_table_iter_init(&position, outbox->table.by_number);
+    while (g_hash_table_iter_next(&position, NULL, &value)) {
+        struct item *item = value;
         if (item->is_unsaved && item->claim == CLAIM_NONE && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
             return item;
+    }
     return NULL;
 }
 

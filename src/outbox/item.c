@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "mail/file_name.h"
 #include "mail/receipt.h"
 #include "outbox/outbox.h"
@@ -241,7 +242,6 @@ struct item *item_new(uint64_t number, enum item_kind kind)
     item->refs = 1;
     item->row = (struct row){.number = number, .position = number, .kind = kind};
     item->schedule.backoff = (struct backoff){.min_ms = RETRY_MIN_MS, .max_ms = RETRY_MAX_MS};
-    snprintf(item->number_text, sizeof(item->number_text), "%" PRIu64, number);
     return item;
 }
 
@@ -345,122 +345,108 @@ void item_interrupt(struct item *item, const char *why)
 
 /* ================================================================ the table of items */
 
-/* The service may give several items one id. */
-struct known_id {
-    unsigned int count;
-    char text[];
-};
-
 /* `names` has this for a name that is reserved. */
 static char reservation;
+
+static void drop(void *item)
+{
+    item_unref(item);
+}
+
+void item_table_init(struct item_table *table)
+{
+    table->by_number = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, drop);
+    for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
+        table->folders[i].names = g_hash_table_new(hash_string, g_str_equal);
+        table->folders[i].ids = g_hash_table_new_full(hash_string, g_str_equal, g_free, NULL);
+    }
+}
 
 void item_table_release(struct item_table *table)
 {
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
-        size_t position = 0;
-        struct known_id *id;
-        map_release(&table->folders[i].names);
-        while ((id = map_next(&table->folders[i].ids, &position)) != NULL)
-            free(id);
-        map_release(&table->folders[i].ids);
+        g_clear_pointer(&table->folders[i].names, g_hash_table_unref);
+        g_clear_pointer(&table->folders[i].ids, g_hash_table_unref);
     }
-    size_t position = 0;
-    struct item *item;
-    while ((item = map_next(&table->by_number, &position)) != NULL)
-        item_unref(item);
-    map_release(&table->by_number);
+    g_clear_pointer(&table->by_number, g_hash_table_unref);
 }
 
-int item_table_add(struct item_table *table, struct item *item)
+void item_table_add(struct item_table *table, struct item *item)
 {
-    return map_set(&table->by_number, item->number_text, item);
+    g_hash_table_replace(table->by_number, &item->row.number, item);
 }
 
 void item_table_remove(struct item_table *table, struct item *item)
 {
-    map_remove(&table->by_number, item->number_text);
+    g_hash_table_steal(table->by_number, &item->row.number);
 }
 
 struct item *item_table_get(const struct item_table *table, uint64_t number)
 {
-    char text[24];
-    snprintf(text, sizeof(text), "%" PRIu64, number);
-    return map_find(&table->by_number, text);
+    return g_hash_table_lookup(table->by_number, &number);
 }
 
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    void *found = map_find(&table->folders[folder].names, name);
+    void *found = g_hash_table_lookup(table->folders[folder].names, name);
     return found == &reservation ? NULL : found;
 }
 
-struct item *item_table_next(const struct item_table *table, enum outbox_folder folder, size_t *position)
+struct item *item_table_next(GHashTableIter *position)
 {
     void *found;
-    do {
-        found = map_next(&table->folders[folder].names, position);
-    } while (found == &reservation);
-    return found;
+    while (g_hash_table_iter_next(position, NULL, &found))
+        if (found != &reservation)
+            return found;
+    return NULL;
 }
 
 bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    return map_find(&table->folders[folder].names, name) != NULL;
+    return g_hash_table_contains(table->folders[folder].names, name);
 }
 
-int item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name)
+void item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    return map_set(&table->folders[folder].names, name, &reservation);
+    g_hash_table_replace(table->folders[folder].names, (char *)name, &reservation);
 }
 
 void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    if (map_find(&table->folders[folder].names, name) == &reservation)
-        map_remove(&table->folders[folder].names, name);
+    if (g_hash_table_lookup(table->folders[folder].names, name) == &reservation)
+        g_hash_table_remove(table->folders[folder].names, name);
 }
 
-static void add_id(struct map *ids, const char *id)
+/* The service may give several items one id. */
+static void count_id(GHashTable *ids, const char *id, int change)
 {
-    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
-    if (known != NULL)
-        known->count++;
-    if (id == NULL || known != NULL)
+    if (id == NULL)
         return;
-    size_t size = strlen(id) + 1;
-    known = malloc(sizeof(*known) + size);
-    if (known == NULL)
-        return;
-    known->count = 1;
-    memcpy(known->text, id, size);
-    if (map_set(ids, known->text, known) != 0)
-        free(known);
-}
-
-static void forget_id(struct map *ids, const char *id)
-{
-    struct known_id *known = id == NULL ? NULL : map_find(ids, id);
-    if (known != NULL && --known->count == 0)
-        free(map_remove(ids, id));
+    int count = GPOINTER_TO_INT(g_hash_table_lookup(ids, id)) + change;
+    if (count > 0)
+        g_hash_table_replace(ids, g_strdup(id), GINT_TO_POINTER(count));
+    else
+        g_hash_table_remove(ids, id);
 }
 
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id)
 {
-    return map_find(&table->folders[folder].ids, id) != NULL;
+    return g_hash_table_contains(table->folders[folder].ids, id);
 }
 
 void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
-    map_set(&table->folders[folder].names, item->row.name, item);
-    add_id(&table->folders[folder].ids, item->row.id);
+    g_hash_table_replace(table->folders[folder].names, item->row.name, item);
+    count_id(table->folders[folder].ids, item->row.id, 1);
 }
 
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
-    struct item_folder *place = &table->folders[folder];
-    if (map_find(&place->names, item->row.name) != item)
+    const struct item_folder *place = &table->folders[folder];
+    if (g_hash_table_lookup(place->names, item->row.name) != item)
         return;
-    map_remove(&place->names, item->row.name);
-    forget_id(&place->ids, item->row.id);
+    g_hash_table_remove(place->names, item->row.name);
+    count_id(place->ids, item->row.id, -1);
 }
 
 /* ================================================================ names */

@@ -20,13 +20,13 @@
 #ifndef INBOXFS_OUTBOX_ITEM_H
 #define INBOXFS_OUTBOX_ITEM_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
 
-#include "base/map.h"
 #include "base/wait.h"
 #include "outbox/outbox.h"
 
@@ -183,8 +183,7 @@ struct open_file {
 
 struct item {
     uint64_t number;
-    char number_text[24]; /* key of the table */
-    unsigned int refs;    /* the table's, handles', claims' */
+    unsigned int refs; /* the table's, handles', claims' */
     struct row row;
     off_t size; /* of the content */
     struct timespec mtime;
@@ -230,36 +229,37 @@ void item_interrupt(struct item *item, const char *why);
 /* ================================================================ the table of items */
 
 struct item_folder {
-    struct map names;   /* to items, or to a mark of reservation */
-    struct map ids;     /* of those that the service gave one, how many have it */
+    GHashTable *names;  /* to items, or to a mark of reservation */
+    GHashTable *ids;    /* of those that the service gave one, how many have it */
     int64_t changed_ms; /* realtime */
 };
 
 struct item_table {
-    struct map by_number;
+    GHashTable *by_number;
     struct item_folder folders[OUTBOX_FOLDERS];
 };
 
-/* All zeros is an empty table. Drops its references. */
+void item_table_init(struct item_table *table);
+/* Drops its references. All zeros needs no release. */
 void item_table_release(struct item_table *table);
 
-/* Takes over a reference. Returns 0 or -ENOMEM. */
-int item_table_add(struct item_table *table, struct item *item);
+/* Takes over a reference. */
+void item_table_add(struct item_table *table, struct item *item);
 /* Gives the table's reference back to the caller. */
 void item_table_remove(struct item_table *table, struct item *item);
 struct item *item_table_get(const struct item_table *table, uint64_t number);
 
 /* Returns the item shown under this name, or NULL. */
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* Walks over what is shown in a folder, in no order: start with *position 0; NULL at the end. */
-struct item *item_table_next(const struct item_table *table, enum outbox_folder folder, size_t *position);
+/* Walks over what is shown in a folder, in no order: the position is GLib's in `names`. NULL at the end. */
+struct item *item_table_next(GHashTableIter *position);
 /* Returns true if an item shown there has this id from the service. */
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);
 /* Returns true if the name is shown or reserved. */
 bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name);
 /* Keeps a name for an item that will be shown there: item_table_show() of it cannot fail. `name` lives as
- * long as that lasts. Returns 0 or -ENOMEM. */
-int item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name);
+ * long as that lasts. */
+void item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name);
 void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name);
 /* Shows the item under its name, which is reserved. */
 void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item);

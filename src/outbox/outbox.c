@@ -138,11 +138,13 @@ static int add_entry(struct outbox_listing *listing, const struct item *item, en
 static int collect_entries_locked(struct outbox *outbox, enum outbox_folder folder,
                                   struct outbox_listing *listing)
 {
-    size_t position = 0;
+    GHashTable *names = outbox->table.folders[folder].names;
+    GHashTableIter position;
     const struct item *item;
-    listing->entries = calloc(2 * outbox->table.folders[folder].names.len + 1, sizeof(*listing->entries));
+    listing->entries = calloc(2 * g_hash_table_size(names) + 1, sizeof(*listing->entries));
     int error = listing->entries == NULL ? -ENOMEM : 0;
-    while (error == 0 && (item = item_table_next(&outbox->table, folder, &position)) != NULL) {
+    g_hash_table_iter_init(&position, names);
+    while (error == 0 && (item = item_table_next(&position)) != NULL) {
         error = add_entry(listing, item, OUTBOX_CONTENT);
         if (error == 0 && item_state_has_receipt(item->row.state))
             error = add_entry(listing, item, OUTBOX_RECEIPT);
@@ -228,8 +230,8 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = count_messages_locked(outbox);
     ret->uploading = outbox->queue.uploads.len;
-    ret->failed = outbox->table.folders[OUTBOX_FOLDER_FAILED].names.len;
-    ret->sent = outbox->table.folders[OUTBOX_FOLDER_SENT].names.len;
+    ret->failed = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
+    ret->sent = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_SENT].names);
     ret->next_attempt_ms = next_attempt_locked(outbox);
     for (size_t i = 0; i < ARRAY_LEN(outbox->suspensions); i++) {
         const struct suspension *suspension = &outbox->suspensions[i];

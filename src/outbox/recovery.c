@@ -61,10 +61,9 @@ static int add_item(struct recovery *recovery, struct item *item)
         recovery->items = items;
         recovery->capacity = capacity;
     }
-    int error = item_table_add(&recovery->outbox->table, item);
-    if (error == 0)
-        recovery->items[recovery->len++] = item;
-    return error;
+    item_table_add(&recovery->outbox->table, item);
+    recovery->items[recovery->len++] = item;
+    return 0;
 }
 
 static int note_contents(struct recovery *recovery, const struct row *row)
@@ -199,10 +198,8 @@ static int show(struct outbox *outbox, struct item *item)
         free(item->row.name);
         item->row.name = name;
     }
-    int error = item_table_reserve(&outbox->table, folder, item->row.name);
-    if (error == 0)
-        item_table_show(&outbox->table, folder, item);
-    return error;
+    item_table_show(&outbox->table, folder, item);
+    return 0;
 }
 
 static int show_all(struct recovery *recovery)
@@ -291,6 +288,7 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     outbox->config = *config;
     outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
+    item_table_init(&outbox->table);
     clock_condition_init(&outbox->changed);
     suspension_init(&outbox->suspensions[ITEM_MESSAGE], true);
     suspension_init(&outbox->suspensions[ITEM_ATTACHMENT], false);

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/hash.h"
 
 /* ================================================================ what waits */
 
@@ -119,19 +120,16 @@ static bool is_ready(const struct item_table *table, const struct item *item)
 struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
                                      int64_t now_ms, int64_t *ret_until_ms)
 {
-    struct map seen = {0}; /* sequences */
+    g_autoptr(GHashTable) seen = g_hash_table_new(hash_string, g_str_equal); /* sequences */
     struct item *first = NULL;
     for (struct item *item = queue->messages.first; item != NULL && !has_not_tried(first);
          item = item->schedule.next) {
         bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
-        if (is_open || map_find(&seen, item->row.sequence) != NULL)
+        if (is_open || !g_hash_table_add(seen, item->row.sequence))
             continue;
-        if (map_set(&seen, item->row.sequence, item) != 0)
-            break; /* without memory none goes that might be too early */
         if (is_ready(table, item) && is_due(item, now_ms, ret_until_ms))
             first = earlier(first, item);
     }
-    map_release(&seen);
     return first;
 }
 

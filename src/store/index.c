@@ -184,8 +184,8 @@ static void inbox_table_release(struct inbox_table *table)
     free(table->items);
     email_list_release(&table->sent.emails);
     g_clear_pointer(&table->texts, g_string_chunk_free);
-    map_release(&table->by_id);
-    map_release(&table->by_name);
+    g_clear_pointer(&table->by_id, g_hash_table_unref);
+    g_clear_pointer(&table->by_name, g_hash_table_unref);
     *table = (struct inbox_table){0};
 }
 
@@ -198,13 +198,13 @@ struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number)
 
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id)
 {
-    return map_find(&table->by_id, id);
+    return g_hash_table_lookup(table->by_id, id);
 }
 
 static struct inbox *find_like(const struct inbox_table *table, const char *name)
 {
     _cleanup_free_ char *folded = file_name_fold(name);
-    return folded == NULL ? NULL : map_find(&table->by_name, folded);
+    return folded == NULL ? NULL : g_hash_table_lookup(table->by_name, folded);
 }
 
 static struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
@@ -267,12 +267,10 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
     if (inbox == NULL)
         return -ENOMEM;
     inbox->row = (struct inbox_row){.number = row->number, .id = row->id, .is_gone = true};
-    if (!has_no_name)
-        error = map_set(&table->by_id, row->id, inbox);
-    if (error != 0)
-        return error;
     if (has_no_name)
         table->of_no_name = inbox;
+    else
+        g_hash_table_insert(table->by_id, (char *)row->id, inbox);
     table->items[row->number] = inbox;
     *ret_inbox = TAKE_PTR(inbox);
     return 0;
@@ -311,12 +309,11 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
         return -ENOMEM;
     keep_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
     int error = inbox == NULL ? add(table, &kept, &inbox) : 0;
-    if (error == 0)
-        error = map_set(&table->by_name, folded, inbox);
     if (error != 0)
         return error;
+    g_hash_table_replace(table->by_name, folded, inbox);
     if (!inbox->row.is_gone && strcmp(inbox->folded_name, folded) != 0)
-        map_remove(&table->by_name, inbox->folded_name);
+        g_hash_table_remove(table->by_name, inbox->folded_name);
     free(inbox->folded_name);
     inbox->folded_name = TAKE_PTR(folded);
     memcpy(json, row->json, row->json_len);
@@ -331,7 +328,7 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 {
     if (!inbox->row.is_gone)
-        map_remove(&table->by_name, inbox->folded_name);
+        g_hash_table_remove(table->by_name, inbox->folded_name);
     inbox->row.is_gone = true;
 }
 
@@ -339,7 +336,11 @@ void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 
 static void init_tables(struct index *index)
 {
-    index->inboxes = (struct inbox_table){.texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
+    index->inboxes = (struct inbox_table){
+        .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
+        .by_id = g_hash_table_new(hash_string, g_str_equal),
+        .by_name = g_hash_table_new(hash_string, g_str_equal),
+    };
     index->inboxes.sent =
         (struct inbox){.row = {.number = INDEX_SENT, .id = "sent", .origin = INBOX_OF_SENT}};
     index->emails =

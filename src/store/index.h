@@ -34,7 +34,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/map.h"
 #include "store/cache.h"
 #include "store/number_table.h"
 #include "store/store.h"
@@ -137,8 +136,8 @@ struct inbox_table {
     uint32_t capacity;
     struct inbox *of_no_name; /* collects mail that names no inbox; NULL: there was none yet */
     struct inbox sent;        /* INDEX_SENT, not among the items */
-    struct map by_id;         /* those that are gone too, not of_no_name */
-    struct map by_name;       /* by folded_name; not those that are gone */
+    GHashTable *by_id;        /* those that are gone too, not of_no_name */
+    GHashTable *by_name;      /* by folded_name; not those that are gone */
     GStringChunk *texts;
 };
 

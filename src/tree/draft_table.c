@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/lock.h"
 
 enum {
@@ -30,7 +31,7 @@ int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd
 {
     pthread_rwlockattr_t attributes;
     struct stat stat;
-    *table = (struct draft_table){.clock = clock};
+    *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_string, g_str_equal)};
     draft_root_init(&table->root, root_fd);
     /* Lookups run side by side, and could otherwise keep a rename waiting for ever. */
     pthread_rwlockattr_init(&attributes);
@@ -55,11 +56,12 @@ static void free_node(struct draft_node *node)
 
 void draft_table_release(struct draft_table *table)
 {
-    struct draft_node *node;
-    size_t position = 0;
-    while ((node = map_next(&table->nodes, &position)) != NULL)
+    GHashTableIter position;
+    void *node;
+    g_hash_table_iter_init(&position, table->nodes);
+    while (g_hash_table_iter_next(&position, NULL, &node))
         free_node(node);
-    map_release(&table->nodes);
+    g_hash_table_unref(table->nodes);
     close(table->root.fd);
     pthread_cond_destroy(&table->writer_left);
     pthread_mutex_destroy(&table->lock);
@@ -98,7 +100,7 @@ void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64
             node->references -= count < node->references ? count : node->references;
             if (node->references > 0)
                 return;
-            map_remove(&table->nodes, node->key);
+            g_hash_table_remove(table->nodes, node->key);
         }
         /* Its name was perhaps the last reason to know the folder that it is in. */
         struct draft_node *parent = node->parent;
@@ -262,10 +264,8 @@ static struct draft_node *new_node_locked(struct draft_table *table, const char 
         return NULL;
     *node = (struct draft_node){.fd = -1};
     memcpy(node->key, key, DRAFT_KEY_SIZE);
-    if (map_set(&table->nodes, node->key, node) == 0)
-        return node;
-    free(node);
-    return NULL;
+    g_hash_table_insert(table->nodes, node->key, node);
+    return node;
 }
 
 /* What is removed keeps its descriptor, so that its inode number is not given to another file, and the key
@@ -275,7 +275,7 @@ static struct draft_node *intern(struct draft_table *table, struct draft_node *p
 {
     struct draft_node *old_parent = NULL;
     pthread_mutex_lock(&table->lock);
-    struct draft_node *node = map_find(&table->nodes, key);
+    struct draft_node *node = g_hash_table_lookup(table->nodes, key);
     if (node == NULL)
         node = new_node_locked(table, key);
     if (node != NULL) {
@@ -322,7 +322,7 @@ static int hold_known(struct draft_table *table, int folder_fd, const char *name
         return -EXDEV;
     write_key(&stat, key);
     LOCK_GUARD(&table->lock);
-    struct draft_node *node = map_find(&table->nodes, key);
+    struct draft_node *node = g_hash_table_lookup(table->nodes, key);
     if (node != NULL)
         hold_locked(table, node, &fd, ret);
     return 0;
@@ -445,15 +445,14 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
 }
 
 /* The file goes on in the spool, and may come back before the kernel forgets this node, which therefore gives
- * the file's key up. Its new key is for draft_table_release() alone: without memory for that entry the node
- * is freed all the same, once the kernel forgets it. */
+ * the file's key up. Its new key is for draft_table_release() alone. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
 {
     LOCK_GUARD(&table->lock);
     node->state = has_left ? DRAFT_LEFT : DRAFT_HERE;
     if (!has_left)
         return;
-    map_remove(&table->nodes, node->key);
+    g_hash_table_remove(table->nodes, node->key);
     snprintf(node->key, sizeof(node->key), "left %llx", (unsigned long long)(uintptr_t)node);
-    (void)map_set(&table->nodes, node->key, node);
+    g_hash_table_insert(table->nodes, node->key, node);
 }

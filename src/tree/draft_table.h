@@ -25,13 +25,13 @@
 #ifndef INBOXFS_TREE_DRAFT_TABLE_H
 #define INBOXFS_TREE_DRAFT_TABLE_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/wait.h"
 
 enum {
@@ -64,7 +64,7 @@ struct draft_table {
     pthread_rwlock_t names_lock; /* taken before `lock` */
     pthread_mutex_t lock;
     pthread_cond_t writer_left;
-    struct map nodes; /* protected by lock; by key, without roots */
+    GHashTable *nodes; /* protected by lock; by key, without roots */
 };
 
 /* Takes over `root_fd`, also when it fails. 0 or -errno. */

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/lock.h"
-#include "base/map.h"
 #include "base/strbuf.h"
 #include "mail/receipt.h"
 #include "tree/events.h"
@@ -225,37 +225,30 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
 
 struct items_listing {
     struct outbox_listing items; /* since the folder was read from the start */
-    struct map ids;              /* the service's ids of those in sent/; keys are the listing's */
+    GHashTable *ids;             /* the service's ids of those in sent/; keys are the listing's */
 };
 
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    dir->state = calloc(1, sizeof(struct items_listing));
-    return dir->state == NULL ? -ENOMEM : 0;
+    struct items_listing *listing = g_new0(struct items_listing, 1);
+    listing->ids = g_hash_table_new(hash_string, g_str_equal);
+    dir->state = listing;
+    return 0;
 }
 
 static void forget_items(struct items_listing *listing)
 {
-    map_release(&listing->ids);
+    g_hash_table_remove_all(listing->ids);
     outbox_listing_release(&listing->items);
-    *listing = (struct items_listing){.items = {.len = 0}};
+    listing->items = (struct outbox_listing){.len = 0};
 }
 
 static void release_items(struct tree_dir *dir)
 {
-    forget_items(dir->state);
-    free(dir->state);
-}
-
-static int map_ids(struct items_listing *listing)
-{
-    for (size_t i = 0; i < listing->items.len; i++) {
-        struct outbox_entry *entry = &listing->items.entries[i];
-        int error = entry->id == NULL ? 0 : map_set(&listing->ids, entry->id, entry);
-        if (error != 0)
-            return error;
-    }
-    return 0;
+    struct items_listing *listing = dir->state;
+    forget_items(listing);
+    g_hash_table_unref(listing->ids);
+    g_free(listing);
 }
 
 static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
@@ -263,14 +256,17 @@ static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
     enum outbox_folder folder = folder_of(dir->ino);
     forget_items(listing);
     int error = outbox_list(dir->tree->outbox, folder, &listing->items);
-    return error == 0 && folder == OUTBOX_FOLDER_SENT ? map_ids(listing) : error;
+    for (size_t i = 0; error == 0 && folder == OUTBOX_FOLDER_SENT && i < listing->items.len; i++)
+        if (listing->items.entries[i].id != NULL)
+            g_hash_table_add(listing->ids, listing->items.entries[i].id);
+    return error;
 }
 
-static bool is_listed_as_item(struct tree *tree, const struct map *ids, const struct email_view *view)
+static bool is_listed_as_item(struct tree *tree, GHashTable *ids, const struct email_view *view)
 {
     struct outbox_stat stat;
     const char *id = store_get_email_id(tree->store, view->number);
-    return (id != NULL && map_find(ids, id) != NULL) ||
+    return (id != NULL && g_hash_table_contains(ids, id)) ||
            outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
 }
 
@@ -299,7 +295,7 @@ static size_t find_entry(const struct outbox_listing *items, uint64_t position)
     return from;
 }
 
-static void read_sent_records(const struct tree_dir *dir, const struct map *ids, uint64_t position)
+static void read_sent_records(const struct tree_dir *dir, GHashTable *ids, uint64_t position)
 {
     struct email_view view;
     struct tree *tree = dir->tree;
@@ -325,7 +321,7 @@ static int read_items(struct tree_dir *dir, uint64_t position)
             return 0;
     }
     if (folder_of(dir->ino) == OUTBOX_FOLDER_SENT)
-        read_sent_records(dir, &listing->ids, position);
+        read_sent_records(dir, listing->ids, position);
     return 0;
 }
 

@@ -75,7 +75,7 @@ TEST_WITH(a_file_has_one_node_under_all_its_names, set_up, tear_down)
     assert_ptr_equal(draft_table_node(&fixture->table, draft_node_number(a)), a);
     assert_int_not_equal(draft_node_number(a), 0);
     draft_node_unref(&fixture->table, a, 3);
-    assert_int_equal(fixture->table.nodes.len, 1);
+    assert_int_equal(g_hash_table_size(fixture->table.nodes), 1);
 }
 
 TEST_WITH(names_that_lead_nowhere_are_errors, set_up, tear_down)
@@ -174,7 +174,7 @@ TEST_WITH(what_is_known_needs_no_descriptor, set_up, tear_down)
         assert_int_equal(try_hold(fixture, node), 0);
     }
     assert_int_equal(count_descriptors(), before);
-    assert_int_equal(fixture->table.nodes.len, 200);
+    assert_int_equal(g_hash_table_size(fixture->table.nodes), 200);
 }
 
 TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
@@ -246,10 +246,10 @@ TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down
     assert_ptr_equal(find_in(fixture, two, "file"), file);
     draft_node_unref(&fixture->table, one, 1);
     draft_node_unref(&fixture->table, two, 1);
-    assert_int_equal(fixture->table.nodes.len, 2);
+    assert_int_equal(g_hash_table_size(fixture->table.nodes), 2);
     assert_int_equal(try_hold(fixture, file), 0);
     draft_node_unref(&fixture->table, file, 2);
-    assert_int_equal(fixture->table.nodes.len, 0);
+    assert_int_equal(g_hash_table_size(fixture->table.nodes), 0);
 }
 
 /* git links an object to its name, and removes the first one. The other way about, the name that is left has
