@@ -52,7 +52,6 @@ enum {
     RUNS_MAX = 8,                      /* readers that are followed at the same time */
     RUN_STRIDE_MAX = 8,                /* places that a reader may pass over, in either direction */
     RUN_LEN_TO_BEGIN = 2,              /* emails read, after the first, before any is fetched ahead */
-    RUN_DOUBTS_MAX = 8,                /* emails read against the direction before it is the other one */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
@@ -76,18 +75,17 @@ struct too_long {
     bool is_ahead;    /* longer than is fetched ahead; a reader asks for it */
 };
 
-/* A reader goes through the emails of an inbox, one after the other, and reads this part of them: grep -r,
- * tar, a mail program. */
+/* A reader goes through the emails of an inbox in one direction, and reads this part of them: grep -r, tar, a
+ * mail program. Several processes that read side by side now and then overtake each other: who is a little
+ * behind changes nothing. A reader who turns round is another run, once it is far enough away. */
 struct reading_run {
-    bool is_used;
     uint32_t inbox;
     enum content_part part;
-    size_t place;        /* of the email read last */
-    int step;            /* 1 or -1; 0: not known yet */
-    unsigned int len;    /* emails read in this direction */
-    unsigned int doubts; /* emails read against it, one after the other */
-    size_t ahead;        /* the first place that is not fetched ahead yet */
-    uint64_t used;       /* when, by counting */
+    size_t place;     /* of the email that was read last */
+    int step;         /* 1 or -1; 0: not known yet */
+    unsigned int len; /* emails read, after the first */
+    size_t covered;   /* places beyond the last that were fetched ahead */
+    uint64_t used;    /* when, by counting; 0: never */
 };
 
 struct contents {
@@ -654,7 +652,7 @@ static struct reading_run *find_run_locked(struct contents *contents, uint32_t i
     struct reading_run *oldest = &contents->runs[0];
     for (size_t i = 0; i < RUNS_MAX; i++) {
         struct reading_run *run = &contents->runs[i];
-        if (run->is_used && run->inbox == inbox && run->part == part &&
+        if (run->used > 0 && run->inbox == inbox && run->part == part &&
             distance(run->place, place) <= RUN_STRIDE_MAX)
             return run;
         if (run->used < oldest->used)
@@ -662,46 +660,29 @@ static struct reading_run *find_run_locked(struct contents *contents, uint32_t i
     }
     if (!is_new)
         return NULL;
-    *oldest =
-        (struct reading_run){.is_used = true, .inbox = inbox, .part = part, .place = place, .ahead = place};
+    *oldest = (struct reading_run){.inbox = inbox, .part = part, .place = place};
     return oldest;
 }
 
-/* Several processes that read side by side now and then overtake each other. */
-static void move_run(struct reading_run *run, size_t place)
+/* The reader is here now: the next emails, once half of those that were fetched ahead were read. How many. */
+static size_t continue_run_locked(struct contents *contents, struct reading_run *run, size_t place,
+                                  uint32_t ret_emails[AHEAD_EMAILS])
 {
+    size_t moved = distance(place, run->place);
     int step = place > run->place ? 1 : -1;
-    if (place == run->place || (step == -run->step && ++run->doubts < RUN_DOUBTS_MAX))
-        return;
-    if (step != run->step) {
-        run->ahead = place;
-        run->len = 0;
-    }
+    if (moved == 0 || step == -run->step)
+        return 0;
     run->step = step;
     run->place = place;
     run->len++;
-    run->doubts = 0;
-}
-
-/* The next emails, once half of those that were fetched ahead were read: how many. */
-static size_t next_emails_locked(struct contents *contents, struct reading_run *run,
-                                 uint32_t ret_emails[AHEAD_EMAILS])
-{
+    run->covered -= MIN(run->covered, moved);
+    size_t covered = run->covered;
     size_t reach = MIN((size_t)run->len * AHEAD_PER_EMAIL, (size_t)AHEAD_EMAILS);
-    if (run->len < RUN_LEN_TO_BEGIN || (run->step < 0 && run->place == 0))
+    if (run->len < RUN_LEN_TO_BEGIN || covered > reach / 2 || (step < 0 && place <= covered))
         return 0;
-    bool is_behind = run->step > 0 ? run->ahead <= run->place : run->ahead >= run->place;
-    if (is_behind)
-        run->ahead = run->place + (size_t)run->step;
-    size_t done = distance(run->ahead, run->place);
-    if (done > reach / 2)
-        return 0;
-    size_t wanted = reach - done;
-    size_t len =
-        index_list_places(&contents->store->index, run->inbox, run->ahead, run->step, ret_emails, wanted);
-    /* Not beyond the start of the list, where places would wrap round. */
-    run->ahead = run->step < 0 && run->ahead < wanted ? 0 : run->ahead + wanted * (size_t)run->step;
-    return len;
+    run->covered = reach;
+    return index_list_places(&contents->store->index, run->inbox, place + (covered + 1) * (size_t)step, step,
+                             ret_emails, reach - covered);
 }
 
 /* Somebody reads this of an email; `is_missing`: the cache does not have it. Does not wait. */
@@ -717,8 +698,7 @@ static void follow_reader(struct contents *contents, const struct content_reques
     struct reading_run *run = find_run_locked(contents, inbox, request->part, place, is_missing);
     if (run != NULL) {
         run->used = ++contents->run_uses;
-        move_run(run, place);
-        len = next_emails_locked(contents, run, emails);
+        len = continue_run_locked(contents, run, place, emails);
     }
     pthread_mutex_unlock(&contents->lock);
     /* The texts say which attachments there are. */
