@@ -236,7 +236,7 @@ struct daemon {
     struct outbox *outbox;
     struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
-    struct progress *progress; /* NULL: shown to nobody */
+    struct progress progress;
     struct watch_helper watch_helper;
     size_t opened;                          /* of the parts */
     struct inherited_descriptors inherited; /* what the caller has open */
@@ -288,8 +288,8 @@ static void network_changed(void *context)
 
 static void refresh_progress(void *context)
 {
-    const struct daemon *daemon = context;
-    progress_refresh(daemon->progress);
+    struct daemon *daemon = context;
+    progress_refresh(&daemon->progress);
 }
 
 static struct tree_ownership ownership(const struct options *options)
@@ -534,17 +534,6 @@ static void stop_and_close(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- start and end */
 
-/* Without it there is no more amiss than that nobody sees it. Not among what -d shows of requests. */
-static void start_progress(struct daemon *daemon)
-{
-    const struct options *options = daemon->options;
-    int error = 0;
-    if (options->is_foreground && !options->is_debug)
-        error = progress_new(daemon->store, daemon->outbox, &daemon->progress);
-    if (error != 0)
-        log_warning("no progress is shown: %s", strerror(-error));
-}
-
 static void tell_ready(const struct daemon *daemon)
 {
     _cleanup_free_ char *status = NULL;
@@ -567,17 +556,21 @@ static int serve(struct daemon *daemon, int ready_fd)
         if (ready_fd >= 0)
             background_ready(ready_fd);
         tell_ready(daemon);
-        start_progress(daemon);
+        /* Not among what -d shows of requests. */
+        daemon->progress = (struct progress){.store = daemon->store, .outbox = daemon->outbox};
+        bool has_progress =
+            daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&daemon->progress);
         const struct network_watch_calls calls = {
             .changed = network_changed,
-            .tick = daemon->progress != NULL ? refresh_progress : NULL,
+            .tick = has_progress ? refresh_progress : NULL,
             .tick_ms = PROGRESS_REFRESH_MS,
             .context = daemon,
         };
         int number = network_watch_until(&ending, &calls);
         log_debug("ending on signal %d", number);
         tell_manager(daemon->manager_fd, "STOPPING=1");
-        progress_free(daemon->progress);
+        if (has_progress)
+            progress_end(&daemon->progress);
     }
     stop_and_close(daemon);
     cleanup_close(&daemon->manager_fd);

@@ -6,6 +6,8 @@
 #ifndef INBOXFS_PROGRESS_H
 #define INBOXFS_PROGRESS_H
 
+#include <stdbool.h>
+
 #include "outbox/outbox.h"
 #include "store/store.h"
 
@@ -13,16 +15,21 @@ enum {
     PROGRESS_REFRESH_MS = 400 /* work that is over sooner is not shown */
 };
 
-struct progress;
+struct progress {
+    struct store *store;   /* borrowed */
+    struct outbox *outbox; /* borrowed */
+    bool is_shown;
+    bool is_lasting; /* there was something to say the last time, too */
+};
 
-/* Both are borrowed. From here on, each line of the log wipes the one of the progress. 0 and *ret_progress,
- * which is NULL if standard error is no terminal that could show it; or -ENOMEM. */
-int progress_new(struct store *store, struct outbox *outbox, struct progress **ret_progress);
+/* From here on, each line of the log wipes the one of the progress. False: standard error is no terminal that
+ * could show it, and nothing else is to be called. */
+bool progress_begin(struct progress *progress);
 
 /* Writes the line anew, or wipes it; to be called every PROGRESS_REFRESH_MS by one thread. */
 void progress_refresh(struct progress *progress);
 
-/* Wipes the line. NULL-safe. */
-void progress_free(struct progress *progress);
+/* Wipes the line. */
+void progress_end(struct progress *progress);
 
 #endif
