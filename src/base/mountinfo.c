@@ -6,15 +6,13 @@
 #include "base/mountinfo.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stddef.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 
 enum { /* counted from 1 */
     DEVICE_FIELD = 3,
@@ -80,42 +78,26 @@ static bool parse_line(char *line, const char *type, struct mount *ret_mount)
     return field != NULL;
 }
 
-/* Makes room for one more and the one without a path behind it. */
-static int append(struct mount **mounts, size_t count, const struct mount *mount)
-{
-    static const struct mount end = {.path = NULL, .owner = -1};
-    struct mount *grown = reallocarray(*mounts, count + 2, sizeof(*grown));
-    if (grown == NULL)
-        return -ENOMEM;
-    *mounts = grown;
-    grown[count] = grown[count + 1] = end;
-    if (mount == NULL)
-        return 0;
-    grown[count] =
-        (struct mount){.path = strdup(mount->path), .device = mount->device, .owner = mount->owner};
-    return grown[count].path == NULL ? -ENOMEM : 0;
-}
-
 int mountinfo_list(const char *type, struct mount **ret_mounts)
 {
     _cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_free_ char *line = NULL;
     size_t capacity = 0;
-    size_t count = 0;
     if (file == NULL)
         return -errno;
-    int error = append(&mounts, 0, NULL);
-    while (error == 0 && getline(&line, &capacity, file) >= 0) {
+    GArray *list = g_array_new(TRUE, FALSE, sizeof(struct mount));
+    while (getline(&line, &capacity, file) >= 0) {
         struct mount mount = {.path = NULL};
-        if (parse_line(line, type, &mount))
-            error = append(&mounts, count++, &mount);
+        if (!parse_line(line, type, &mount))
+            continue;
+        mount.path = g_strdup(mount.path);
+        g_array_append_val(list, mount);
     }
-    if (error == 0 && ferror(file))
-        error = -EIO;
-    if (error == 0)
-        *ret_mounts = TAKE_PTR(mounts);
-    return error;
+    _cleanup_mountinfo_ struct mount *mounts = (struct mount *)(void *)g_array_free(list, FALSE);
+    if (ferror(file))
+        return -EIO;
+    *ret_mounts = TAKE_PTR(mounts);
+    return 0;
 }
 
 bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device)
@@ -136,6 +118,6 @@ bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret
 void mountinfo_free(struct mount *mounts)
 {
     for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++)
-        free(mount->path);
-    free(mounts);
+        g_free(mount->path);
+    g_free(mounts);
 }
