@@ -5,6 +5,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,9 +24,7 @@ struct worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
     struct sleepers idlers; /* protected by lock, like all below: threads for which there is no job */
-    struct worker_job *first;
-    struct worker_job **end;
-    unsigned int queued;
+    GQueue jobs;            /* that no thread has taken */
     unsigned int threads;
     unsigned int idle;
     bool ending;
@@ -52,23 +51,10 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
         return -ENOMEM;
     pool->name = name;
     pool->max_threads = max_threads;
-    pool->end = &pool->first;
     pthread_mutex_init(&pool->lock, NULL);
     clock_condition_init(&pool->thread_ended);
     *ret_pool = pool;
     return 0;
-}
-
-static struct worker_job *pop_locked(struct worker_pool *pool)
-{
-    struct worker_job *job = pool->first;
-    if (job == NULL)
-        return NULL;
-    pool->first = job->next;
-    if (pool->first == NULL)
-        pool->end = &pool->first;
-    pool->queued--;
-    return job;
 }
 
 /* The next job, or NULL when this thread is no longer needed. */
@@ -78,7 +64,8 @@ static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct s
     int64_t until = clock_monotonic_ms(clock) + INT64_C(1000) * IDLE_SECONDS;
     struct worker_job *job;
     pool->idle++;
-    while ((job = pop_locked(pool)) == NULL && !pool->ending && clock_monotonic_ms(clock) < until)
+    while ((job = g_queue_pop_head(&pool->jobs)) == NULL && !pool->ending &&
+           clock_monotonic_ms(clock) < until)
         sleepers_wait(&pool->idlers, self, clock, &pool->lock, until);
     pool->idle--;
     return job;
@@ -119,14 +106,11 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
 {
     int error = 0;
     LOCK_GUARD(&pool->lock);
-    if (pool->idle <= pool->queued && pool->threads < pool->max_threads)
+    if (pool->idle <= pool->jobs.length && pool->threads < pool->max_threads)
         error = start_thread_locked(pool);
     if (error != 0 && pool->threads == 0)
         return error;
-    job->next = NULL;
-    *pool->end = job;
-    pool->end = &job->next;
-    pool->queued++;
+    g_queue_push_tail(&pool->jobs, job);
     sleepers_wake_one(&pool->idlers);
     return 0;
 }
@@ -134,16 +118,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
 bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job)
 {
     LOCK_GUARD(&pool->lock);
-    struct worker_job **link = &pool->first;
-    while (*link != NULL && *link != job)
-        link = &(*link)->next;
-    if (*link == NULL)
-        return false;
-    *link = job->next;
-    if (pool->end == &job->next)
-        pool->end = link;
-    pool->queued--;
-    return true;
+    return g_queue_remove(&pool->jobs, job);
 }
 
 void worker_pool_free(struct worker_pool *pool)

@@ -17,7 +17,6 @@ struct worker_pool;
 
 struct worker_job {
     void (*run)(struct worker_job *job); /* owns the job from here on */
-    struct worker_job *next;             /* the pool's */
 };
 
 /* `ret_pool` is freed with worker_pool_free(). 0 or -ENOMEM. */
