@@ -35,7 +35,6 @@ enum {
     FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record */
     INDEX_BLOCK_BYTES = 128 * 1024,      /* what programs read at once; each of their reads comes here */
     INBOX_TEXT_MAX_BYTES = 1024 * 1024,  /* of inbox.json */
-    OPENED_GROWTH_WORDS = 256,           /* 16,384 emails */
     WORD_BITS = 64,
 };
 
@@ -45,10 +44,8 @@ struct inboxes {
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
-    uint64_t *opened; /* protected by lock: a bit for each email that was opened since the mount */
-    size_t opened_len;
-    const char **names; /* protected by lock: by number, the folder name that the kernel last knew */
-    size_t names_len;
+    GArray *opened;   /* protected by lock: a bit for each email that was opened since the mount, in words */
+    GPtrArray *names; /* protected by lock: by number, the folder name that the kernel last knew */
 };
 
 static int init_inboxes(struct tree *tree, int state_dir_fd)
@@ -56,6 +53,8 @@ static int init_inboxes(struct tree *tree, int state_dir_fd)
     tree->inboxes = calloc(1, sizeof(*tree->inboxes));
     if (tree->inboxes == NULL)
         return -ENOMEM;
+    tree->inboxes->opened = g_array_new(FALSE, TRUE, sizeof(uint64_t));
+    tree->inboxes->names = g_ptr_array_new();
     pthread_mutex_init(&tree->inboxes->lock, NULL);
     return 0;
 }
@@ -65,8 +64,8 @@ static void release_inboxes(struct tree *tree)
     struct inboxes *inboxes = tree->inboxes;
     if (inboxes == NULL)
         return;
-    free(inboxes->opened);
-    free(inboxes->names);
+    g_array_unref(inboxes->opened);
+    g_ptr_array_unref(inboxes->names);
     pthread_mutex_destroy(&inboxes->lock);
     free(inboxes);
 }
@@ -110,30 +109,18 @@ static int get_email(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-static bool has_word_locked(struct inboxes *inboxes, size_t word)
-{
-    if (word < inboxes->opened_len)
-        return true;
-    size_t len = word + OPENED_GROWTH_WORDS;
-    uint64_t *words = realloc(inboxes->opened, len * sizeof(*words));
-    if (words == NULL)
-        return false;
-    memset(words + inboxes->opened_len, 0, (len - inboxes->opened_len) * sizeof(*words));
-    inboxes->opened = words;
-    inboxes->opened_len = len;
-    return true;
-}
-
-/* True the first time for each email. Without memory: never. */
+/* True the first time for each email. */
 static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 {
-    size_t word = number / WORD_BITS;
+    guint index = number / WORD_BITS;
     uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
     LOCK_GUARD(&inboxes->lock);
-    if (!has_word_locked(inboxes, word) || (inboxes->opened[word] & bit) != 0)
-        return false;
-    inboxes->opened[word] |= bit;
-    return true;
+    if (index >= inboxes->opened->len)
+        g_array_set_size(inboxes->opened, index + 1);
+    uint64_t *word = &g_array_index(inboxes->opened, uint64_t, index);
+    bool is_first = (*word & bit) == 0;
+    *word |= bit;
+    return is_first;
 }
 
 struct email_handle {
@@ -701,28 +688,14 @@ const struct node_ops inboxes_ops = {
 
 /* ---------------------------------------------------------------- changes */
 
-static bool has_name_slot_locked(struct inboxes *inboxes, uint32_t inbox)
-{
-    if (inbox < inboxes->names_len)
-        return true;
-    size_t len = (size_t)inbox + 64;
-    const char **names = realloc(inboxes->names, len * sizeof(*names));
-    if (names == NULL)
-        return false;
-    memset(names + inboxes->names_len, 0, (len - inboxes->names_len) * sizeof(*names));
-    inboxes->names = names;
-    inboxes->names_len = len;
-    return true;
-}
-
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name)
 {
     struct inboxes *inboxes = tree->inboxes;
     LOCK_GUARD(&inboxes->lock);
-    if (!has_name_slot_locked(inboxes, inbox))
-        return NULL;
-    const char *before = inboxes->names[inbox];
-    inboxes->names[inbox] = name;
+    if (inbox >= inboxes->names->len)
+        g_ptr_array_set_size(inboxes->names, (gint)inbox + 1);
+    const char *before = inboxes->names->pdata[inbox];
+    inboxes->names->pdata[inbox] = (gpointer)(uintptr_t)name;
     return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
 }
 

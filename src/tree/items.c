@@ -225,7 +225,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
 
 struct items_listing {
     struct outbox_listing items; /* since the folder was read from the start */
-    GHashTable *ids;             /* the service's ids of those in sent/; keys are the listing's */
+    GHashTable *ids;             /* the service's ids of those in sent/, which are the listing's */
 };
 
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
@@ -236,25 +236,19 @@ static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
     return 0;
 }
 
-static void forget_items(struct items_listing *listing)
-{
-    g_hash_table_remove_all(listing->ids);
-    outbox_listing_release(&listing->items);
-    listing->items = (struct outbox_listing){.len = 0};
-}
-
 static void release_items(struct tree_dir *dir)
 {
     struct items_listing *listing = dir->state;
-    forget_items(listing);
     g_hash_table_unref(listing->ids);
+    outbox_listing_release(&listing->items);
     g_free(listing);
 }
 
 static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
 {
     enum outbox_folder folder = folder_of(dir->ino);
-    forget_items(listing);
+    g_hash_table_remove_all(listing->ids);
+    outbox_listing_release(&listing->items);
     int error = outbox_list(dir->tree->outbox, folder, &listing->items);
     for (size_t i = 0; error == 0 && folder == OUTBOX_FOLDER_SENT && i < listing->items.len; i++)
         if (listing->items.entries[i].id != NULL)

@@ -105,38 +105,16 @@ int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint6
 
 /* ---------------------------------------------------------------- what an answer is made of */
 
-struct addresses {
-    char **items;
-    size_t len;
-};
-
-static void addresses_release(struct addresses *addresses)
-{
-    for (size_t i = 0; i < addresses->len; i++)
-        free(addresses->items[i]);
-    free(addresses->items);
-}
-
-static int add_address(struct addresses *addresses, const char *address)
-{
-    if (address == NULL)
-        return 0;
-    char **items = realloc(addresses->items, (addresses->len + 1) * sizeof(*items));
-    if (items == NULL)
-        return -ENOMEM;
-    addresses->items = items;
-    items[addresses->len] = strdup(address);
-    return items[addresses->len] != NULL ? (addresses->len++, 0) : -ENOMEM;
-}
-
-static int collect_own(struct tree *tree, struct addresses *addresses)
+/* The addresses of all inboxes. */
+static GPtrArray *collect_own(struct tree *tree)
 {
     struct inbox_view view;
     uint64_t position = 0;
-    int error = 0;
-    while (error == 0 && store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
-        error = add_address(addresses, view.address);
-    return error;
+    GPtrArray *addresses = g_ptr_array_new_with_free_func(g_free);
+    while (store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
+        if (view.address != NULL)
+            g_ptr_array_add(addresses, g_strdup(view.address));
+    return addresses;
 }
 
 static int read_head(struct tree *tree, const struct tree_caller *caller, uint32_t email,
@@ -156,7 +134,7 @@ static int read_head(struct tree *tree, const struct tree_caller *caller, uint32
 static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
                           const struct reply_target *target, char **ret_answers, char **ret_name)
 {
-    _cleanup_(addresses_release) struct addresses own = {0};
+    g_autoptr(GPtrArray) own = collect_own(tree);
     _cleanup_email_content_ struct email_content head = {0};
     struct email_view view;
     struct inbox_view inbox;
@@ -165,7 +143,6 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return -ENOENT;
     int error = read_head(tree, caller, target->email, &head);
-    error = error != 0 ? error : collect_own(tree, &own);
     if (error != 0)
         return error;
 
@@ -173,8 +150,8 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
         .email_id = id,
         .inbox_address = inbox.address,
         .head = &head,
-        .own_addresses = (const char *const *)own.items,
-        .own_addresses_len = own.len,
+        .own_addresses = (const char *const *)own->pdata,
+        .own_addresses_len = own->len,
     };
     _cleanup_free_ char *answers = NULL;
     error = reply_make(target->kind, &original, &answers);
