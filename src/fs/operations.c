@@ -62,7 +62,8 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
 
 static bool is_watch_helper(const struct operations *operations, pid_t pid)
 {
-    return watch_helper_is(operations->watch_helper, pid) || watch_helper_is(operations->message_helper, pid);
+    return watch_helper_is(operations->notifier->watch_helper, pid) ||
+           watch_helper_is(operations->notifier->message_helper, pid);
 }
 
 enum {
@@ -72,8 +73,8 @@ enum {
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
 {
-    watch_helper_wait(operations->watch_helper, WATCH_WAIT_MS, cancel);
-    watch_helper_wait(operations->message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
+    watch_helper_wait(operations->notifier->watch_helper, WATCH_WAIT_MS, cancel);
+    watch_helper_wait(operations->notifier->message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
 }
 
 static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)

@@ -26,8 +26,6 @@ struct operations {
     struct request_list *requests;
     struct stream_readers *readers;
     struct notifier *notifier;
-    struct watch_helper *watch_helper;
-    struct watch_helper *message_helper; /* for messages of Maildirs */
     unsigned int max_read;         /* bytes a READ asks for at most (-o max_read); 0: the kernel decides */
     atomic_flag is_giving_content; /* see give_first_content() */
 };

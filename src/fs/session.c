@@ -239,8 +239,6 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         .requests = &session->requests,
         .readers = &session->readers,
         .notifier = &session->notifier,
-        .watch_helper = config->watch_helper,
-        .message_helper = &session->message_helper,
     };
     atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);

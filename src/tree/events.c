@@ -179,8 +179,23 @@ static uint64_t event_log_end(struct event_log *log)
 
 struct log_handle {
     struct tree_handle base;
-    uint64_t begin; /* the position of its offset 0 */
+    uint64_t begin;    /* the position of its offset 0. Of a stream, the reader's, who is alone, as is: */
+    uint64_t position; /* behind what was read last, for those who poll */
 };
+
+static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, uint64_t begin,
+                    struct tree_handle **ret_handle)
+{
+    if (!handle_is_for_reading(flags))
+        return -EACCES;
+    struct log_handle *log = handle_new(tree, ops, sizeof(*log), flags);
+    if (log == NULL)
+        return -ENOMEM;
+    log->begin = begin;
+    log->position = begin;
+    *ret_handle = &log->base;
+    return 0;
+}
 
 /* The lines that are forgotten read as empty ones. */
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -223,14 +238,7 @@ static int open_event_log(struct tree *tree, const struct tree_caller *caller, u
                           struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {.read = read_event_log, .release = tree_handle_free};
-    if (!handle_is_for_reading(flags))
-        return -EACCES;
-    struct log_handle *log = handle_new(tree, &ops, sizeof(*log), flags);
-    if (log == NULL)
-        return -ENOMEM;
-    log->begin = node_number(ino) - 1;
-    *ret_handle = &log->base;
-    return 0;
+    return open_log(tree, &ops, flags, node_number(ino) - 1, ret_handle);
 }
 
 const struct node_ops event_log_ops = {
@@ -247,16 +255,10 @@ enum {
     STREAM_READ_MAX_BYTES = 64 * 1024
 };
 
-struct stream_handle {
-    struct tree_handle base;
-    uint64_t begin;    /* where in the event log its offset 0 is; the reader's, who is alone, as is: */
-    uint64_t position; /* behind what was read last, for those who poll */
-};
-
 /* Lines that are forgotten are passed over, which moves the beginning. */
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    struct stream_handle *stream = (struct stream_handle *)handle;
+    struct log_handle *stream = (struct log_handle *)handle;
     struct event_log *log = handle->tree->event_log;
     if (len > STREAM_READ_MAX_BYTES)
         len = STREAM_READ_MAX_BYTES;
@@ -273,7 +275,7 @@ static int read_stream(struct tree_handle *handle, size_t len, off_t offset, str
 
 static bool is_stream_readable(struct tree_handle *handle)
 {
-    const struct stream_handle *stream = (struct stream_handle *)handle;
+    const struct log_handle *stream = (struct log_handle *)handle;
     return stream->position < event_log_end(handle->tree->event_log);
 }
 
@@ -286,15 +288,7 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
         .is_readable = is_stream_readable,
         .release = tree_handle_free,
     };
-    if (!handle_is_for_reading(flags))
-        return -EACCES;
-    struct stream_handle *stream = handle_new(tree, &ops, sizeof(*stream), flags);
-    if (stream == NULL)
-        return -ENOMEM;
-    stream->begin = event_log_end(tree->event_log);
-    stream->position = stream->begin;
-    *ret_handle = &stream->base;
-    return 0;
+    return open_log(tree, &ops, flags, event_log_end(tree->event_log), ret_handle);
 }
 
 const struct node_ops event_stream_ops = {
