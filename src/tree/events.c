@@ -179,7 +179,7 @@ static uint64_t event_log_end(struct event_log *log)
 
 struct log_handle {
     struct tree_handle base;
-    uint64_t begin;    /* the position of its offset 0. Of a stream, the reader's, who is alone, as is: */
+    uint64_t begin; /* the position of its offset 0. The reader of a stream, who is alone, changes it, and: */
     uint64_t position; /* behind what was read last, for those who poll */
 };
 

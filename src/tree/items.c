@@ -148,7 +148,7 @@ static void hide_sent(struct tree *tree, const char *id)
         store_hide_sent(tree->store, id);
 }
 
-/* Appends to a receipt in sent/ what the service says of the mail; nothing if it does not list it. */
+/* Appends the service's members of a receipt in sent/; nothing if the service does not list the mail. */
 static void append_delivery(const struct tree *tree, const struct outbox_stat *receipt, struct strbuf *out)
 {
     struct email_view view;
@@ -379,8 +379,8 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
-/* The kernel lets one write at a time through. Where it appends to a file of which it knows no size, the size
- * of the message counts. */
+/* The kernel lets one write at a time through. It knows no size of a file that a maker makes, so appended
+ * bytes go to the end of the message. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
