@@ -108,7 +108,7 @@ END
 # A certificate of localhost, its own authority, and an inboxd that has it.
 start_catcher_with_tls() { # ARGUMENT...
   needs openssl
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
+  openssl req -x509 "${NEW_KEY[@]}" -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
     -keyout "$DIR/tls.key" -out "$DIR/tls.crt" 2>/dev/null
   chmod 600 "$DIR/tls.key"
   start_service --smtp=127.0.0.1:0 --tls-cert="$DIR/tls.crt" --tls-key="$DIR/tls.key" "$@"
@@ -281,11 +281,11 @@ END
   contains "$output" "cannot read the key file $DIR/none: No such file or directory"
   run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key=<(cat "$DIR/tls.crt")
   contains "$output" "holds no key in PEM that is not encrypted"
-  openssl genrsa 2>/dev/null >"$DIR/other.key"
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>/dev/null >"$DIR/other.key"
   chmod 600 "$DIR/other.key"
   run -2 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/other.key"
   contains "$output" "the key in $DIR/other.key is not that of the certificate $DIR/tls.crt: key values mismatch"
-  openssl rsa -aes128 -passout pass:x -in "$DIR/tls.key" 2>/dev/null >"$DIR/other.key"
+  openssl ec -aes128 -passout pass:x -in "$DIR/tls.key" 2>/dev/null >"$DIR/other.key"
   run -2 timeout 10 "$INBOXD" "${arguments[@]}" --tls-cert="$DIR/tls.crt" --tls-key="$DIR/other.key"
   contains "$output" "holds no key in PEM that is not encrypted"
   chmod 640 "$DIR/tls.key"

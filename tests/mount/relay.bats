@@ -511,11 +511,11 @@ END
 prepare_tls() {
   INBOXD=$(realpath "$INBOXD")
   cd "$DIR" || return
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
-  openssl req -newkey rsa:2048 -nodes -subj "/CN=mail.example" -keyout good.key -out good.csr
+  openssl req -x509 "${NEW_KEY[@]}" -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
+  openssl req "${NEW_KEY[@]}" -subj "/CN=mail.example" -keyout good.key -out good.csr
   openssl x509 -req -in good.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -out good.crt \
     -extfile <(echo "subjectAltName=DNS:mail.example")
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=mail.example" \
+  openssl req -x509 "${NEW_KEY[@]}" -days 30 -subj "/CN=mail.example" \
     -addext subjectAltName=DNS:mail.example -keyout selfsigned.key -out selfsigned.crt
   cat good.crt good.key >good.pem
   cat selfsigned.crt selfsigned.key >selfsigned.pem

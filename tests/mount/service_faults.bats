@@ -257,10 +257,10 @@ TABLE
 # An authority, and certificates: good, expired and for-another by it, selfsigned by itself.
 make_certificates() {
   cd "$DIR" || return
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
+  openssl req -x509 "${NEW_KEY[@]}" -days 30 -subj "/CN=Test Authority" -keyout ca.key -out ca.pem
   local name host days
   while read -r name host days; do
-    openssl req -newkey rsa:2048 -nodes -subj "/CN=$host" -keyout "$name.key" -out "$name.csr"
+    openssl req "${NEW_KEY[@]}" -subj "/CN=$host" -keyout "$name.key" -out "$name.csr"
     openssl x509 -req -in "$name.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days "$days" -out "$name.crt" \
       -extfile <(echo "subjectAltName=DNS:$host")
     cat "$name.crt" "$name.key" >"$name.pem"
@@ -269,7 +269,7 @@ good localhost 30
 expired localhost -1
 another elsewhere.example 30
 TABLE
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
+  openssl req -x509 "${NEW_KEY[@]}" -days 30 -subj "/CN=localhost" -addext subjectAltName=DNS:localhost \
     -keyout selfsigned.key -out selfsigned.crt
   cat selfsigned.crt selfsigned.key >selfsigned.pem
   cd /
