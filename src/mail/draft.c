@@ -76,8 +76,9 @@ static int take_missing(struct draft_reading *reading, struct draft_reading *ans
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
-    _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
-                                                                        .ret_reason = reading->ret_reason};
+    _cleanup_(draft_reading_release) struct draft_reading from_email;
+    draft_reading_init(&from_email, reading->ret_reason);
+    from_email.is_from_email = true;
     reading->is_answer = true;
     int error = draft_read_json(&from_email, answered, strlen(answered));
     if (error == 0)
@@ -128,8 +129,9 @@ static bool may_have_fields(const char *bytes, size_t len)
 
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason)
 {
-    _cleanup_(draft_reading_release) struct draft_reading from_email = {.is_from_email = true,
-                                                                        .ret_reason = ret_reason};
+    _cleanup_(draft_reading_release) struct draft_reading from_email;
+    draft_reading_init(&from_email, ret_reason);
+    from_email.is_from_email = true;
     bool may_be_mark = len < sizeof(byte_order_mark) && memcmp(bytes, byte_order_mark, len) == 0;
     size_t mark_len = byte_order_mark_len(bytes, len);
     *ret_reason = NULL;
@@ -149,10 +151,10 @@ void draft_free(struct draft *draft)
         return;
     free(draft->from);
     free(draft->request);
-    draft_strings_free(draft->not_carried, draft->not_carried_len);
-    draft_strings_free(draft->attachment_names, draft->attachment_names_len);
+    g_strfreev(draft->not_carried);
+    g_strfreev(draft->attachment_names);
     draft_parts_free(draft->parts, draft->parts_len);
-    draft_strings_free(draft->message_ids, draft->message_ids_len);
+    g_strfreev(draft->message_ids);
     free(draft);
 }
 
@@ -175,12 +177,12 @@ static int check_whole(struct draft_reading *reading)
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
         return reason_give(reading->ret_reason, -EMSGSIZE, "the text is larger than %d bytes",
                            DRAFT_BODY_MAX_BYTES);
-    if (reading->attachment_ids.len + reading->attachment_names.len + reading->parts_len > ATTACHMENTS_MAX)
+    if (reading->attachment_ids->len + reading->attachment_names->len + reading->parts->len > ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
 
     size_t bytes = 0;
-    for (size_t i = 0; i < reading->parts_len; i++)
-        bytes += reading->parts[i].len;
+    for (unsigned int i = 0; i < reading->parts->len; i++)
+        bytes += g_array_index(reading->parts, struct draft_part, i).len;
     if (bytes > ATTACHMENTS_MAX_BYTES)
         return reason_give(reading->ret_reason, -EMSGSIZE,
                            "the attachments are larger than %d bytes together", ATTACHMENTS_MAX_BYTES);
@@ -211,11 +213,11 @@ static void write_fields(const struct draft_reading *reading, struct json_writer
         json_member_string(writer, "existing_email_id", reading->existing_email_id);
         json_member_string(writer, "message_type", reading->message_type);
     }
-    if (reading->attachment_ids.len > 0) {
+    if (reading->attachment_ids->len > 0) {
         json_key(writer, "attachment_ids");
         json_begin_array(writer);
-        for (size_t i = 0; i < reading->attachment_ids.len; i++)
-            json_write_string(writer, reading->attachment_ids.items[i]);
+        for (unsigned int i = 0; i < reading->attachment_ids->len; i++)
+            json_write_string(writer, reading->attachment_ids->pdata[i]);
         json_end_array(writer);
     }
 }
@@ -266,45 +268,31 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
 }
 
 /* In-Reply-To, then References from the last to the first. */
-static int take_message_ids(struct draft_reading *reading, struct draft *draft)
+static void take_message_ids(struct draft_reading *reading, struct draft *draft)
 {
-    struct string_list *first = &reading->in_reply_to;
-    struct string_list *then = &reading->references;
-    if (first->len + then->len == 0 || reading->existing_email_id != NULL)
-        return 0;
-    draft->message_ids = calloc(first->len + then->len, sizeof(*draft->message_ids));
-    if (draft->message_ids == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < first->len; i++)
-        draft->message_ids[draft->message_ids_len++] = TAKE_PTR(first->items[i]);
-    for (size_t i = then->len; i-- > 0;)
-        draft->message_ids[draft->message_ids_len++] = TAKE_PTR(then->items[i]);
-    return 0;
+    if (reading->existing_email_id != NULL)
+        return;
+    GPtrArray *ids = reading->in_reply_to;
+    for (unsigned int i = reading->references->len; i-- > 0;)
+        g_ptr_array_add(ids, g_ptr_array_steal_index(reading->references, i));
+    draft->message_ids = (char **)g_ptr_array_steal(ids, &draft->message_ids_len);
 }
 
 /* Hands over what the draft keeps of what was read. */
 static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
 {
-    struct draft *draft = calloc(1, sizeof(*draft));
-    if (draft == NULL)
-        return -ENOMEM;
-    int error = write_request(reading, &draft->request);
-    if (error == 0)
-        error = take_message_ids(reading, draft);
-    if (error != 0) {
-        draft_free(draft);
+    char *request = NULL;
+    int error = write_request(reading, &request);
+    if (error != 0)
         return error;
-    }
+    struct draft *draft = g_new0(struct draft, 1);
     draft->from = TAKE_PTR(reading->from);
-    draft->attachment_names = TAKE_PTR(reading->attachment_names.items);
-    draft->attachment_names_len = reading->attachment_names.len;
-    reading->attachment_names.len = 0;
-    draft->not_carried = TAKE_PTR(reading->not_carried.items);
-    draft->not_carried_len = reading->not_carried.len;
-    reading->not_carried.len = 0;
-    draft->parts = TAKE_PTR(reading->parts);
-    draft->parts_len = reading->parts_len;
-    reading->parts_len = 0;
+    draft->request = request;
+    draft->attachment_names =
+        (char **)g_ptr_array_steal(reading->attachment_names, &draft->attachment_names_len);
+    draft->not_carried = (char **)g_ptr_array_steal(reading->not_carried, &draft->not_carried_len);
+    draft->parts = g_array_steal(reading->parts, &draft->parts_len);
+    take_message_ids(reading, draft);
     *ret_draft = draft;
     return 0;
 }
@@ -313,7 +301,8 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
                 char **ret_reason)
 {
     *ret_reason = NULL;
-    _cleanup_(draft_reading_release) struct draft_reading reading = {.ret_reason = ret_reason};
+    _cleanup_(draft_reading_release) struct draft_reading reading;
+    draft_reading_init(&reading, ret_reason);
     int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
         error = check_whole(&reading);

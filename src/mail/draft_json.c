@@ -201,7 +201,7 @@ static bool is_id(const char *text)
 }
 
 static int read_strings(struct draft_reading *reading, const char *field, const json_t *value,
-                        bool (*is_right)(const char *text), const char *words, struct string_list *list)
+                        bool (*is_right)(const char *text), const char *words, GPtrArray **list)
 {
     if (!json_is_array(value))
         return refuse(reading, field, "not an array of strings");
@@ -213,8 +213,10 @@ static int read_strings(struct draft_reading *reading, const char *field, const 
         const char *text = json_string_value(json_array_get(value, i));
         char path[PATH_BYTES];
         snprintf(path, sizeof(path), "%s[%zu]", field, i);
-        error =
-            text == NULL || !is_right(text) ? refuse(reading, path, words) : string_list_append(list, text);
+        if (text == NULL || !is_right(text))
+            error = refuse(reading, path, words);
+        else
+            g_ptr_array_add(*list, g_strdup(text));
     }
     return error;
 }

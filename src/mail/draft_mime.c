@@ -50,7 +50,8 @@ static int read_attach_header(struct draft_reading *reading, const char *name, c
     if (!file_name_is_valid(file))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "Attach: \"%.80s\" is not the name of a file in attachments/", file);
-    return string_list_append(names, file);
+    g_ptr_array_add(*(GPtrArray **)names, g_strdup(file));
+    return 0;
 }
 
 static int read_from_header(struct draft_reading *reading, const char *name, const char *raw, void *from)
@@ -76,19 +77,16 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
-    struct string_list *list = target;
-    int error = ids != NULL ? 0 : -ENOMEM;
-    for (size_t i = 0; error == 0 && ids[i] != NULL; i++) {
+    GPtrArray *list = *(GPtrArray **)target;
+    for (size_t i = 0; ids != NULL && ids[i] != NULL; i++) {
         bool is_full = list->len == DRAFT_MESSAGE_IDS_MAX;
-        if (is_full && list == &reading->in_reply_to)
+        if (is_full && list == reading->in_reply_to)
             break;
-        if (is_full) {
-            free(list->items[0]);
-            memmove(list->items, list->items + 1, --list->len * sizeof(*list->items));
-        }
-        error = string_list_append(list, ids[i]);
+        if (is_full)
+            g_ptr_array_remove_index(list, 0);
+        g_ptr_array_add(list, g_strdup(ids[i]));
     }
-    return error;
+    return ids != NULL ? 0 : -ENOMEM;
 }
 
 enum header_trait {
@@ -264,7 +262,8 @@ static int read_other_header(struct draft_reading *reading, struct span name)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
                            name.bytes);
-    return draft_note_not_carried(reading, "the header %.*s", shown, name.bytes);
+    draft_note_not_carried(reading, "the header %.*s", shown, name.bytes);
+    return 0;
 }
 
 /* Takes over what the message's own headers say. */
@@ -355,41 +354,43 @@ static bool is_incomplete_message(const struct mime_entity *part)
 static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
-        return draft_note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
+        draft_note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
     if (!mime_is_type(part, "text/"))
         return 0;
     int is_file = mime_is_file(part);
-    if (is_file < 0)
-        return is_file;
     if (is_file == 0)
-        return draft_note_not_carried(reading, "%s as a text of the message: it is attached, as %s",
-                                      part->type, name);
+        draft_note_not_carried(reading, "%s as a text of the message: it is attached, as %s", part->type,
+                               name);
+    if (is_file <= 0)
+        return is_file;
     _cleanup_free_ char *charset = NULL;
     int error = mime_read_parameter(part->header, "Content-Type", "charset", &charset);
-    if (charset == NULL || strcasecmp(charset, "utf-8") == 0 || strcasecmp(charset, "us-ascii") == 0)
-        return error;
-    return draft_note_not_carried(reading, "the charset of %s, %.40s", name, charset);
+    if (charset != NULL && strcasecmp(charset, "utf-8") != 0 && strcasecmp(charset, "us-ascii") != 0)
+        draft_note_not_carried(reading, "the charset of %s, %.40s", name, charset);
+    return error;
 }
 
 static int read_attachment(struct draft_reading *reading, const struct mime_entity *part)
 {
-    if (reading->parts_len >= ATTACHMENTS_MAX)
+    if (reading->parts->len >= ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
     _cleanup_free_ char *name = NULL;
     const char *words = NULL;
-    char *bytes = NULL;
-    size_t len = 0;
-    int error = mime_name_file(part, reading->parts_len + 1, &name);
+    struct draft_part draft_part = {0};
+    int error = mime_name_file(part, reading->parts->len + 1, &name);
     if (error != 0)
         return error;
-    error = transfer_encoding_decode(part->header, part->body, true, &bytes, &len, &words);
+    error =
+        transfer_encoding_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
     if (error != 0)
         return refuse_content(reading, part, error, words);
+    draft_part.name = g_strdup(name);
+    draft_part.content_type = g_strdup(part->type);
+    g_array_append_val(reading->parts, draft_part);
     char content_id[MIME_CONTENT_ID_SIZE];
     mime_content_id(part->header, content_id);
-    error = draft_add_part(reading, name, part->type, bytes, len);
-    error = error != 0 ? error : string_list_append(&reading->content_ids, content_id);
-    return error != 0 ? error : note_attachment(reading, part, name);
+    g_ptr_array_add(reading->content_ids, g_strdup(content_id));
+    return note_attachment(reading, part, name);
 }
 
 static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
@@ -418,10 +419,10 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
     int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
     if (error == 0 && mime_is_type(entity, "multipart/signed"))
-        error = draft_note_not_carried(reading,
-                                       "multipart/signed: the signature is attached, and cannot be verified");
+        draft_note_not_carried(reading,
+                               "multipart/signed: the signature is attached, and cannot be verified");
     if (error == 0 && mime_is_type(entity, "multipart/encrypted"))
-        error = draft_note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
+        draft_note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
     return error;
 }
 
@@ -454,26 +455,23 @@ static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
 }
 
 /* Attachments of the service have no Content-ID, so that pictures in the html do not find theirs. */
-static int note_content_ids(struct draft_reading *reading)
+static void note_content_ids(struct draft_reading *reading)
 {
-    if (reading->html == NULL || reading->parts_len == 0)
-        return 0;
-    GHashTable *parts = g_hash_table_new(g_str_hash, g_str_equal);
-    for (size_t i = 0; i < reading->content_ids.len; i++)
-        g_hash_table_insert(parts, reading->content_ids.items[i], reading->parts[i].name);
-    int error = 0;
+    if (reading->html == NULL || reading->parts->len == 0)
+        return;
+    g_autoptr(GHashTable) parts = g_hash_table_new(g_str_hash, g_str_equal);
+    for (unsigned int i = 0; i < reading->parts->len; i++)
+        g_hash_table_insert(parts, reading->content_ids->pdata[i],
+                            g_array_index(reading->parts, struct draft_part, i).name);
     const char *at = reading->html;
-    while (error == 0 && (at = strcasestr(at, "cid:")) != NULL) {
+    while ((at = strcasestr(at, "cid:")) != NULL) {
         char id[MIME_CONTENT_ID_SIZE];
         at += strlen("cid:");
         at += take_cid(at, id);
         const char *name = id[0] == '\0' ? NULL : g_hash_table_lookup(parts, id);
         if (name != NULL)
-            error =
-                draft_note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
+            draft_note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
     }
-    g_hash_table_destroy(parts);
-    return error;
 }
 
 /* check_whole() refuses a body that has more than it may have; no character has more than four bytes. */
@@ -484,7 +482,9 @@ static int read_parts(struct draft_reading *reading, struct span message)
     if (error == 0)
         error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
                                 &reading->html, &reading->alternative_content);
-    return error != 0 ? error : note_content_ids(reading);
+    if (error == 0)
+        note_content_ids(reading);
+    return error;
 }
 
 /* Returns true if another message of an mbox file follows: a blank line, a line "From …", and a header. */

@@ -15,26 +15,6 @@ enum {
     NOT_CARRIED_MAX = 32, /* lines of words; what is beyond is "and more" */
 };
 
-int string_list_append(struct string_list *list, const char *text)
-{
-    char **items = realloc(list->items, (list->len + 1) * sizeof(*items));
-    if (items == NULL)
-        return -ENOMEM;
-    list->items = items;
-    items[list->len] = strdup(text);
-    if (items[list->len] == NULL)
-        return -ENOMEM;
-    list->len++;
-    return 0;
-}
-
-void draft_strings_free(char **strings, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        free(strings[i]);
-    free(strings);
-}
-
 void draft_parts_free(struct draft_part *parts, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -42,21 +22,26 @@ void draft_parts_free(struct draft_part *parts, size_t len)
         free(parts[i].content_type);
         free(parts[i].bytes);
     }
-    free(parts);
+    g_free(parts);
 }
 
-int draft_add_part(struct draft_reading *reading, const char *name, const char *content_type, char *bytes,
-                   size_t len)
+static GPtrArray *new_strings(void)
 {
-    struct draft_part *parts = realloc(reading->parts, (reading->parts_len + 1) * sizeof(*parts));
-    if (parts == NULL) {
-        free(bytes);
-        return -ENOMEM;
-    }
-    reading->parts = parts;
-    struct draft_part *part = &parts[reading->parts_len++];
-    *part = (struct draft_part){strdup(name), strdup(content_type), bytes, len};
-    return part->name == NULL || part->content_type == NULL ? -ENOMEM : 0;
+    return g_ptr_array_new_null_terminated(0, g_free, true);
+}
+
+void draft_reading_init(struct draft_reading *reading, char **ret_reason)
+{
+    *reading = (struct draft_reading){
+        .attachment_ids = new_strings(),
+        .attachment_names = new_strings(),
+        .in_reply_to = new_strings(),
+        .references = new_strings(),
+        .content_ids = new_strings(),
+        .not_carried = new_strings(),
+        .parts = g_array_new(false, false, sizeof(struct draft_part)),
+        .ret_reason = ret_reason,
+    };
 }
 
 void draft_reading_release(struct draft_reading *reading)
@@ -71,31 +56,34 @@ void draft_reading_release(struct draft_reading *reading)
     free(reading->html);
     free(reading->existing_email_id);
     free(reading->message_type);
-    draft_strings_free(reading->attachment_ids.items, reading->attachment_ids.len);
-    draft_strings_free(reading->attachment_names.items, reading->attachment_names.len);
-    draft_parts_free(reading->parts, reading->parts_len);
-    draft_strings_free(reading->in_reply_to.items, reading->in_reply_to.len);
-    draft_strings_free(reading->references.items, reading->references.len);
-    draft_strings_free(reading->content_ids.items, reading->content_ids.len);
-    draft_strings_free(reading->not_carried.items, reading->not_carried.len);
+    g_ptr_array_unref(reading->attachment_ids);
+    g_ptr_array_unref(reading->attachment_names);
+    g_ptr_array_unref(reading->in_reply_to);
+    g_ptr_array_unref(reading->references);
+    g_ptr_array_unref(reading->content_ids);
+    g_ptr_array_unref(reading->not_carried);
+    size_t parts_len = reading->parts->len;
+    draft_parts_free((struct draft_part *)(void *)g_array_free(reading->parts, false), parts_len);
     mime_texts_release(&reading->texts);
-    *reading = (struct draft_reading){.ret_reason = reading->ret_reason};
 }
 
-__attribute__((format(printf, 2, 3))) int draft_note_not_carried(struct draft_reading *reading,
-                                                                 const char *format, ...)
+static gboolean has_same_letters(const void *one, const void *other)
 {
-    struct string_list *list = &reading->not_carried;
+    return strcasecmp(one, other) == 0;
+}
+
+__attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
+                                                                  const char *format, ...)
+{
+    GPtrArray *list = reading->not_carried;
     if (list->len > NOT_CARRIED_MAX)
-        return 0;
+        return;
     va_list arguments;
     va_start(arguments, format);
     g_autofree char *words = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    for (size_t i = 0; i < list->len; i++)
-        if (strcasecmp(list->items[i], words) == 0)
-            return 0;
-    return string_list_append(list, list->len == NOT_CARRIED_MAX ? "and more" : words);
+    if (!g_ptr_array_find_with_equal_func(list, words, has_same_letters, NULL))
+        g_ptr_array_add(list, g_strdup(list->len == NOT_CARRIED_MAX ? "and more" : words));
 }
 
 int draft_refuse_recipients(struct draft_reading *reading)

@@ -8,17 +8,13 @@
 #ifndef INBOXFS_MAIL_DRAFT_READING_H
 #define INBOXFS_MAIL_DRAFT_READING_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "mail/address.h"
 #include "mail/draft.h"
 #include "mail/mime_text.h"
-
-struct string_list {
-    char **items;
-    size_t len;
-};
 
 struct draft_reading {
     bool is_answer;     /* what is missing will be taken from what it answers */
@@ -34,37 +30,28 @@ struct draft_reading {
     char *plain_text; /* NULL: "" */
     char *html;       /* NULL: none */
     bool alternative_content;
-    char *existing_email_id; /* NULL unless message_type is reply or forward */
-    char *message_type;      /* NULL: new */
-    struct string_list attachment_ids;
-    struct string_list attachment_names;
-    struct draft_part *parts;
-    size_t parts_len;
-    struct string_list in_reply_to; /* Message-IDs: the first ones, */
-    struct string_list references;  /* and the last ones */
-    struct string_list content_ids; /* of the parts; "": none */
+    char *existing_email_id;   /* NULL unless message_type is reply or forward */
+    char *message_type;        /* NULL: new */
+    GPtrArray *attachment_ids; /* of strings, as all of these */
+    GPtrArray *attachment_names;
+    GPtrArray *in_reply_to; /* Message-IDs: the first ones, */
+    GPtrArray *references;  /* and the last ones */
+    GPtrArray *content_ids; /* of the parts; "": none */
+    GPtrArray *not_carried; /* words, as in struct draft */
+    GArray *parts;          /* of struct draft_part */
     struct mime_texts texts;
-    struct string_list not_carried; /* words, as in struct draft */
-    const char *message;            /* borrowed, as is the next: where the text begins */
+    const char *message; /* borrowed, as is the next: where the text begins */
     char **ret_reason;
 };
 
-/* Appends a copy. 0 or -ENOMEM. */
-int string_list_append(struct string_list *list, const char *text);
-
-void draft_strings_free(char **strings, size_t len);
 void draft_parts_free(struct draft_part *parts, size_t len);
 
-/* Appends a part; `bytes` is taken over in any case. 0 or -ENOMEM. */
-int draft_add_part(struct draft_reading *reading, const char *name, const char *content_type, char *bytes,
-                   size_t len);
-
-/* Releases and empties all of it. */
+void draft_reading_init(struct draft_reading *reading, char **ret_reason);
 void draft_reading_release(struct draft_reading *reading);
 
-/* Notes, once, what of the message the interface has no place for. 0 or -ENOMEM. */
-__attribute__((format(printf, 2, 3))) int draft_note_not_carried(struct draft_reading *reading,
-                                                                 const char *format, ...);
+/* Notes, once, what of the message the interface has no place for. */
+__attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
+                                                                  const char *format, ...);
 
 /* Says that there are too many: -EMSGSIZE. */
 int draft_refuse_recipients(struct draft_reading *reading);
