@@ -70,7 +70,7 @@ attachment_type() { # SUBJECT NAME
   for name in 'two words.txt' 'back\slash.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent.txt'; do
     echo "$name" >"$MOUNT/attachments/$name"
     with_attachment "name: $name" "$name" >"$MOUNT/outbox/m"
-    wait_until 20 has_received "$BOB" "name: $name"
+    wait_sent m
     equal "$(arrived "name: $name" "$name")" "$name"
     wait_until 5 unlisted "$MOUNT/outbox/m"
     rm -f "$MOUNT"/sent/*

@@ -330,16 +330,16 @@ send_many_from_elsewhere() # FROM TO SUBJECT COUNT
         curl -sS --fail-early -K -
 }
 
-# What the inbox really holds at the service: its records of this subject, as a JSON array.
-received() # ADDRESS SUBJECT
+# What the inbox really holds at the service: its records of this subject, as a JSON array, or what FILTER makes of it.
+received() # ADDRESS SUBJECT [FILTER]
 {
     api GET "/email?limit=10000&valid_only=false&inbox_ids=$(inbox_id "$1")" |
-        jq --arg subject "$2" '[.[] | select(.subject == $subject)]'
+        jq -er --arg subject "$2" "[.[] | select(.subject == \$subject)] | ${3:-.}"
 }
 
 received_count() # ADDRESS SUBJECT
 {
-    received "$1" "$2" | jq length
+    received "$1" "$2" length
 }
 
 has_received() # ADDRESS SUBJECT [COUNT]
@@ -351,7 +351,7 @@ has_received() # ADDRESS SUBJECT [COUNT]
 content() # ADDRESS SUBJECT
 {
     local id
-    id=$(received "$1" "$2" | jq -er 'if length == 1 then .[0].id else error("\(length) arrived") end') || return
+    id=$(received "$1" "$2" 'if length == 1 then .[0].id else error("\(length) arrived") end') || return
     api GET "/email/$id"
 }
 
