@@ -654,7 +654,6 @@ static void begin_list_item(struct html_reading *reading)
         snprintf(mark, sizeof(mark), "%u. ", (*number)++);
     memset(blanks, ' ', sizeof(blanks));
     blanks[strlen(mark)] = '\0';
-    text_layout_break(&reading->layout, 1);
     text_layout_push(&reading->layout, blanks, mark);
 }
 
@@ -666,18 +665,10 @@ static void begin_heading(struct html_reading *reading, const char *name)
     enum {
         LEVELS_MAX = sizeof(mark) - 2
     };
-    text_layout_break(&reading->layout, 2);
     if (reading->markdown_level == 0)
         return;
     unsigned int level = reading->markdown_level + (unsigned int)(name[1] - '0');
     text_layout_push(&reading->layout, "", mark + (level < LEVELS_MAX ? LEVELS_MAX - level : 0));
-}
-
-static void end_heading(struct html_reading *reading)
-{
-    if (reading->markdown_level > 0)
-        text_layout_pop(&reading->layout);
-    text_layout_break(&reading->layout, 2);
 }
 
 static bool is_line(const struct html_reading *reading)
@@ -695,15 +686,8 @@ static bool breaks_row(const struct html_reading *reading)
            (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
 }
 
-static void break_in_row(struct html_reading *reading, unsigned int breaks)
-{
-    if (!breaks_row(reading))
-        text_layout_break(&reading->layout, breaks);
-}
-
 static void begin_row(struct html_reading *reading)
 {
-    text_layout_break(&reading->layout, 1);
     reading->row = (struct table_row){
         .is_open = true,
         .follows_columns = reading->row.follows_columns,
@@ -718,7 +702,6 @@ static void end_row(struct html_reading *reading)
     row->is_open = false;
     if (row->follows_columns)
         reading->layout.owed_breaks = 0;
-    text_layout_break(&reading->layout, 1);
 }
 
 static void begin_cell(struct html_reading *reading)
@@ -732,24 +715,33 @@ static void begin_cell(struct html_reading *reading)
 
 /* ---- from elements to text: elements */
 
+/* Line ends before and behind each element: 1 sets it on lines of its own, 2 leaves blank lines. Lists set
+ * their own. */
+static const unsigned char breaks_around[] = {
+    [HTML_LINE] = 1,      [HTML_PARAGRAPH] = 2,  [HTML_HEADING] = 2,      [HTML_QUOTE] = 2,
+    [HTML_LIST_ITEM] = 1, [HTML_DEFINITION] = 1, [HTML_PREFORMATTED] = 2, [HTML_RULE] = 2,
+    [HTML_TABLE] = 2,     [HTML_ROW] = 1,        [HTML_HIDDEN] = 0,
+};
+
+static void break_around(struct html_reading *reading, enum html_meaning meaning)
+{
+    bool may_be_in_row = meaning == HTML_LINE || meaning == HTML_PARAGRAPH;
+    if (breaks_around[meaning] > 0 && !(may_be_in_row && breaks_row(reading)))
+        text_layout_break(&reading->layout, breaks_around[meaning]);
+}
+
 static void begin_element(struct html_reading *reading, enum html_meaning meaning, const char *name,
                           const char *const *attributes)
 {
     struct text_layout *layout = &reading->layout;
     if (meaning >= HTML_HEADING && meaning <= HTML_TABLE)
         reading->row = (struct table_row){.is_open = false};
+    break_around(reading, meaning);
     switch (meaning) {
-    case HTML_LINE:
-        break_in_row(reading, 1);
-        break;
-    case HTML_PARAGRAPH:
-        break_in_row(reading, 2);
-        break;
     case HTML_HEADING:
         begin_heading(reading, name);
         break;
     case HTML_QUOTE:
-        text_layout_break(layout, 2);
         text_layout_push(layout, "> ", NULL);
         break;
     case HTML_LIST:
@@ -760,16 +752,11 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         begin_list_item(reading);
         break;
     case HTML_DEFINITION:
-        text_layout_break(layout, 1);
         text_layout_push(layout, "  ", NULL);
         break;
     case HTML_PREFORMATTED:
-        text_layout_break(layout, 2);
         reading->preformatted++;
         layout->keeps_blanks = true;
-        break;
-    case HTML_TABLE:
-        text_layout_break(layout, 2);
         break;
     case HTML_ROW:
         begin_row(reading);
@@ -785,7 +772,6 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
             text_layout_line_end(layout);
         break;
     case HTML_RULE:
-        text_layout_break(layout, 2);
         text_layout_append(layout, "---", 3);
         text_layout_break(layout, 2);
         break;
@@ -795,8 +781,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
     case HTML_IMAGE:
         read_image(reading, attributes);
         break;
-    case HTML_NONE:
-    case HTML_HIDDEN:
+    default:
         break;
     }
 }
@@ -805,38 +790,27 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
 {
     struct text_layout *layout = &reading->layout;
     switch (meaning) {
-    case HTML_LINE:
-        break_in_row(reading, 1);
-        break;
     case HTML_ROW:
         end_row(reading);
         break;
-    case HTML_PARAGRAPH:
-        break_in_row(reading, 2);
-        break;
-    case HTML_HEADING:
-        end_heading(reading);
-        break;
     case HTML_TABLE:
         reading->row = (struct table_row){.is_open = false};
-        text_layout_break(layout, 2);
         break;
-    case HTML_QUOTE:
-        text_layout_pop(layout);
-        text_layout_break(layout, 2);
+    case HTML_HEADING:
+        if (reading->markdown_level > 0)
+            text_layout_pop(layout);
         break;
     case HTML_LIST:
     case HTML_NUMBERED_LIST:
         end_list(reading);
         break;
+    case HTML_QUOTE:
     case HTML_LIST_ITEM:
     case HTML_DEFINITION:
         text_layout_pop(layout);
-        text_layout_break(layout, 1);
         break;
     case HTML_PREFORMATTED:
         reading->preformatted--;
-        text_layout_break(layout, 2);
         layout->keeps_blanks = reading->preformatted > 0;
         break;
     case HTML_LINK:
@@ -845,6 +819,7 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     default:
         break;
     }
+    break_around(reading, meaning);
 }
 
 /* Begins and ends come in pairs, properly nested. `attributes`: names and values in turn, NULL behind the
