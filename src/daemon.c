@@ -236,9 +236,7 @@ struct daemon {
     struct outbox *outbox;
     struct webhook_server *webhook_server; /* NULL: none was asked for */
     struct fs_session *session;
-    struct progress progress;
     struct watch_helper watch_helper;
-    size_t opened;                          /* of the parts */
     struct inherited_descriptors inherited; /* what the caller has open */
     int manager_fd;                         /* of the service manager; -1: there is none */
     int failure_status;                     /* what the program exits with where it cannot start */
@@ -278,18 +276,6 @@ static bool is_contact_lost(void *context)
 {
     const struct daemon *daemon = context;
     return store_is_offline(daemon->store);
-}
-
-static void network_changed(void *context)
-{
-    const struct daemon *daemon = context;
-    store_network_changed(daemon->store);
-}
-
-static void refresh_progress(void *context)
-{
-    struct daemon *daemon = context;
-    progress_refresh(&daemon->progress);
 }
 
 static struct tree_ownership ownership(const struct options *options)
@@ -394,13 +380,12 @@ static int start_webhook_server(struct daemon *daemon)
 }
 
 /* The files of secrets have been read by now, and one of the caller's descriptors may be among them. */
-static int join_layers(struct daemon *daemon)
+static void join_layers(struct daemon *daemon)
 {
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
     if (writer_fate_unseen() != NULL)
         log_warning("%s", writer_fate_unseen());
     descriptors_close_inherited(&daemon->inherited);
-    return 0;
 }
 
 /* ---------------------------------------------------------------- the mount */
@@ -443,93 +428,48 @@ static int mount_session(struct daemon *daemon)
     return 0;
 }
 
-/* ---------------------------------------------------------------- the parts, in order */
+/* ---------------------------------------------------------------- the order of the layers */
 
-/* First of all, so that it has nothing of what follows: locks, threads, keys, the mount. Without it there is
- * no more amiss than that inotify sees less. */
-static int start_watch_helper(struct daemon *daemon)
+/* Opens everything before it starts anything, so that whatever can be wrong is found before the mount is
+ * there. The watch helper is forked first, so that it has no lock, thread, key or mount of the daemon;
+ * without the helper only inotify sees less. The mount answers before mail comes and goes. */
+static int open_and_start(struct daemon *daemon)
 {
     int error = watch_helper_init(&daemon->watch_helper);
     if (error != 0)
         log_warning("inotify will not see what arrives: %s", strerror(-error));
+    if ((error = mail_account_open(daemon->options, &daemon->account)) != 0 ||
+        (error = open_tree(daemon)) != 0 || (error = open_store(daemon)) != 0 ||
+        (error = start_webhook_server(daemon)) != 0 || (error = contact_service(daemon)) != 0 ||
+        (error = open_outbox(daemon)) != 0)
+        return error;
+    join_layers(daemon);
+    if ((error = mount_session(daemon)) != 0)
+        return error;
+    if ((error = fs_session_start(daemon->session)) != 0 || (error = outbox_start(daemon->outbox)) != 0 ||
+        (error = store_start(daemon->store)) != 0)
+        return fail("cannot start", error, NULL);
     return 0;
 }
 
-/* A call as the table below has it. */
-#define PART_STARTS(name, call)            \
-    static int name(struct daemon *daemon) \
-    {                                      \
-        return call;                       \
-    }
-#define PART_ENDS(name, call)               \
-    static void name(struct daemon *daemon) \
-    {                                       \
-        call;                               \
-    }
-
-PART_ENDS(stop_watch_helper, watch_helper_release(&daemon->watch_helper))
-PART_STARTS(open_account, mail_account_open(daemon->options, &daemon->account))
-PART_ENDS(close_account, mail_account_release(&daemon->account))
-PART_ENDS(close_tree, tree_free(daemon->tree))
-PART_STARTS(start_store, store_start(daemon->store))
-PART_ENDS(stop_store, if (daemon->store != NULL) store_stop(daemon->store))
-PART_ENDS(close_store, store_free(daemon->store))
-PART_ENDS(stop_webhook_server, webhook_server_free(daemon->webhook_server))
-PART_STARTS(start_outbox, outbox_start(daemon->outbox))
-PART_ENDS(stop_outbox, if (daemon->outbox != NULL) outbox_stop(daemon->outbox))
-PART_ENDS(close_outbox, outbox_free(daemon->outbox))
-PART_STARTS(start_session, fs_session_start(daemon->session))
-PART_ENDS(close_session, fs_session_free(daemon->session))
-
-static void stop_session(struct daemon *daemon)
+/* The mount takes no requests any more when the outbox and the store end. Each layer is freed before those
+ * that it uses; the local service outlives all that send requests to it. */
+static void stop_and_close(struct daemon *daemon)
 {
     state_dir_announce_end(daemon->account.lock_fd);
     if (daemon->session != NULL)
         fs_session_stop(daemon->session);
-}
-
-/*
- * Opened from the first to the last, so that whatever can be wrong is found before anything is mounted.
- * Started, stopped and closed from the last to the first: the mount answers before mail comes and goes, and
- * takes no requests any more when the outbox and the store end; each part is closed before those that it
- * uses. A part that could not be opened whole is stopped and closed, too.
- */
-static const struct part {
-    int (*open)(struct daemon *daemon);
-    int (*start)(struct daemon *daemon); /* its threads */
-    void (*stop)(struct daemon *daemon);
-    void (*close)(struct daemon *daemon);
-} parts[] = {
-    {start_watch_helper, NULL, NULL, stop_watch_helper},
-    {open_account, NULL, NULL, close_account}, /* the service inside outlives those who talk to it */
-    {open_tree, NULL, NULL, close_tree},
-    {open_store, start_store, stop_store, close_store},
-    {start_webhook_server, NULL, stop_webhook_server, NULL},
-    {contact_service, NULL, NULL, NULL},
-    {open_outbox, start_outbox, stop_outbox, close_outbox},
-    {join_layers, NULL, NULL, NULL},
-    {mount_session, start_session, stop_session, close_session},
-};
-
-static int open_and_start(struct daemon *daemon)
-{
-    int error = 0;
-    while (daemon->opened < ARRAY_LEN(parts) && error == 0)
-        error = parts[daemon->opened++].open(daemon);
-    for (size_t i = ARRAY_LEN(parts); i-- > 0 && error == 0;)
-        if (parts[i].start != NULL && (error = parts[i].start(daemon)) != 0)
-            fail("cannot start", error, NULL);
-    return error;
-}
-
-static void stop_and_close(struct daemon *daemon)
-{
-    for (size_t i = daemon->opened; i-- > 0;)
-        if (parts[i].stop != NULL)
-            parts[i].stop(daemon);
-    for (size_t i = daemon->opened; i-- > 0;)
-        if (parts[i].close != NULL)
-            parts[i].close(daemon);
+    if (daemon->outbox != NULL)
+        outbox_stop(daemon->outbox);
+    webhook_server_free(daemon->webhook_server);
+    if (daemon->store != NULL)
+        store_stop(daemon->store);
+    fs_session_free(daemon->session);
+    outbox_free(daemon->outbox);
+    store_free(daemon->store);
+    tree_free(daemon->tree);
+    mail_account_release(&daemon->account);
+    watch_helper_release(&daemon->watch_helper);
 }
 
 /* ---------------------------------------------------------------- start and end */
@@ -557,20 +497,14 @@ static int serve(struct daemon *daemon, int ready_fd)
             background_ready(ready_fd);
         tell_ready(daemon);
         /* Not among what -d shows of requests. */
-        daemon->progress = (struct progress){.store = daemon->store, .outbox = daemon->outbox};
+        struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
-            daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&daemon->progress);
-        const struct network_watch_calls calls = {
-            .changed = network_changed,
-            .tick = has_progress ? refresh_progress : NULL,
-            .tick_ms = PROGRESS_REFRESH_MS,
-            .context = daemon,
-        };
-        int number = network_watch_until(&ending, &calls);
+            daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
+        int number = network_watch_until(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
         tell_manager(daemon->manager_fd, "STOPPING=1");
         if (has_progress)
-            progress_end(&daemon->progress);
+            progress_end(&progress);
     }
     stop_and_close(daemon);
     cleanup_close(&daemon->manager_fd);

@@ -48,7 +48,7 @@ static void pass_over(int fd)
         ;
 }
 
-int network_watch_until(const sigset_t *ending, const struct network_watch_calls *calls)
+int network_watch_until(const sigset_t *ending, struct store *store, struct progress *progress)
 {
     _cleanup_close_ int signals = signalfd(-1, ending, SFD_CLOEXEC | SFD_NONBLOCK);
     _cleanup_close_ int netlink = open_netlink();
@@ -60,14 +60,14 @@ int network_watch_until(const sigset_t *ending, const struct network_watch_calls
     if (signals < 0)
         return process_wait_for_end(ending);
     while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
-        if (calls->tick != NULL)
-            calls->tick(calls->context);
-        if (poll(fds, ARRAY_LEN(fds), calls->tick != NULL ? calls->tick_ms : -1) <= 0 ||
+        if (progress != NULL)
+            progress_refresh(progress);
+        if (poll(fds, ARRAY_LEN(fds), progress != NULL ? PROGRESS_REFRESH_MS : -1) <= 0 ||
             (fds[1].revents == 0 && fds[2].revents == 0))
             continue;
         pass_over(netlink);
         pass_over(timer);
-        calls->changed(calls->context);
+        store_network_changed(store);
     }
     return (int)ended.ssi_signo;
 }
