@@ -150,7 +150,7 @@ END
 import base64, re, ssl
 def memory():
     areas = []
-    with open(f"/proc/{sys.argv[2]}/mem", "rb", buffering=0) as memory:
+    with open(f"/proc/{sys.argv[2]}/mem", "rb") as memory:
         for line in open(f"/proc/{sys.argv[2]}/maps"):
             begin, end, mode = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
             size = int(end, 16) - int(begin, 16)
