@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows and files of parts, their bound, and the form of texts in them. zlib's checksum shows that a row is
- * damaged, a hash in the row that a file is.
+ * Rows and files of parts, their bound, and the serialized pack_version of texts. zlib's checksum shows that
+ * a row is damaged; the hash in its row shows that a file is damaged.
  */
 #include "store/content_cache.h"
 
@@ -26,22 +26,24 @@
 #include "store/search_index.h"
 
 enum {
-    PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite takes no longer value */
+    PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
     LEVEL = 1,                /* of zlib: 6 makes texts 8 % shorter in twice the time */
-    USE_INTERVAL_S = 60 * 60, /* a use within this time of the last is not written down, */
-    AGAIN_INTERVAL_S = 60,    /* nor is one of a passing part within this: by whoever had it fetched */
-    ROW_BYTES = 100,          /* that a part takes beside its bytes */
-    SETTLED_PERCENT = 90,     /* of the bound: up to here a new part is settled */
-    LEFT_PERCENT = 95,        /* of the bound, after room was made, */
-    PASSING_PERCENT = 5,      /* of which passing parts keep this much */
+    USE_INTERVAL_S = 60 * 60, /* a use so soon after the last written one is not written */
+    AGAIN_INTERVAL_S = 60,    /* the same for a passing part: the program that had it fetched reads on */
+    ROW_BYTES = 100,          /* size of a part's row without its bytes */
+    SETTLED_PERCENT = 90,     /* of the bound: a new part below is settled, above it is passing */
+    LEFT_PERCENT = 95,        /* of the bound: to here parts are removed when it is exceeded */
+    PASSING_PERCENT = 5,      /* of the bound: passing parts that are not removed before settled ones */
 };
 
-/* ---------------------------------------------------------------- the form of texts */
+/* ---------------------------------------------------------------- serialized texts */
 
-/* Numbers are in the machine's own order. Name, id and bytes follow. To be raised whenever what an entry says
- * or how it is made changes: the key of texts has it. */
-static const char form[] = "4";
+/* Part of the key of texts. Raise it whenever struct packed_entry or the content of an entry changes: old
+ * parts are then no longer found. */
+static const char pack_version[] = "4";
+
+/* In the machine's byte order. Name, id and bytes follow. */
 
 struct packed_entry {
     uint32_t kind;
@@ -95,8 +97,8 @@ static int unpack_entry(const char **at, const char *end, struct content_folder 
         return -EBADMSG;
     memcpy(&head, *at, sizeof(head));
     *at += sizeof(head);
-    uint64_t left = (uint64_t)(end - *at);
-    if (head.len > left || (uint64_t)head.name_len + head.id_len > left - head.len)
+    uint64_t remaining = (uint64_t)(end - *at);
+    if (head.len > remaining || (uint64_t)head.name_len + head.id_len > remaining - head.len)
         return -EBADMSG;
     _cleanup_free_ char *name = take_text(at, head.name_len);
     _cleanup_free_ char *id = take_text(at, head.id_len);
@@ -146,7 +148,6 @@ static int compress_bytes(const struct content_bytes *bytes, char **ret_bytes, s
     return 0;
 }
 
-/* -EBADMSG: damaged. */
 static int uncompress_bytes(const void *compressed, size_t compressed_len, uint64_t len,
                             struct content_bytes *ret)
 {
@@ -163,7 +164,6 @@ static int uncompress_bytes(const void *compressed, size_t compressed_len, uint6
     return 0;
 }
 
-/* -EBADMSG: it is not of this length. */
 static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 {
     struct stat status;
@@ -187,7 +187,7 @@ static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 
 /* ---------------------------------------------------------------- keys, files, and the folder */
 
-/* Each id is hashed by itself first: no two pairs of ids make one key. */
+/* Each id is hashed by itself first, so that no two pairs of ids have the same digest input. */
 int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id)
 {
     char email[65];
@@ -196,7 +196,7 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
     hash_sha256(email_id, strlen(email_id), email);
     if (part == CONTENT_PART_ATTACHMENT)
         hash_sha256(attachment_id, strlen(attachment_id), attachment);
-    snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? form : "", email,
+    snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? pack_version : "", email,
              attachment);
     return cache_digest(all);
 }
@@ -231,8 +231,8 @@ static bool is_known_file(struct statements *statements, const char *name)
            is_known != 0;
 }
 
-/* Removes what a kill left behind, and files of a database that is gone. */
-static int tidy(struct content_cache *content)
+/* Removes unfinished files that a kill left, and the files of a database that was set aside. */
+static int remove_orphans(struct content_cache *content)
 {
     struct connection *reader;
     int error = database_take_reader(content->cache->database, &reader);
@@ -254,7 +254,7 @@ int content_cache_open(struct content_cache *content, struct cache *cache, int d
         return parts_fd;
     *content = (struct content_cache){.cache = cache, .dir_fd = parts_fd, .max_bytes = max_bytes};
     pthread_mutex_init(&content->lock, NULL);
-    (void)tidy(content);
+    (void)remove_orphans(content);
     return 0;
 }
 
@@ -265,7 +265,7 @@ static int64_t now_s(void)
     return (int64_t)time(NULL);
 }
 
-/* Writes down which parts were used since the last time, in a turn. */
+/* Writes, in a turn, which parts were used since the last call. */
 static int write_used(struct content_cache *content, struct connection *writer)
 {
     int64_t keys[CONTENT_USED_MAX];
@@ -417,7 +417,7 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
 
 /* ---------------------------------------------------------------- room */
 
-static int count(struct content_cache *content, struct connection *writer)
+static int count_parts(struct content_cache *content, struct connection *writer)
 {
     int64_t counted[2];
     unsigned int renewals = atomic_load(&content->cache->renewals);
@@ -433,10 +433,10 @@ static int count(struct content_cache *content, struct connection *writer)
     return 0;
 }
 
-/* Deletes parts, those that were not used for longest first and never the newest, while there are more than
- * `left` bytes of all and more than `kept` of these. */
+/* Deletes passing or settled parts, least recently used first and never the newest, while all parts have more
+ * than `target_bytes`, and these parts more than `min_bytes`. */
 static int delete_parts(struct content_cache *content, struct connection *writer, bool is_passing,
-                        uint64_t left, uint64_t kept)
+                        uint64_t target_bytes, uint64_t min_bytes)
 {
     int64_t of_these;
     sqlite3_stmt *row = NULL;
@@ -447,7 +447,7 @@ static int delete_parts(struct content_cache *content, struct connection *writer
     /* The rows are sorted, so all of them are read before the first is deleted. */
     int more = statements_begin(&writer->statements, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing,
                                 content->last_number);
-    while (error == 0 && more > 0 && content->bytes > left && (uint64_t)of_these > kept) {
+    while (error == 0 && more > 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes) {
         int64_t bytes = sqlite3_column_int64(row, 2);
         error = delete_part(content, writer, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) != 0);
         content->bytes -= (uint64_t)bytes < content->bytes ? (uint64_t)bytes : content->bytes;
@@ -460,20 +460,19 @@ static int delete_parts(struct content_cache *content, struct connection *writer
 
 static int make_room(struct content_cache *content, struct connection *writer)
 {
-    uint64_t left = content->max_bytes / 100 * LEFT_PERCENT;
+    uint64_t target_bytes = content->max_bytes / 100 * LEFT_PERCENT;
     if (content->bytes <= content->max_bytes)
         return 0;
     int error = write_used(content, writer);
     if (error == 0)
-        error = delete_parts(content, writer, true, left, content->max_bytes / 100 * PASSING_PERCENT);
+        error = delete_parts(content, writer, true, target_bytes, content->max_bytes / 100 * PASSING_PERCENT);
     if (error == 0)
-        error = delete_parts(content, writer, false, left, 0);
+        error = delete_parts(content, writer, false, target_bytes, 0);
     return error != 0 ? error : delete_parts(content, writer, true, content->max_bytes, 0);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* Deletes the part that had this key. */
 static int delete_replaced(struct content_cache *content, struct connection *writer, int64_t key)
 {
     int64_t row[3];
@@ -496,12 +495,12 @@ static int put_file(struct content_cache *content, const struct content_bytes *b
 }
 
 static int put_row(struct content_cache *content, struct connection *writer, int64_t key,
-                   const struct content_bytes *bytes, uint64_t hash, uint64_t kept)
+                   const struct content_bytes *bytes, uint64_t hash, uint64_t stored_bytes)
 {
-    bool is_passing = content->bytes + kept > content->max_bytes / 100 * SETTLED_PERCENT;
-    content->bytes += kept;
+    bool is_passing = content->bytes + stored_bytes > content->max_bytes / 100 * SETTLED_PERCENT;
+    content->bytes += stored_bytes;
     return statements_execute(&writer->statements, CACHE_ADD_PART, "iiiiiiii", content->last_number, key,
-                              (int64_t)bytes->len, (int64_t)kept, now_s(), (int64_t)is_passing,
+                              (int64_t)bytes->len, (int64_t)stored_bytes, now_s(), (int64_t)is_passing,
                               (int64_t)(bytes->bytes == NULL), (int64_t)hash);
 }
 
@@ -509,9 +508,9 @@ static int put_locked(struct content_cache *content, struct connection *writer,
                       const struct content_new_part *part, const char *compressed, size_t compressed_len)
 {
     const struct content_bytes *bytes = part->bytes;
-    uint64_t kept = (bytes->bytes == NULL ? bytes->len : compressed_len) + ROW_BYTES;
+    uint64_t stored_bytes = (bytes->bytes == NULL ? bytes->len : compressed_len) + ROW_BYTES;
     uint64_t hash = 0;
-    int error = kept > content->max_bytes ? -EFBIG : count(content, writer);
+    int error = stored_bytes > content->max_bytes ? -EFBIG : count_parts(content, writer);
     if (error == 0)
         error = delete_replaced(content, writer, part->key);
     content->last_number++;
@@ -521,7 +520,7 @@ static int put_locked(struct content_cache *content, struct connection *writer,
                     : statements_execute(&writer->statements, CACHE_ADD_PART_BYTES, "ib",
                                          content->last_number, (const void *)compressed, compressed_len);
     if (error == 0)
-        error = put_row(content, writer, part->key, bytes, hash, kept);
+        error = put_row(content, writer, part->key, bytes, hash, stored_bytes);
     if (error == 0 && part->message_id != NULL)
         error = message_ids_note(writer, part->message_id, part->email_id);
     if (error == 0 && part->texts != NULL)
@@ -541,6 +540,6 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
         return error;
     error = cache_end_write(content->cache, put_locked(content, writer, part, compressed, len));
     if (error != 0)
-        content->is_counted = false; /* counted anew */
+        content->is_counted = false; /* the transaction was rolled back, and `bytes` is wrong */
     return error;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache of what emails hold, as far as it was fetched. It is kept in *parts*: all texts of an email are
- * one, its raw message is one, and each attachment. A part has a key, made of the service's ids. Its bytes
- * are compressed, in a row of the cache (cache.h: parts, part_bytes), or, where they are many, in a file of
- * the folder cache/parts, which is named by the part's number.
+ * The cache of fetched content. It consists of *parts*: the texts of an email are one part, its raw message
+ * is one, each attachment is one. A part has a key, made of the service's ids. The bytes of a short part are
+ * compressed in a row of the cache (cache.h: parts, part_bytes); the bytes of a long part are a file in the
+ * folder cache/parts, named by the number of the part.
  *
- * The bytes of all parts are bounded. While there is room a part is *settled*; once there is none, a new part
- * is *passing*, and only those that are read again later become settled. A tenth of the room is for passing
- * parts, so somebody who reads more than fits goes through that tenth, and finds nine tenths of it the next
- * time. Parts of either kind that were not used for longest go first, and never the newest.
+ * The bytes of all parts are bounded. Below nine tenths of the bound a new part is *settled*; above, a new
+ * part is *passing*, and becomes settled when it is read again a minute or more later. So one pass over more
+ * content than fits replaces only the last tenth. The least recently used parts of either kind are removed
+ * first; the newest is never removed.
  *
- * Nothing is durable. A part that is damaged counts as missing, and is removed. Callable from any thread;
- * everything waits for the disk.
+ * Nothing is durable. A damaged part is removed and counts as missing. Every function may be called from any
+ * thread, and waits for the disk.
  */
 #ifndef INBOXFS_STORE_CONTENT_CACHE_H
 #define INBOXFS_STORE_CONTENT_CACHE_H
@@ -31,14 +31,14 @@ enum content_part {
 };
 
 enum {
-    CONTENT_ROW_MAX_BYTES = 64 * 1024, /* of a raw message or an attachment; a longer one is a file */
+    CONTENT_ROW_MAX_BYTES = 64 * 1024, /* a longer raw message or attachment is a file */
     CONTENT_USED_MAX = 256,
 };
 
 /* The bytes of a part: in memory, or in a file. */
 struct content_bytes {
-    char *bytes; /* owned; NULL: in the file. A NUL stands behind them */
-    int fd;      /* owned; -1: in memory. From offset 0 on */
+    char *bytes; /* owned, with a NUL after them; NULL if they are in the file */
+    int fd;      /* owned; the bytes begin at offset 0; -1 if they are in memory */
     uint64_t len;
 };
 
@@ -47,32 +47,34 @@ struct content_cache {
     int dir_fd;          /* of the files */
     uint64_t max_bytes;
     pthread_mutex_t lock;           /* a leaf */
-    int64_t used[CONTENT_USED_MAX]; /* protected by lock: keys of parts that were read, to be written down */
+    int64_t used[CONTENT_USED_MAX]; /* keys of parts whose use is not written yet; protected by lock */
     size_t used_len;                /* protected by lock */
-    uint64_t files;                 /* protected by lock: how many were ever begun */
-    /* The next four belong to the thread that has the turn to write. */
+    uint64_t files;                 /* number of files created so far; protected by lock */
+    /* Only the thread that has the turn to write uses the next four. */
     atomic_bool is_counted;
-    unsigned int renewals; /* of the cache, when it was counted */
+    unsigned int renewals; /* cache.renewals when the parts were counted */
     uint64_t bytes;        /* of all parts */
     int64_t last_number;
 };
 
-/* Opens the folder in the directory `dir_fd`, and removes files that no row knows. 0 or -errno. */
+/* Opens the folder "parts" in `dir_fd` (borrowed), and removes files that have no row. Return: 0; -errno when
+ * the folder cannot be made or opened. */
 int content_cache_open(struct content_cache *content, struct cache *cache, int dir_fd, uint64_t max_bytes);
-/* Writes down which parts were used. All zeros are fine, too. */
+/* Writes which parts were used, and closes the folder. Accepts a zeroed struct. */
 void content_cache_release(struct content_cache *content);
 
-/* `attachment_id` counts for attachments alone. */
+/* Makes the key of a part. `attachment_id` is ignored unless the part is an attachment. */
 int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id);
 
-/* The bytes of a part, which the caller releases. 0; -ENOENT: it is not there, or is damaged; -errno. */
+/* Reads the bytes of a part. The caller releases them. Return: 0; -ENOENT when the part is missing or
+ * damaged; -errno when the cache cannot be read. */
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
-/* Their number alone. */
+/* Gets only the length. Same errors, but does not notice damage. */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
 void content_bytes_release(struct content_bytes *bytes);
 
-/* A file in the folder for bytes that come in pieces. *ret_name is for content_cache_put(), or for _unlink().
- * A descriptor that the caller closes, or -errno. */
+/* Creates a file in the folder for bytes that arrive in pieces. The caller passes `ret_name` to
+ * content_cache_put() or content_cache_unlink(). Return: a descriptor that the caller closes; -errno. */
 enum {
     CONTENT_FILE_NAME_SIZE = 32
 };
@@ -82,21 +84,21 @@ void content_cache_unlink(struct content_cache *content, const char *name);
 struct content_new_part {
     int64_t key;
     const struct content_bytes *bytes;
-    const char
-        *file_name; /* of content_cache_create_file(), where the bytes are in a file; it gets another */
+    const char *file_name; /* from content_cache_create_file() if the bytes are in a file, which is renamed */
     uint32_t email;
     const char *email_id;
-    /* Noted together with the part: */
+    /* Written in the same turn: */
     const char *message_id;             /* of the email (message_ids.h); or NULL */
     const struct content_folder *texts; /* for searches (search_index.h); or NULL */
 };
 
-/* Keeps a part, and makes room for it. 0 or -errno: it is not kept. */
+/* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the
+ * bound; another -errno when the disk does not take it. */
 int content_cache_put(struct content_cache *content, const struct content_new_part *part);
 
-/* The texts of an email as bytes, and back. */
+/* Serializes the texts of an email, and parses them. Return: 0; -EBADMSG when the bytes are damaged; -ENOMEM.
+ */
 int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret);
-/* 0, -EBADMSG, -ENOMEM. */
 int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder);
 
 #endif

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rows of a digest and the id of an email, in the order in which they were noted.
- */
 #include "store/message_ids.h"
 
 #include <errno.h>
@@ -9,7 +6,7 @@
 #include <string.h>
 
 enum {
-    EMAIL_ID_MAX_BYTES = 255, /* one that is longer is not noted */
+    EMAIL_ID_MAX_BYTES = 255, /* a longer id is not noted */
 };
 
 static int find(struct connection *connection, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which emails a Message-ID names: by it an answer that was written in a mail program names the email that it
- * answers. Such a program knows a Message-ID because it has read the message here, so the Message-ID of each
- * message is noted when its content is fetched, and nothing is asked of the service for it. The service's
- * lists do not have them.
+ * The table that finds emails by their Message-ID. An answer written in a mail program names the email that
+ * it answers by Message-ID. The mail program has read that email in the mount, so it is enough to note the
+ * Message-ID of a message when its content is fetched. The service's lists do not have Message-IDs.
  *
- * They are a table of the cache (cache.h), bounded in number: the oldest go first. One Message-ID may name
- * several emails, one in each inbox that got the message; and as senders choose them, the first ones stay, up
- * to a bound. A row has 64 bits of a digest, which nobody can make another Message-ID for.
+ * It is a table of the cache (cache.h), bounded in number: the oldest rows go first. One Message-ID may
+ * belong to several emails, one in each inbox that got the message. Senders choose Message-IDs, so the
+ * number of emails for each is bounded, too, and the first ones stay. A row has 64 bits of the Message-ID's
+ * digest.
  */
 #ifndef INBOXFS_STORE_MESSAGE_IDS_H
 #define INBOXFS_STORE_MESSAGE_IDS_H
@@ -19,13 +19,13 @@ enum {
     MESSAGE_IDS_EMAILS_MAX = 64, /* of one Message-ID */
 };
 
-/* Notes, in a turn to write of the cache, that the email's message has this Message-ID, without brackets. 0
- * or -errno. */
+/* Notes the Message-ID of an email, without brackets, in the caller's turn to write of the cache. Ignores an
+ * `email_id` of more than 255 bytes. Return: 0; -errno of SQLite. */
 int message_ids_note(struct connection *writer, const char *message_id, const char *email_id);
 
-/* Fills in the ids of the emails that it names, in the order in which they were noted, perhaps none (waits
- * for the disk). From any thread. The caller frees each. 0, -ENOMEM, or another -errno: the cache cannot be
- * read, and it is not known whether there are any. */
+/* Finds the ids of the emails that have the Message-ID, in the order in which they were noted; there may be
+ * none. The caller frees each id. May be called from any thread; waits for the disk. Return: 0; -ENOMEM;
+ * another -errno when the cache cannot be read. */
 int message_ids_find(struct cache *cache, const char *message_id, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
                      size_t *ret_len);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches. A server may take a search_term and answer with everything it has (interface, GET
- * /api/v1/email), so before its word is taken it is asked for something that no mail has in it.
+ * A server may ignore search_term and list every email (interface, GET /api/v1/email). Therefore the first
+ * request has a random term that no email contains.
  */
 #include "store/search.h"
 
@@ -27,7 +27,7 @@
 
 struct search_hits {
     GHashTable *emails; /* a set of their numbers */
-    bool is_truncated;  /* there are more */
+    bool is_truncated;  /* other emails match, too */
 };
 
 static struct search_hits search_hits_new(void)
@@ -94,7 +94,7 @@ static int compare_dates(const void *one, const void *other)
     return a->email < b->email ? -1 : a->email > b->email;
 }
 
-/* The newest of the hits, as many as show. 0 or -ENOMEM. */
+/* Lists the newest STORE_SEARCH_MAX hits. Return: 0; -ENOMEM. */
 static int list_newest(const struct search_hits *hits, struct store *store, struct store_search *ret)
 {
     GHashTableIter position;
@@ -123,7 +123,7 @@ static int list_newest(const struct search_hits *hits, struct store *store, stru
 
 /* ---------------------------------------------------------------- parts of a query */
 
-/* True: the group belongs to the part of the query that is picked. */
+/* Returns true if the group of terms belongs to the part of the query that is copied. */
 typedef bool (*group_test)(const struct search_term *first, size_t len);
 
 static bool is_wanted_text(const struct search_term *first, size_t len)
@@ -157,8 +157,9 @@ static bool is_wanted_without_words(const struct search_term *first, size_t len)
     return is_wanted_text(first, len) && !has_words(first, len);
 }
 
-/* A query of these groups alone, with texts that stay those of `query`. False: it has none. */
-static bool pick(const struct search_query *query, group_test test, struct search_query *ret)
+/* Copies the groups that pass the test. The copy borrows its strings from `query`. Returns false if there is
+ * no such group. */
+static bool copy_groups(const struct search_query *query, group_test test, struct search_query *ret)
 {
     size_t end;
     ret->len = 0;
@@ -172,10 +173,10 @@ static bool pick(const struct search_query *query, group_test test, struct searc
     return ret->len > 0;
 }
 
-/* A query for emails with any of the unwanted texts. */
-static bool pick_unwanted(const struct search_query *query, struct search_query *ret)
+/* Makes a query for emails that have any of the negated texts. */
+static bool copy_unwanted(const struct search_query *query, struct search_query *ret)
 {
-    if (!pick(query, is_unwanted_text, ret))
+    if (!copy_groups(query, is_unwanted_text, ret))
         return false;
     for (size_t i = 1; i < ret->len; i++)
         ret->terms[i].is_alternative = true;
@@ -186,28 +187,27 @@ static bool pick_unwanted(const struct search_query *query, struct search_query 
 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
-    OFFLINE_TIMEOUT_MS = 2 * 1000, /* it did not answer before */
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* if the service did not answer the last request */
     CATCH_UP_TIMEOUT_MS = 1000,
-    SERVICE_TERMS_MAX = 4, /* the longest ones: each is a request */
-    LIMIT_WHERE_REFUSED = 100,
+    SERVICE_TERMS_MAX = 4,     /* terms that the service is asked for, a request each; the longest ones */
+    LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
     EMAILS_AT_ONCE = 64,
 };
 
-/* A search under way. */
 struct search {
     struct store *store;
     const struct search_query *query;
-    struct cancel *cancel; /* of the call, set when its time is over too */
-    struct search_hits found;
-    struct search_hits local;
-    struct search_hits unwanted; /* emails with a text that has a - before it, whoever knows of it */
-    struct search_hits *taking;  /* where hits go */
-    const struct search_term *asked[SERVICE_TERMS_MAX]; /* of the service; NULL where there are fewer */
-    uint32_t unknown_inbox; /* of a hit that the store's index does not have yet; NUMBER_NONE: none */
+    struct cancel *cancel;                              /* also set when the time-out has passed */
+    struct search_hits found;                           /* from the service */
+    struct search_hits local;                           /* from the index */
+    struct search_hits unwanted;                        /* emails with a negated text, from both */
+    struct search_hits *taking;                         /* the set to which take_hit() adds */
+    const struct search_term *asked[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
+    uint32_t unknown_inbox; /* the inbox of a hit that the store does not have yet; or NUMBER_NONE */
     bool has_facts;
-    bool is_service_asked; /* and answered */
+    bool is_service_asked; /* the service answered every request */
 };
 
 void searcher_init(struct searcher *searcher)
@@ -229,7 +229,7 @@ static bool has_facts(const struct search_query *query)
     return false;
 }
 
-/* Applied to every hit, from the service and from the index. */
+/* Every hit passes this test, whether it is from the service or from the index. */
 static bool is_hit(const struct search *search, uint32_t email)
 {
     struct email_view view;
@@ -259,14 +259,14 @@ static bool is_over(void *context)
     return cancel_is_set(search->cancel);
 }
 
-/* Adds what a part of the query finds. False: some of it may be missing. */
+/* Adds the index's hits for a query. Returns false if some may be missing. */
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     search->taking = hits;
     return search_index_find(&search->store->cache, part, take_hit, is_over, search) == 0;
 }
 
-/* Waits until the index has what is known now, for a second at most. False: it lacks some of that. */
+/* Indexes every email that was noted, for at most a second. Returns false if some were left. */
 static bool catch_up(const struct search *search)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
@@ -276,7 +276,7 @@ static bool catch_up(const struct search *search)
     return more == 0;
 }
 
-/* False: the time is over, or there is no memory. */
+/* Adds the emails that meet the facts. Returns false after the time-out, or without memory. */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];
@@ -295,7 +295,7 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     return name != NULL && !is_over(search);
 }
 
-/* A query that wants no text finds emails by the facts alone. False: the time was over before the end. */
+/* A query without wanted texts finds emails by facts alone. Returns false if the time-out came first. */
 static bool look_through_all(struct search *search)
 {
     struct inbox_view inbox;
@@ -306,7 +306,8 @@ static bool look_through_all(struct search *search)
     return goes_on;
 }
 
-/* True: some email would be found if its content, which was not read yet, had an attachment, or had none. */
+/* Returns true if the query asks for attachments, and an email matches but for its attachments, which are
+ * unknown until its content is fetched. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
     _cleanup_hits_ struct search_hits unread = search_hits_new();
@@ -325,8 +326,8 @@ static void search_locally(struct search *search)
 {
     struct search_query wanted;
     struct search_query unwanted;
-    bool has_unwanted = pick_unwanted(search->query, &unwanted);
-    bool has_wanted = pick(search->query, is_wanted_text, &wanted);
+    bool has_unwanted = copy_unwanted(search->query, &unwanted);
+    bool has_wanted = copy_groups(search->query, is_wanted_text, &wanted);
     bool is_whole = (!has_unwanted && !has_wanted) || catch_up(search);
     if (has_unwanted)
         is_whole &= find_locally(search, &unwanted, &search->unwanted);
@@ -339,8 +340,8 @@ static void search_locally(struct search *search)
 
 /* ---------------------------------------------------------------- the service */
 
-/* 0 and the email's number, or NUMBER_NONE: its inbox does not have it yet; -ENOENT: it is in no inbox here.
- */
+/* Finds the number of an email, or NUMBER_NONE if its inbox does not have it yet. Return: 0; -ENOENT when the
+ * inbox is unknown or gone, or the email is gone. */
 static int find_email(struct search *search, const struct email_record *record, uint32_t *ret_inbox,
                       uint32_t *ret_email)
 {
@@ -378,8 +379,8 @@ static int take_nothing(void *context, struct email_record *record)
     return 0;
 }
 
-static enum service_outcome ask(struct search *search, const struct email_query *query, email_sink sink,
-                                unsigned int *ret_count)
+static enum service_outcome list_from_service(struct search *search, const struct email_query *query,
+                                              email_sink sink, unsigned int *ret_count)
 {
     struct mail_service *service = search->store->service;
     struct service_result result;
@@ -391,7 +392,7 @@ static enum service_outcome ask(struct search *search, const struct email_query 
     return outcome;
 }
 
-static enum search_ability find_out_ability(struct search *search)
+static enum search_ability test_ability(struct search *search)
 {
     uint64_t noise[2];
     char term[40];
@@ -400,8 +401,8 @@ static enum search_ability find_out_ability(struct search *search)
         return SEARCH_ABILITY_UNKNOWN;
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
-    enum service_outcome outcome = ask(search, &query, take_nothing, &count);
-    /* Also where the list was too long to be read to its end. */
+    enum service_outcome outcome = list_from_service(search, &query, take_nothing, &count);
+    /* Before the outcome: a list of every email may be too long to be read. */
     if (count > 0)
         return SEARCH_ABILITY_ABSENT;
     switch (outcome) {
@@ -415,8 +416,7 @@ static enum search_ability find_out_ability(struct search *search)
     }
 }
 
-/* Returns true if the service searches. The service is asked now and then, once there is an email to be
- * found. */
+/* Returns true if the service can search. Tests that again each hour, once the account has an email. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -434,7 +434,7 @@ static bool has_ability(struct search *search)
     bool is_known = ability != SEARCH_ABILITY_UNKNOWN && now_ms - searcher->ability_ms < ABILITY_LASTS_MS;
     pthread_mutex_unlock(&searcher->lock);
     if (!is_known) {
-        ability = find_out_ability(search);
+        ability = test_ability(search);
         pthread_mutex_lock(&searcher->lock);
         searcher->ability = ability;
         searcher->ability_ms = now_ms;
@@ -443,14 +443,14 @@ static bool has_ability(struct search *search)
     return ability == SEARCH_ABILITY_PRESENT;
 }
 
-/* The inbox that `in:` names, where it names one alone; NULL: any. */
+/* Returns the id of the only inbox that `in:` allows; NULL if it allows several or the query has none. */
 static const char *only_inbox(const struct search *search)
 {
     struct search_query inboxes;
     struct inbox_view view;
     uint64_t position = 0;
     const char *id = NULL;
-    if (!pick(search->query, is_inbox, &inboxes))
+    if (!copy_groups(search->query, is_inbox, &inboxes))
         return NULL;
     while (store_list_inboxes(search->store, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
@@ -463,17 +463,17 @@ static const char *only_inbox(const struct search *search)
     return id;
 }
 
-/* Asks the service for one term. False: it did not answer. */
+/* Asks the service for one term. Returns false if the service did not answer. */
 static bool ask_for_term(struct search *search, const char *inbox_id, const char *term,
                          struct search_hits *ret_hits)
 {
     struct email_query query = {.inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = term};
     unsigned int count;
     search->taking = ret_hits;
-    enum service_outcome outcome = ask(search, &query, take_remote, &count);
+    enum service_outcome outcome = list_from_service(search, &query, take_remote, &count);
     if (outcome == SERVICE_REJECTED) {
         query.limit = LIMIT_WHERE_REFUSED;
-        outcome = ask(search, &query, take_remote, &count);
+        outcome = list_from_service(search, &query, take_remote, &count);
     }
     ret_hits->is_truncated |= count >= query.limit;
     return outcome == SERVICE_OK;
@@ -486,7 +486,7 @@ static int compare_lengths(const void *one, const void *other)
     return a > b ? -1 : a < b;
 }
 
-/* The longest words and phrases: they are the rarest. False: there are none. */
+/* Chooses the longest words and phrases, since they are the rarest. Returns false if the query has none. */
 static bool choose_terms(struct search *search)
 {
     const struct search_term *terms[SEARCH_TERMS_MAX];
@@ -508,9 +508,9 @@ static bool is_asked_for(const struct search *search, const struct search_term *
     return false;
 }
 
-/* A term that too many emails have, so that the service gave only some of them, says nothing about the
- * others: it does not count where another one does. */
-static void combine(struct search_hits *found, struct search_hits *more, bool is_first)
+/* A truncated answer does not prove that an email lacks the term. So an answer that is complete replaces a
+ * truncated one, and only answers of the same kind are intersected. */
+static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;
     if (is_first || (found->is_truncated && !more->is_truncated)) {
@@ -523,8 +523,8 @@ static void combine(struct search_hits *found, struct search_hits *more, bool is
     found->is_truncated = is_truncated;
 }
 
-/* The hits of the service for the words of a group; where the service is not asked for a term of it, those of
- * the index for the whole group, too. False: the service did not answer. */
+/* Finds the service's hits for the words of a group. If the service is not asked for one of its terms, adds
+ * the index's hits for the group. Returns false if the service did not answer. */
 static bool ask_for_group(struct search *search, const char *inbox_id, const struct search_term *first,
                           size_t len, struct search_hits *ret_hits)
 {
@@ -544,13 +544,13 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
     return is_answered;
 }
 
-/* Those of one word that is not asked for narrow nothing. */
+/* A group with one word that the service is not asked for cannot narrow the result. */
 static bool is_group_asked_for(const struct search *search, const struct search_term *first, size_t len)
 {
     return is_wanted_text(first, len) && has_words(first, len) && (len > 1 || is_asked_for(search, first));
 }
 
-/* `found` is what the service has for all groups. False: it did not answer for one of them. */
+/* Intersects the hits of all wanted groups. Returns false if the service did not answer for one of them. */
 static bool ask_for_wanted(struct search *search, const char *inbox_id, struct search_hits *found)
 {
     const struct search_query *query = search->query;
@@ -563,7 +563,7 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
             continue;
         if (!ask_for_group(search, inbox_id, &query->terms[i], end - i, &more))
             return false;
-        combine(found, &more, is_first);
+        merge_group_hits(found, &more, is_first);
         if (g_hash_table_size(found->emails) == 0 && !found->is_truncated)
             break;
         is_first = false;
@@ -571,12 +571,12 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
     return true;
 }
 
-/* Subjects, addresses and attachments are known in the index alone. */
+/* The service searches words alone; subject:, from:, to: and attachments are tested in the index. */
 static void narrow_locally(struct search *search, struct search_hits *found)
 {
     struct search_query query;
     _cleanup_hits_ struct search_hits known = search_hits_new();
-    if (g_hash_table_size(found->emails) == 0 || !pick(search->query, is_wanted_without_words, &query))
+    if (g_hash_table_size(found->emails) == 0 || !copy_groups(search->query, is_wanted_without_words, &query))
         return;
     find_locally(search, &query, &known);
     search_hits_intersect(found, &known);
@@ -591,7 +591,7 @@ static bool ask_for_unwanted(struct search *search, const char *inbox_id)
     return is_answered;
 }
 
-static bool ask_for_all(struct search *search)
+static bool ask_service(struct search *search)
 {
     const char *inbox_id = only_inbox(search);
     search_hits_clear(&search->found);
@@ -603,8 +603,8 @@ static bool ask_for_all(struct search *search)
     return false;
 }
 
-/* Mail that a search is the first to show is fetched like any other; not with every search, for the service
- * may find what it does not list. */
+/* A hit that the store does not know starts a sync of its inbox, but only now and then: the service may find
+ * emails that its lists never have. */
 static bool fetch_unknown(struct search *search)
 {
     struct store *store = search->store;
@@ -620,16 +620,16 @@ static bool fetch_unknown(struct search *search)
            sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 
-/* The index has what was fetched just now, too. */
-static void look_again(struct search *search)
+/* After a sync, since new emails may have an unwanted text. */
+static void refresh_unwanted(struct search *search)
 {
     struct search_query unwanted;
     (void)catch_up(search);
-    if (pick_unwanted(search->query, &unwanted))
+    if (copy_unwanted(search->query, &unwanted))
         find_locally(search, &unwanted, &search->unwanted);
 }
 
-/* Returns true if the answer would be cut short whatever the service adds. */
+/* Returns true if the result is truncated anyway, so that the service is not needed. */
 static bool is_local_enough(const struct search *search)
 {
     return g_hash_table_size(search->unwanted.emails) == 0 &&
@@ -642,16 +642,16 @@ static void search_service(struct search *search)
         !has_ability(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
-    search->is_service_asked = ask_for_all(search);
+    search->is_service_asked = ask_service(search);
     if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
-        look_again(search);
-        search->is_service_asked = ask_for_all(search);
+        refresh_unwanted(search);
+        search->is_service_asked = ask_service(search);
     }
 }
 
-/* ---------------------------------------------------------------- both */
+/* ---------------------------------------------------------------- the service and the index together */
 
-static void run(void *context, struct cancel *cancel)
+static void search_within_timeout(void *context, struct cancel *cancel)
 {
     struct search *search = context;
     search->cancel = cancel;
@@ -667,7 +667,7 @@ static int64_t timeout_ms(struct store *store)
 static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)
 {
     struct index *index = &search->store->index;
-    int error = bounded_call(index->clock, timeout_ms(search->store), cancel, run, search);
+    int error = bounded_call(index->clock, timeout_ms(search->store), cancel, search_within_timeout, search);
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
     if (error != 0)

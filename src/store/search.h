@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One search: what the service finds and what the local index finds, together. The service is asked for each
- * word and phrase by itself, and what it has for all of them counts, so that words mean the same wherever
- * they are looked for; it knows bodies and attachments that were never fetched. Hits of the index are
- * certain, too, and are all there is while the service does not answer or does not search.
+ * A search (store_search(), store.h) joins the hits of the service with the hits of the local index. The
+ * service searches bodies and attachments that were never fetched. It gets one request per word or phrase,
+ * and the store intersects the answers, so that a query means the same to the service and to the index.
+ * While the service does not answer, or cannot search, the hits of the index are the whole result.
  */
 #ifndef INBOXFS_STORE_SEARCH_H
 #define INBOXFS_STORE_SEARCH_H
@@ -13,16 +13,16 @@
 
 enum search_ability {
     SEARCH_ABILITY_UNKNOWN,
-    SEARCH_ABILITY_PRESENT, /* a search_term makes a difference */
-    SEARCH_ABILITY_ABSENT,  /* it is passed over, or refused */
+    SEARCH_ABILITY_PRESENT, /* the service filters by search_term */
+    SEARCH_ABILITY_ABSENT,  /* the service ignores or refuses search_term */
 };
 
-/* What is remembered from one search to the next. */
+/* State that lasts from one search to the next. */
 struct searcher {
     pthread_mutex_t lock;
     enum search_ability ability; /* protected by lock, like all below */
-    int64_t ability_ms;          /* when that was found out, monotonic */
-    int64_t synced_ms;           /* when mail that a search showed was fetched last, monotonic */
+    int64_t ability_ms;          /* when the ability was tested, monotonic */
+    int64_t synced_ms;           /* when a search last started a sync for an unknown email, monotonic */
 };
 
 void searcher_init(struct searcher *searcher);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From record and body to a row of the index, and from a query to an expression of FTS5.
+ * Makes a row of the index from a record and a body, and an FTS5 expression from a query.
  */
 #include "store/search_index.h"
 
@@ -12,7 +12,8 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* Words of the column `attached`. Nobody looks for these, since words are looked for in all columns. */
+/* Words of the column `attached`. A word is searched in all columns, so these are of the private use area,
+ * which no user searches. */
 static const char attached_unknown[] = "\uE000";
 static const char attached_none[] = "\uE001";
 static const char attached_some[] = "\uE002";
@@ -39,7 +40,7 @@ static void append_body(struct strbuf *text, const struct content_folder *folder
                       body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES);
 }
 
-/* The text ends at a NUL or within a character: the rest of it is not found. */
+/* Cuts the text at a NUL, and at the last whole character within the bound. */
 static int write_content(struct connection *connection, uint32_t email, bool has_attachment,
                          struct strbuf *text)
 {
@@ -59,7 +60,7 @@ int search_index_note_content(struct connection *connection, uint32_t email,
                                     (int64_t)email, attached_unknown);
     if (error != 0 || is_known != 0)
         return error;
-    /* Names first: a long body is cut. */
+    /* Names come first, since a long body is cut. */
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++)
         if (folder->entries[i].kind == CONTENT_ATTACHMENT)
@@ -69,13 +70,13 @@ int search_index_note_content(struct connection *connection, uint32_t email,
     return write_content(connection, email, has_attachment, &text);
 }
 
-/* ---------------------------------------------------------------- the index follows */
+/* ---------------------------------------------------------------- indexing the noted emails */
 
 enum {
-    EMAILS_AT_ONCE = 512 /* some 50 ms */
+    EMAILS_AT_ONCE = 512 /* take some 50 ms */
 };
 
-/* Without content, that which is known stays. */
+/* Without content (`attached` NULL), the row's content stays as it is. */
 static int index_record(struct connection *connection, int64_t email, const struct search_record *record,
                         const char *attached, const char *body)
 {
@@ -91,7 +92,7 @@ static int index_record(struct connection *connection, int64_t email, const stru
                               attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
 }
 
-/* An email that is gone has no record, and is not found. */
+/* An email that is gone has no record, and is not indexed. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
     struct search_record record;
@@ -108,7 +109,8 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
     return error;
 }
 
-/* The next email from *number on, which moves behind it. 1; 0: there is none; or -errno. */
+/* Indexes the next noted email from *number on, and moves *number past it. Return: 1; 0 when there is none;
+ * -errno. */
 static int index_next(struct connection *connection, int64_t *number)
 {
     sqlite3_stmt *row = NULL;
@@ -143,11 +145,11 @@ int search_index_catch_up(struct cache *cache)
 
 enum {
     MATCH_MAX_BYTES = 64 * 1024,
-    STEPS_BETWEEN_LOOKS = 2000, /* of SQLite's machine: less than a millisecond */
+    STEPS_BETWEEN_LOOKS = 2000, /* SQLite instructions between calls of `stop`: less than 1 ms */
 };
 
-/* A string of FTS5, in which nothing but a quote has a meaning, and terms hold none. "*" behind it: the last
- * word of it goes on. */
+/* Quotes the term as an FTS5 string. Only a quote has a meaning there, and terms have none. A "*" after it
+ * makes the last word a prefix. */
 static void append_term(struct strbuf *text, const struct search_term *term)
 {
     static const struct {
@@ -167,7 +169,6 @@ static void append_term(struct strbuf *text, const struct search_term *term)
                    word != NULL || term->is_quoted ? "" : "*");
 }
 
-/* NULL: no memory. */
 static char *match_expression(const struct search_query *query)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);

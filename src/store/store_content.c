@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Content is looked for in memory, then in the cache on the disk, then it is fetched from the service. In
- * this order from the top: content in memory, transfers, reading, fetching ahead of readers, and the probe
- * that finds out whether the service has any content.
+ * A read looks for content in memory, then in the cache on the disk, then fetches it from the service.
  *
- * One lock protects what is in memory. It is taken before the locks of the index, and given up while anybody
- * waits.
+ * One lock protects the content in memory and the transfers. It is taken before the locks of the index, and
+ * is not held while a thread waits for the disk or the service.
  */
 #include "store/store_content.h"
 
@@ -31,105 +29,104 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of texts in memory, beside those that somebody has open */
-    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* texts in memory, beside those of open files */
+    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
-    MESSAGE_HEAD_BYTES = 64 * 1024, /* of a raw message, in which its Message-ID is looked for */
+    MESSAGE_HEAD_BYTES = 64 * 1024, /* start of a raw message that is searched for its Message-ID */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
-    ATTEMPTS_MAX = 3,             /* where the service says "later" */
-    LATER_MS = 500,               /* unless it says when, */
-    LATER_MAX_MS = 10 * 1000,     /* and if that is not too far away */
-    TOO_LONG_MAX = 64,            /* parts that were longer than allowed, and are not asked for again, */
-    TOO_LONG_MS = 60 * 60 * 1000, /* for this long */
+    ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
+    LATER_MS = 500,               /* pause between them unless the answer has a Retry-After */
+    LATER_MAX_MS = 10 * 1000,     /* the longest Retry-After that is waited for */
+    TOO_LONG_MAX = 64,            /* remembered parts that were longer than allowed */
+    TOO_LONG_MS = 60 * 60 * 1000, /* time for which such a part is not requested again */
 
-    AHEAD_AT_ONCE = 50,                /* parts being fetched ahead; so they hold 100 MB of text at most, */
-    AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* each this much of JSON, and ahead_file_max_bytes() on the disk */
+    AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; so at most 100 MB of JSON in memory */
+    AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
     AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
-    AHEAD_EMAILS = 128,                /* from the reader, */
-    AHEAD_PER_EMAIL = 16,              /* but not more for each email that was read */
-    RUNS_MAX = 8,                      /* readers that are followed at the same time */
-    RUN_STRIDE_MAX = 8,                /* places that a reader may pass over, in either direction */
-    RUN_LEN_TO_BEGIN = 2,              /* emails read, after the first, before any is fetched ahead */
+    AHEAD_EMAILS = 128,                /* emails fetched ahead of a reader, at most, */
+    AHEAD_PER_EMAIL = 16,              /* and at most this many for each email that was read */
+    STREAMS_MAX = 8,                   /* readers that are followed at the same time */
+    STREAM_STRIDE_MAX = 8,             /* positions that a reader may skip, in either direction */
+    STREAM_LEN_TO_BEGIN = 2,           /* emails read, after the first, before any is fetched ahead */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
 };
 
-/* A part that is wanted. The texts are borrowed. */
+/* A request for one part. The strings are borrowed. */
 struct content_request {
     int64_t key;
     enum content_part part;
     uint32_t email;
     const char *email_id;
     const char *attachment_id; /* or NULL */
-    bool is_ahead;             /* within the bounds of AHEAD_MAX_BYTES */
-    bool has_attachments;      /* they are fetched ahead, too */
-    bool is_known_to_exist;    /* the email, at the service */
+    bool is_ahead;             /* fetched ahead, with the lower bounds */
+    bool has_attachments;      /* the attachments are fetched ahead, too */
+    bool is_known_to_exist;    /* the service was seen to have the email */
 };
 
 struct too_long {
     int64_t key;
-    int64_t until_ms; /* when it is asked for again */
-    bool is_ahead;    /* longer than is fetched ahead; a reader asks for it */
+    int64_t until_ms; /* when the part may be requested again */
+    bool is_ahead;    /* too long to be fetched ahead, but not for a reader */
 };
 
-/* A reader goes through the emails of an inbox in one direction, and reads this part of them: grep -r, tar, a
- * mail program. Several processes that read side by side now and then overtake each other: who is a little
- * behind changes nothing. A reader who turns round is another run, once it is far enough away. */
-struct reading_run {
+/* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
+ * Parallel processes may overtake each other: a read a little behind the last one changes nothing. A program
+ * that turns round becomes another stream once it is far enough away. */
+struct read_stream {
     uint32_t inbox;
     enum content_part part;
-    size_t place;     /* of the email that was read last */
+    size_t position;  /* position of the email that was read last */
     int step;         /* 1 or -1; 0: not known yet */
     unsigned int len; /* emails read, after the first */
-    size_t covered;   /* places beyond the last that were fetched ahead */
-    uint64_t used;    /* when, by counting; 0: never */
+    size_t covered;   /* positions after the last that were fetched ahead */
+    uint64_t used;    /* the count of uses at the last use; 0: never used */
 };
 
 struct contents {
-    struct worker_job probe; /* first: the pool knows it by this, while is_probing */
+    struct worker_job probe; /* must be first: run_probe() casts the job; in the pool while is_probing */
     struct store *store;     /* borrowed */
     struct clock *clock;     /* borrowed */
     struct content_cache cache;
     int old_dir_fd;
-    struct cancel cancel;            /* of requests to the service; set at the end */
+    struct cancel cancel;            /* of requests to the service; set by contents_stop() */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
-    struct worker_pool *ahead_pool;  /* all for which nobody waits: emails fetched ahead, the probe */
+    struct worker_pool *ahead_pool;  /* transfers ahead of readers, and the probe */
     atomic_bool has_content;
     atomic_bool has_raw;
-    atomic_bool must_probe; /* what is known is in doubt */
-    uint64_t missing;       /* a hash of the emails that the last probe found without content: asking for them
-                               again says nothing; 0: none */
-    unsigned int probes_spared; /* the probe's: since they were asked for */
+    atomic_bool must_probe;     /* has_content and has_raw may be wrong */
+    uint64_t missing;           /* hash of the emails that the last probe found without content; 0: none */
+    unsigned int probes_spared; /* used by the probe alone: probes skipped for these emails */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* the end of a probe, and is_stopping */
+    pthread_cond_t changed; /* signalled at the end of a probe, and with is_stopping */
     bool is_stopping;       /* protected by lock, like all below */
     bool is_probing;
-    bool is_probe_wanted;  /* another one: emails were listed since the one under way began */
-    bool is_probe_overdue; /* somebody waited for the one under way, and had to give up */
-    GHashTable *loaded;    /* texts of emails, struct store_content by email, each with a reference */
-    GQueue loaded_order;   /* the same, in the order in which they were loaded */
+    bool is_probe_wanted;  /* a sync ended after the current probe began */
+    bool is_probe_overdue; /* a wait for the current probe timed out */
+    GHashTable *loaded;    /* texts: struct store_content by email, each with a reference */
+    GQueue loaded_order;   /* the same, oldest first */
     size_t loaded_bytes;
     GHashTable *transfers; /* struct content_transfer by key */
-    struct reading_run runs[RUNS_MAX];
-    uint64_t run_uses;
+    struct read_stream streams[STREAMS_MAX];
+    uint64_t stream_uses;
     unsigned int ahead_queued; /* transfers ahead of readers that have not ended */
     struct too_long too_long[TOO_LONG_MAX];
-    size_t too_long_next; /* the place that is taken next */
+    size_t too_long_next; /* index of the next one that is overwritten, modulo TOO_LONG_MAX */
 };
 
-/* Brings one part of an email from the service, however many want it. It belongs to nobody: a reader whose
- * time is over leaves, and it goes on for those who come after. One that has not begun when the last reader
- * leaves never does. */
+/* One part of an email on its way from the service to all readers of the part. No reader owns the transfer: a
+ * reader that times out leaves, and the transfer goes on for later readers. A transfer that has not begun
+ * when its last reader leaves is withdrawn. */
 struct content_transfer {
-    struct worker_job job; /* first: the pool knows it by this */
+    struct worker_job job; /* must be first: run_transfer() casts the job */
     struct contents *contents;
-    struct content_request request; /* owns its texts */
-    pthread_cond_t done;            /* of its own: hundreds of readers may wait for other things */
-    unsigned int references;        /* protected by the lock, like all below: the job, and who waits */
+    struct content_request request; /* owns its strings */
+    pthread_cond_t done;            /* not `changed`: hundreds of readers may wait for other transfers */
+    unsigned int references;        /* the job and the readers; protected by the lock, like all below */
     bool is_done;
     int error;                     /* when done */
     struct store_content *content; /* when done without an error */
@@ -170,7 +167,7 @@ static void cleanup_content(struct store_content **content)
 
 #define _cleanup_content_ _cleanup_(cleanup_content)
 
-static size_t memory_of(const struct store_content *content)
+static size_t count_memory_bytes(const struct store_content *content)
 {
     size_t bytes = sizeof(*content);
     for (size_t i = 0; i < content->folder.len; i++)
@@ -185,23 +182,23 @@ static struct store_content *find_loaded(struct contents *contents, uint32_t ema
     return content == NULL ? NULL : content_ref(content);
 }
 
-/* Those loaded first go, down to the newest one. */
+/* Drops the oldest texts above the bound, but never the newest. */
 static void remember_locked(struct contents *contents, struct store_content *content)
 {
     if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
         return;
     g_hash_table_insert(contents->loaded, GUINT_TO_POINTER(content->email), content_ref(content));
     g_queue_push_tail(&contents->loaded_order, content);
-    contents->loaded_bytes += memory_of(content);
+    contents->loaded_bytes += count_memory_bytes(content);
     while (contents->loaded_bytes > LOADED_MAX_BYTES && contents->loaded_order.length > 1) {
         struct store_content *oldest = g_queue_pop_head(&contents->loaded_order);
-        contents->loaded_bytes -= memory_of(oldest);
+        contents->loaded_bytes -= count_memory_bytes(oldest);
         g_hash_table_remove(contents->loaded, GUINT_TO_POINTER(oldest->email));
         store_content_unref(oldest);
     }
 }
 
-/* The part as the cache has it. 0, -ENOENT, or -errno. */
+/* Loads a part from the cache. Return: 0; -ENOENT when the cache does not have it; -errno. */
 static int load(struct contents *contents, const struct content_request *request,
                 struct store_content **ret_content)
 {
@@ -223,18 +220,18 @@ static int load(struct contents *contents, const struct content_request *request
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* Files that are being fetched ahead are not in the cache yet: all together may be as long as it may. */
+/* The cache does not count files that are still being fetched, so together they may double its size. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
     return CLAMP(share, (uint64_t)AHEAD_MAX_BYTES, (uint64_t)CONTENT_FILE_MAX_BYTES);
 }
 
-/* The answer to one request: the part, and what is to be kept with it. */
+/* The answer to one request: the part, and the data that is stored with it. */
 struct content_answer {
     struct store_content *content;
     char *message_id;                       /* or NULL */
-    char file_name[CONTENT_FILE_NAME_SIZE]; /* "": there is no file */
+    char file_name[CONTENT_FILE_NAME_SIZE]; /* "" without a file */
 };
 
 static int take_texts(const struct email_content *fetched, struct content_answer *answer)
@@ -244,7 +241,7 @@ static int take_texts(const struct email_content *fetched, struct content_answer
     return content_folder_from_content(fetched, &answer->content->folder);
 }
 
-/* A long part stays in the file, a short one is read from it. */
+/* Leaves a long part in the file, and reads a short one into memory. */
 static int take_bytes(struct contents *contents, enum content_part part, int fd, uint64_t len,
                       struct content_answer *answer)
 {
@@ -271,7 +268,7 @@ static int take_bytes(struct contents *contents, enum content_part part, int fd,
     return 0;
 }
 
-static int ask_for_bytes(struct contents *contents, const struct content_request *request,
+static int request_bytes(struct contents *contents, const struct content_request *request,
                          const struct content_query *query, struct content_answer *answer,
                          struct service_result *ret)
 {
@@ -293,16 +290,16 @@ static int ask_for_bytes(struct contents *contents, const struct content_request
     return error;
 }
 
-/* Asks once; the error of the disk, or 0. */
-static int ask(struct contents *contents, const struct content_request *request,
-               struct content_answer *answer, struct service_result *ret)
+/* Makes one request. Returns 0 whatever the outcome in `ret`, or -errno of the disk. */
+static int request_once(struct contents *contents, const struct content_request *request,
+                        struct content_answer *answer, struct service_result *ret)
 {
     struct mail_service *service = contents->store->service;
     const struct content_query query = {.email_id = request->email_id,
                                         .is_known_to_exist = request->is_known_to_exist,
                                         .max_bytes = request->is_ahead ? AHEAD_MAX_BYTES : 0};
     if (request->part != CONTENT_PART_TEXTS)
-        return ask_for_bytes(contents, request, &query, answer, ret);
+        return request_bytes(contents, request, &query, answer, ret);
     _cleanup_email_content_ struct email_content fetched = {0};
     service->ops->get_content(service, &query, &contents->cancel, &fetched, ret);
     return ret->outcome == SERVICE_OK ? take_texts(&fetched, answer) : 0;
@@ -316,7 +313,7 @@ static void pause_ms(struct contents *contents, int64_t delay_ms)
         clock_wait(contents->clock, &contents->changed, &contents->lock, until_ms);
 }
 
-/* How long to wait before asking again; -1: that is of no use. */
+/* Returns the pause before the next request, or -1 if the request is not to be repeated. */
 static int64_t retry_delay_ms(const struct service_result *result)
 {
     if (!result_is_busy(result) || result->retry_after_ms > LATER_MAX_MS)
@@ -324,12 +321,12 @@ static int64_t retry_delay_ms(const struct service_result *result)
     return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
 }
 
-static int ask_some_times(struct contents *contents, const struct content_request *request,
-                          struct content_answer *answer)
+static int request_with_retries(struct contents *contents, const struct content_request *request,
+                                struct content_answer *answer)
 {
     for (int attempt = 1;; attempt++) {
         struct service_result result = {.outcome = SERVICE_RETRY};
-        int error = ask(contents, request, answer, &result);
+        int error = request_once(contents, request, answer, &result);
         int64_t delay_ms = error != 0 ? -1 : retry_delay_ms(&result);
         if (error == 0) {
             contact_report(&contents->store->contact, &result);
@@ -342,9 +339,9 @@ static int ask_some_times(struct contents *contents, const struct content_reques
     }
 }
 
-/* A part that the disk does not take is fetched again when it is read again. */
-static void keep(struct contents *contents, const struct content_request *request,
-                 const struct content_answer *answer)
+/* Ignores errors of the disk: the next read fetches the part again. */
+static void store_answer(struct contents *contents, const struct content_request *request,
+                         const struct content_answer *answer)
 {
     struct content_bytes packed = {.fd = -1};
     struct content_new_part part = {.key = request->key,
@@ -375,16 +372,16 @@ static void content_answer_release(struct content_answer *answer)
     store_content_unref(answer->content);
 }
 
-/* Hands on what was fetched before any reader has it: a search finds what was read. */
+/* Stores the part before a reader gets it, so that a search finds every text that was read. */
 static int fetch_and_keep(struct contents *contents, const struct content_request *request,
                           struct content_answer *answer)
 {
     const struct store_listener *listener = &contents->store->index.listener;
-    int error = answer->content == NULL ? -ENOMEM : ask_some_times(contents, request, answer);
+    int error = answer->content == NULL ? -ENOMEM : request_with_retries(contents, request, answer);
     if (error != 0)
         return error;
-    keep(contents, request, answer);
-    /* Its length may be all that is wanted of a raw message, which may be removed before anybody asks. */
+    store_answer(contents, request, answer);
+    /* A Maildir needs the length, and the cache may drop the message before the Maildir asks for it. */
     if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
         listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
     return 0;
@@ -403,7 +400,7 @@ static void unref_transfer_locked(struct content_transfer *transfer)
     free(transfer);
 }
 
-/* Gives the job's reference back, where the transfer will not run. */
+/* Drops the job's reference to a transfer that will not run. */
 static void forget_transfer_locked(struct content_transfer *transfer)
 {
     g_hash_table_remove(transfer->contents->transfers, &transfer->request.key);
@@ -444,9 +441,8 @@ static void finish_transfer(struct content_transfer *transfer, int error, struct
     pthread_cond_broadcast(&transfer->done);
 }
 
-/* What is fetched ahead is for readers alone: they are not to wait for it while the service has more to do
- * than it likes, or is away. */
-static int check_can_ask(struct contents *contents, const struct content_request *request)
+/* Nothing is fetched ahead while the service is busy or away: readers would wait behind these requests. */
+static int check_may_fetch(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
     LOCK_GUARD(&contents->lock);
@@ -472,14 +468,14 @@ static void run_transfer(struct worker_job *job)
     const struct content_request *request = &transfer->request;
     _cleanup_content_ struct store_content *known = NULL;
     struct content_answer answer = {.content = content_new(request->email)};
-    /* It may have come since the reader searched the cache. */
+    /* Another transfer may have stored the part since the reader looked into the cache. */
     bool is_known = load(contents, request, &known) == 0;
-    int error = is_known ? 0 : check_can_ask(contents, request);
+    int error = is_known ? 0 : check_may_fetch(contents, request);
     if (error == 0 && !is_known)
         error = fetch_and_keep(contents, request, &answer);
     struct store_content *content = is_known ? known : answer.content;
     finish_transfer(transfer, error, error == 0 ? content : NULL);
-    /* Nobody finds the transfer any more, and changes what it is to fetch. */
+    /* The transfer is out of the table by now, so no other thread changes has_attachments. */
     if (error == 0 && request->has_attachments)
         fetch_attachments_ahead(contents, content);
     content_answer_release(&answer);
@@ -488,7 +484,7 @@ static void run_transfer(struct worker_job *job)
     unref_transfer_locked(transfer);
 }
 
-/* ---------------------------------------------------------------- who waits for a transfer */
+/* ---------------------------------------------------------------- waiting for a transfer */
 
 static struct content_transfer *new_transfer(struct contents *contents, const struct content_request *request)
 {
@@ -507,7 +503,7 @@ static struct content_transfer *new_transfer(struct contents *contents, const st
     return NULL;
 }
 
-/* The transfer that brings this, with a reference more; *ret_is_new: the caller has to start it. */
+/* Finds or makes the transfer of a part, and takes a reference. The caller starts it if *ret_is_new. */
 static int join_locked(struct contents *contents, const struct content_request *request,
                        struct content_transfer **ret_transfer, bool *ret_is_new)
 {
@@ -544,8 +540,8 @@ static int await_transfer_locked(struct content_transfer *transfer, int64_t unti
     return transfer->error;
 }
 
-/* Gives a reference back. A transfer for which nobody waits any more, and which has not begun, need not
- * begin: else those who leave a slow service leave behind a queue that grows and grows. */
+/* Drops a reference. Withdraws a transfer that has not begun and has no other reader: otherwise readers that
+ * give up on a slow service would leave an ever longer queue. */
 static void leave_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
@@ -556,7 +552,7 @@ static void leave_locked(struct content_transfer *transfer)
     unref_transfer_locked(transfer);
 }
 
-/* A transfer that waits for its turn ahead of readers becomes this reader's. True: it has to be started. */
+/* Takes a queued transfer out of the pool that fetches ahead. Returns true if the caller has to start it. */
 static bool take_over_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
@@ -567,7 +563,7 @@ static bool take_over_locked(struct content_transfer *transfer)
     return true;
 }
 
-/* *ret_was_ahead: the outcome is that of a transfer that was ahead of readers. */
+/* Sets *ret_was_ahead if the result is that of a transfer with the bounds for fetching ahead. */
 static int fetch_once_locked(struct contents *contents, const struct content_request *request,
                              int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
                              bool *ret_was_ahead)
@@ -589,7 +585,7 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     return error;
 }
 
-/* Asks the service for a part that the cache does not have, and waits, at most READER_WAIT_MS. */
+/* Fetches a part from the service. Waits at most READER_WAIT_MS. */
 static int fetch(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                  struct store_content **ret_content)
 {
@@ -597,7 +593,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* a part that is too big to be fetched ahead is not too big for a reader */
+    do /* a part too long to be fetched ahead may still be short enough for a reader */
         error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
     while (error == -EFBIG && was_ahead);
     return error;
@@ -605,7 +601,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
 
 /* ---------------------------------------------------------------- fetching ahead */
 
-/* False: there is no such email. */
+/* Returns false if there is no such email. */
 static bool make_request(struct contents *contents, uint32_t email, enum content_part part,
                          const char *attachment_id, bool is_ahead, struct content_request *ret)
 {
@@ -620,7 +616,7 @@ static bool make_request(struct contents *contents, uint32_t email, enum content
     return id != NULL;
 }
 
-/* Errors are those of who asks for it later. */
+/* Ignores errors: the read of the part reports them. */
 static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
                         const char *attachment_id, bool has_attachments)
 {
@@ -645,63 +641,64 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* The run that this place continues; else, where `is_new`, the one that was idle longest, begun anew. */
-static struct reading_run *find_run_locked(struct contents *contents, uint32_t inbox, enum content_part part,
-                                           size_t place, bool is_new)
+/* Finds the stream that this position continues. Otherwise, if `is_new`, restarts the least recently used. */
+static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
+                                              enum content_part part, size_t position, bool is_new)
 {
-    struct reading_run *oldest = &contents->runs[0];
-    for (size_t i = 0; i < RUNS_MAX; i++) {
-        struct reading_run *run = &contents->runs[i];
-        if (run->used > 0 && run->inbox == inbox && run->part == part &&
-            distance(run->place, place) <= RUN_STRIDE_MAX)
-            return run;
-        if (run->used < oldest->used)
-            oldest = run;
+    struct read_stream *oldest = &contents->streams[0];
+    for (size_t i = 0; i < STREAMS_MAX; i++) {
+        struct read_stream *stream = &contents->streams[i];
+        if (stream->used > 0 && stream->inbox == inbox && stream->part == part &&
+            distance(stream->position, position) <= STREAM_STRIDE_MAX)
+            return stream;
+        if (stream->used < oldest->used)
+            oldest = stream;
     }
     if (!is_new)
         return NULL;
-    *oldest = (struct reading_run){.inbox = inbox, .part = part, .place = place};
+    *oldest = (struct read_stream){.inbox = inbox, .part = part, .position = position};
     return oldest;
 }
 
-/* The reader is here now: the next emails, once half of those that were fetched ahead were read. How many. */
-static size_t continue_run_locked(struct contents *contents, struct reading_run *run, size_t place,
-                                  uint32_t ret_emails[AHEAD_EMAILS])
+/* Moves the stream to the position. Returns the number of emails to fetch ahead: more than 0 once the reader
+ * has read half of those that were fetched before. */
+static size_t continue_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
+                                     uint32_t ret_emails[AHEAD_EMAILS])
 {
-    size_t moved = distance(place, run->place);
-    int step = place > run->place ? 1 : -1;
-    if (moved == 0 || step == -run->step)
+    size_t moved = distance(position, stream->position);
+    int step = position > stream->position ? 1 : -1;
+    if (moved == 0 || step == -stream->step)
         return 0;
-    run->step = step;
-    run->place = place;
-    run->len++;
-    run->covered -= MIN(run->covered, moved);
-    size_t covered = run->covered;
-    size_t reach = MIN((size_t)run->len * AHEAD_PER_EMAIL, (size_t)AHEAD_EMAILS);
-    if (run->len < RUN_LEN_TO_BEGIN || covered > reach / 2 || (step < 0 && place <= covered))
+    stream->step = step;
+    stream->position = position;
+    stream->len++;
+    stream->covered -= MIN(stream->covered, moved);
+    size_t covered = stream->covered;
+    size_t reach = MIN((size_t)stream->len * AHEAD_PER_EMAIL, (size_t)AHEAD_EMAILS);
+    if (stream->len < STREAM_LEN_TO_BEGIN || covered > reach / 2 || (step < 0 && position <= covered))
         return 0;
-    run->covered = reach;
-    return index_list_places(&contents->store->index, run->inbox, place + (covered + 1) * (size_t)step, step,
-                             ret_emails, reach - covered);
+    stream->covered = reach;
+    return index_list_places(&contents->store->index, stream->inbox, position + (covered + 1) * (size_t)step,
+                             step, ret_emails, reach - covered);
 }
 
-/* Somebody reads this of an email; `is_missing`: the cache does not have it. Does not wait. */
+/* Notes that a part was read (`is_missing`: the cache does not have it), and fetches ahead. Does not wait. */
 static void follow_reader(struct contents *contents, const struct content_request *request, bool is_missing)
 {
     uint32_t emails[AHEAD_EMAILS];
     uint32_t inbox;
-    size_t place;
-    if (!index_find_place(&contents->store->index, request->email, &inbox, &place))
+    size_t position;
+    if (!index_find_place(&contents->store->index, request->email, &inbox, &position))
         return;
     size_t len = 0;
     pthread_mutex_lock(&contents->lock);
-    struct reading_run *run = find_run_locked(contents, inbox, request->part, place, is_missing);
-    if (run != NULL) {
-        run->used = ++contents->run_uses;
-        len = continue_run_locked(contents, run, place, emails);
+    struct read_stream *stream = find_stream_locked(contents, inbox, request->part, position, is_missing);
+    if (stream != NULL) {
+        stream->used = ++contents->stream_uses;
+        len = continue_stream_locked(contents, stream, position, emails);
     }
     pthread_mutex_unlock(&contents->lock);
-    /* The texts say which attachments there are. */
+    /* The names of the attachments are known from the texts. */
     bool has_attachments = request->part == CONTENT_PART_ATTACHMENT;
     for (size_t i = 0; i < len; i++)
         fetch_ahead(contents, emails[i], has_attachments ? CONTENT_PART_TEXTS : request->part, NULL,
@@ -710,14 +707,13 @@ static void follow_reader(struct contents *contents, const struct content_reques
 
 /* ---------------------------------------------------------------- reading */
 
-/* From the cache, or else from the service. */
 static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                     struct store_content **ret_content)
 {
     bool is_missing = load(contents, request, ret_content) != 0;
     follow_reader(contents, request, is_missing);
     int error = is_missing ? fetch(contents, request, cancel, ret_content) : 0;
-    /* It may be a sign that the service does not know an email that it listed. */
+    /* The service may have lost its content since the last probe. */
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
     return error;
@@ -743,7 +739,6 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     return 0;
 }
 
-/* Of an attachment, or of the raw message where `attachment_id` is NULL. */
 static bool make_bytes_request(struct contents *contents, uint32_t email, const char *attachment_id,
                                struct content_request *ret)
 {
@@ -784,9 +779,9 @@ int store_content_read_head(const struct store_content *content, struct email_co
     return email_content_from_text(entry->bytes, entry->len, ret_head) == 0 ? 0 : -EIO;
 }
 
-/* ---------------------------------------------------------------- the probe: what the service has */
+/* ---------------------------------------------------------------- the probe */
 
-/* What was found is remembered for the next mount. */
+/* The result of a probe is written to the cache, for the next mount. */
 static const char content_mark[] = "has_content";
 static const char raw_mark[] = "has_raw";
 
@@ -828,8 +823,8 @@ static struct service_capabilities get_capabilities(const struct contents *conte
     return capabilities;
 }
 
-/* Asks for one part of one email, whatever the cache has. -EFBIG is an answer, too: a long one is not read to
- * its end, for nobody wants it. */
+/* Fetches one part without looking into the cache. A long part ends with -EFBIG, which also proves that the
+ * service has the part. */
 static int probe_part(struct contents *contents, uint32_t email, enum content_part part)
 {
     struct content_request request;
@@ -842,20 +837,21 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     return error;
 }
 
-/* A single email that the service has no content of proves nothing: it is asked for again now and then. */
-static bool is_asked_for_in_vain(struct contents *contents, uint64_t emails)
+/* One email without content proves nothing about the service, so the same emails are probed only now and
+ * then. */
+static bool must_skip_probe(struct contents *contents, uint64_t emails)
 {
     return emails == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX;
 }
 
-/* Two different emails settle it, unless the service is in trouble. */
-static void probe_some(struct contents *contents, bool must_ask)
+/* Asks for one email after another until the capabilities are certain. */
+static void probe_some(struct contents *contents, bool is_in_doubt)
 {
     struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
     size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
-    if (!must_ask && is_asked_for_in_vain(contents, hash))
+    if (!is_in_doubt && must_skip_probe(contents, hash))
         return;
     bool is_sure = false;
     bool is_missing = len > 0;
@@ -874,13 +870,13 @@ static void probe_some(struct contents *contents, bool must_ask)
     contents->probes_spared = 0;
 }
 
-static bool exchange(atomic_bool *flag, bool is_set)
+static bool exchange_flag(atomic_bool *flag, bool is_set)
 {
     return atomic_exchange(flag, is_set) != is_set;
 }
 
-/* What is not known leaves things as they were. */
-static void conclude(struct contents *contents)
+/* An unknown capability leaves the last answer as it is. */
+static void publish_abilities(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
     const struct store_listener *listener = &contents->store->index.listener;
@@ -889,9 +885,9 @@ static void conclude(struct contents *contents)
     bool has_raw =
         has_content && (capabilities.raw == CAPABILITY_PRESENT ||
                         (capabilities.raw == CAPABILITY_UNKNOWN && atomic_load(&contents->has_raw)));
-    bool is_news = exchange(&contents->has_raw, has_raw);
-    is_news = exchange(&contents->has_content, has_content) || is_news;
-    if (!is_news)
+    bool has_changed = exchange_flag(&contents->has_raw, has_raw);
+    has_changed = exchange_flag(&contents->has_content, has_content) || has_changed;
+    if (!has_changed)
         return;
     set_marks(contents, has_content, has_raw);
     index_touch_inboxes(&contents->store->index);
@@ -901,14 +897,14 @@ static void conclude(struct contents *contents)
 
 static void probe(struct contents *contents)
 {
-    bool must_ask = atomic_exchange(&contents->must_probe, false);
+    bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
-    if (must_ask || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_some(contents, must_ask);
-    conclude(contents);
+    if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
+        probe_some(contents, is_in_doubt);
+    publish_abilities(contents);
 }
 
-/* Removes the files of version 0.2, which may be many. */
+/* In the background, since version 0.2 may have left many files. */
 static void remove_old_files(const struct contents *contents)
 {
     _cleanup_closedir_ DIR *dir = file_opendirat(contents->old_dir_fd, "content");

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The content of emails: texts, attachments, raw messages. A part is fetched from the service when somebody
- * first reads it, once, however many read it at the same time. It is kept in the cache, within a bound
- * (content_cache.h), and is there without the service from then on. An email's content does not change at the
- * service under its id; a part that was removed to make room is fetched again. For a reader who goes through
- * a listing the following emails are fetched ahead.
+ * The content of an email consists of parts: its texts, its attachments, its raw message. The first read of a
+ * part fetches the part from the service; threads that read the part at the same time share that transfer.
+ * The cache then keeps the part, within a bound (content_cache.h), and later reads need no service. Content
+ * never changes under an email's id; a part that was removed to make room is fetched again. When a program
+ * reads the emails of a listing in order, the next emails are fetched ahead.
  *
- * After a sync a probe finds out whether the service has content and raw messages at all: it asks for those
- * of emails that were just listed.
+ * After a sync, a probe asks for the content of some listed emails. The probe shows whether the service has
+ * content and raw messages at all.
  *
- * Errors of all functions that wait: -ENOENT (the service has no such email any more, no such attachment, or
- * nothing of the kind), -EHOSTUNREACH, -ETIMEDOUT (the wait took too long; the transfer goes on), -EACCES,
- * -EAGAIN (the service says: later), -EFBIG, -EINTR, -EIO, -ENOMEM.
+ * The functions that wait return 0 or:
+ * -ENOENT when the service has no such email or attachment, or no content at all;
+ * -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN when it is busy;
+ * -ETIMEDOUT after 30 s (the transfer goes on), -EINTR when `cancel` is set or the store stops;
+ * -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
  */
 #ifndef INBOXFS_STORE_STORE_CONTENT_H
 #define INBOXFS_STORE_STORE_CONTENT_H
@@ -22,54 +24,55 @@
 #include "store/content_cache.h"
 #include "store/store.h"
 
-/* Returns true if the service is known to have content of emails, or raw messages: after the first sync of
- * this mount by asking it, before that by what an earlier mount found. False where store_config says that
- * there is none. Does not wait. store_listener.abilities_changed reports changes. */
+/* Returns true if the service is known to have content, or raw messages. Until the first probe of this mount
+ * the answer is that of an earlier mount. Returns false if store_config turns content off. Does not wait.
+ * store_listener.abilities_changed reports changes. */
 bool store_has_content(struct store *store);
 bool store_has_raw(struct store *store);
 
-/* A part of one email: immutable, counted. It stays valid whatever becomes of the cache. */
+/* A part of one email: immutable, with a reference count, and independent of the cache. */
 struct store_content {
     atomic_uint references;
     uint32_t email;
-    struct content_folder folder; /* of the texts: what the email shows (content_folder.h) */
-    struct content_bytes bytes;   /* of the raw message or an attachment */
+    struct content_folder folder; /* texts: the files of the email's folder (content_folder.h) */
+    struct content_bytes bytes;   /* raw message or attachment */
 };
 
-/* The texts of an email, which the caller gives back. Waits for the disk, and for the service where they are
- * not there. */
+/* Gets the texts of an email. The caller releases them by store_content_unref(). Waits for the disk, and for
+ * the service unless the cache has the texts. */
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content);
-/* The same of the bytes of an attachment (an entry's id), or of the raw message (NULL). */
+/* Does the same for an attachment (`attachment_id`: the id of its entry) or the raw message (NULL). */
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content);
-/* How many bytes they are; what is in the cache is not read for that. */
+/* Gets only the length in bytes. Does not read a part that the cache has. */
 int store_content_get_len(struct store *store, uint32_t email, const char *attachment_id,
                           struct cancel *cancel, uint64_t *ret_len);
 /* NULL-safe. */
 void store_content_unref(struct store_content *content);
 
-/* Reads who wrote what to whom, as far as a reply needs it: no texts, no attachments. The caller releases it.
- * 0 or -EIO. */
+/* Reads the headers that a reply needs, without texts and attachments. The caller releases `ret_head`.
+ * Return: 0; -EIO when the content has no headers or they cannot be read. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 
-/* ---------------------------------------------------------------- for the store alone */
+/* ---------------------------------------------------------------- internal to the store */
 
 struct contents;
 
-/* `dir_fd`: the folder of the cache. `old_dir_fd`: the folder in which version 0.2 had a folder "content",
- * which is removed in the background. Both are borrowed. 0 or -errno. */
+/* `dir_fd`: the folder of the cache. `old_dir_fd`: the folder that has the folder "content" of version 0.2,
+ * which is removed in the background. Both are borrowed. Return: 0; -errno when a folder or a thread cannot
+ * be made. */
 int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_bytes,
                  struct contents **ret_contents);
-/* Ends transfers, and waits for that. Waits are cut short. NULL-safe. */
+/* Cancels transfers, waits until they have ended, and wakes waiting readers with -EINTR. NULL-safe. */
 void contents_stop(struct contents *contents);
 /* NULL-safe. */
 void contents_free(struct contents *contents);
 
-/* The list of emails was brought up to date: probes the service in the background. NULL-safe. */
+/* Starts a probe in the background, after a sync. NULL-safe. */
 void contents_probe(struct contents *contents);
-/* Waits until the probe under way has ended, as long as a reader of content waits; what takes longer is not
- * waited for again. 0, -EINTR. NULL-safe. */
+/* Waits until the current probe has ended, at most 30 s; callers do not wait again for a probe that took
+ * longer. Return: 0; -EINTR when `cancel` is set. NULL-safe. */
 int contents_await_probe(struct contents *contents, struct cancel *cancel);
 
 #endif
