@@ -181,10 +181,10 @@ static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
 {
     uint64_t position = 0;
     bool has_any = false;
+    uint32_t of_no_name = index_find_inbox_of_no_name(&store->index);
     struct inbox_view view;
     while (store_list_inboxes(store, position, &view, &position, 1) > 0) {
-        uint32_t of_no_name;
-        if (index_find_inbox_of_no_name(&store->index, &of_no_name) && view.number == of_no_name)
+        if (view.number == of_no_name)
             continue;
         has_any = true;
         if (inbox_list_find(inboxes, view.id) != NULL)

@@ -223,10 +223,9 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
                        struct cancel *cancel, char **ret_reason)
 {
     struct inbox_view view;
-    uint32_t of_no_name;
     if (!store_get_inbox(store, inbox, &view))
         return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
-    if (index_find_inbox_of_no_name(&store->index, &of_no_name) && of_no_name == inbox)
+    if (index_find_inbox_of_no_name(&store->index) == inbox)
         return reason_give(ret_reason, -EPERM, "this is not an inbox of the service");
     struct update update = {.store = store, .id = view.id, .text = text, .len = len};
     int error = bounded_call(store->index.clock, UPDATE_TIMEOUT_MS, cancel, run_update, &update);

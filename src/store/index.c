@@ -834,14 +834,11 @@ void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
     }
 }
 
-bool index_find_inbox_of_no_name(struct index *index, uint32_t *ret_inbox)
+uint32_t index_find_inbox_of_no_name(struct index *index)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = index->inboxes.of_no_name;
-    if (inbox == NULL || inbox->row.is_gone)
-        return false;
-    *ret_inbox = inbox->row.number;
-    return true;
+    return inbox == NULL || inbox->row.is_gone ? NUMBER_NONE : inbox->row.number;
 }
 
 /* ---------------------------------------------------------------- senders */

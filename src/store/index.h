@@ -234,8 +234,8 @@ bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_i
 /* How many there are. */
 void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
 
-/* The inbox that collects mail that names none. */
-bool index_find_inbox_of_no_name(struct index *index, uint32_t *ret_inbox);
+/* Returns the number of the inbox that collects mail that names none; NUMBER_NONE: there is no such mail. */
+uint32_t index_find_inbox_of_no_name(struct index *index);
 
 int index_find_sender(struct index *index, const char *address, char **ret_address);
 

@@ -502,13 +502,13 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     struct listing_state state = {.max_listed = 0};
     struct mail_listing listing = {
         .index = index, .service = service, .cancel = cancel, .state = &state, .name = "all inboxes"};
-    uint32_t of_no_name;
     size_t inboxes;
     size_t emails;
     index_count(index, &inboxes, &emails);
     bool is_complete = ask_to_depth(&listing, depth, emails, ret);
     end_listing(&listing, is_complete, ret);
-    if (!is_complete || listing.is_unchanged || !index_find_inbox_of_no_name(index, &of_no_name))
+    uint32_t of_no_name = index_find_inbox_of_no_name(index);
+    if (!is_complete || listing.is_unchanged || of_no_name == NUMBER_NONE)
         return;
     bool is_lacking;
     if (ret->error == 0)
@@ -696,9 +696,11 @@ static void list_mail_of_inboxes(struct sync_run *run, uint32_t from, uint32_t t
 {
     pthread_t threads[LISTINGS_AT_ONCE - 1];
     size_t started = 0;
-    struct inbox_queue queue = {.run = run, .depth = depth, .next = from, .end = to};
-    if (!index_find_inbox_of_no_name(&run->store->index, &queue.of_no_name))
-        queue.of_no_name = NUMBER_NONE;
+    struct inbox_queue queue = {.run = run,
+                                .depth = depth,
+                                .of_no_name = index_find_inbox_of_no_name(&run->store->index),
+                                .next = from,
+                                .end = to};
     while (started < ARRAY_LEN(threads) && started + 1 < to - from &&
            thread_start(&threads[started], "sync-inbox", work_off, &queue) == 0)
         started++;
@@ -713,8 +715,7 @@ static bool list_mail_of_all(struct sync_run *run, enum sync_depth depth)
 {
     struct index *index = &run->store->index;
     struct service_result result;
-    uint32_t of_no_name;
-    bool needs_all = index_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index, &of_no_name);
+    bool needs_all = index_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index) != NUMBER_NONE;
     list_all(index, run->store->service, needs_all ? depth : SYNC_NEWEST, run->cancel, &result);
     bool is_found = result.outcome == SERVICE_OK;
     report(run, &result);
@@ -838,8 +839,7 @@ static void run_inbox(struct sync_run *run, uint32_t inbox, enum sync_depth dept
 {
     struct store *store = run->store;
     struct service_result result;
-    uint32_t of_no_name;
-    if (index_find_inbox_of_no_name(&store->index, &of_no_name) && inbox == of_no_name)
+    if (index_find_inbox_of_no_name(&store->index) == inbox)
         list_all(&store->index, store->service, depth, run->cancel, &result);
     else
         list_inbox(&store->index, store->service, inbox, is_extended(store->service), depth, run->cancel,
