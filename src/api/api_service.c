@@ -79,6 +79,14 @@ static void api_perform(struct api_service *api, const struct http_request *requ
     ret->detail = outcome_describe(api->http, ret_response, body);
 }
 
+/* Nothing was asked, since the request cannot be made. */
+static void set_unasked(struct service_result *ret, enum service_outcome outcome, int error,
+                        const char *reason)
+{
+    *ret = (struct service_result){.retry_after_ms = -1};
+    outcome_set(ret, outcome, error, reason);
+}
+
 static int collect(void *context, int status, const void *bytes, size_t len)
 {
     return strbuf_append(context, bytes, len);
@@ -431,10 +439,9 @@ static void list_records(struct api_service *api, const char *path, const struct
                          struct api_list_answer *ret_answer, struct service_result *ret)
 {
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
-    *ret = (struct service_result){.retry_after_ms = -1};
     *ret_answer = (struct api_list_answer){.count = 0};
     if (build_list_target(path, query, &target) < 0) {
-        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
+        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
         return;
     }
     char etag[HTTP_ETAG_MAX_BYTES];
@@ -495,22 +502,20 @@ static void list_outbound(struct mail_service *service, const struct email_query
 
 /* ---------------------------------------------------------------- GET /email/{id} and what is below it */
 
-static int build_content_target(const struct content_query *query, const char *below, const char *below_id,
-                                struct strbuf *target)
+/* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Negative, with the outcome in `ret`: the id is
+ * too long. */
+static int build_email_target(const char *email_id, const char *below, const char *below_id,
+                              struct strbuf *target, struct service_result *ret)
 {
     strbuf_append_str(target, API_PREFIX "/email");
-    http_path_add_segment(target, query->email_id);
+    http_path_add_segment(target, email_id);
     if (below != NULL)
         http_path_add_segment(target, below);
     if (below_id != NULL)
         http_path_add_segment(target, below_id);
+    if (target->error != 0)
+        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
     return target->error;
-}
-
-static void set_too_long(struct service_result *ret)
-{
-    *ret = (struct service_result){.retry_after_ms = -1};
-    outcome_set(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
 }
 
 static void set_too_big(struct service_result *ret)
@@ -590,11 +595,8 @@ static void get_content(struct mail_service *service, const struct content_query
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(EMAIL_CONTENT_MAX_BYTES);
-    if (build_content_target(query, NULL, NULL, &target) < 0) {
-        set_too_long(ret);
-        return;
-    }
-    if (is_skipped(api, ENDPOINT_CONTENT, ret))
+    if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
+        is_skipped(api, ENDPOINT_CONTENT, ret))
         return;
     struct http_request request = {
         .method = "GET",
@@ -670,9 +672,7 @@ static void get_attachment(struct mail_service *service, const struct content_qu
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     bool is_page;
-    if (build_content_target(query, "attachment", attachment_id, &path) < 0)
-        set_too_long(ret);
-    else
+    if (build_email_target(query->email_id, "attachment", attachment_id, &path, ret) == 0)
         get_bytes(api_service_of(service), path.data, target, cancel, ret_len, &is_page, ret);
 }
 
@@ -682,11 +682,8 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
 {
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
-    if (build_content_target(query, "raw", NULL, &path) < 0) {
-        set_too_long(ret);
-        return;
-    }
-    if (is_skipped(api, ENDPOINT_RAW, ret))
+    if (build_email_target(query->email_id, "raw", NULL, &path, ret) < 0 ||
+        is_skipped(api, ENDPOINT_RAW, ret))
         return;
     bool is_page = false;
     get_bytes(api, path.data, target, cancel, ret_len, &is_page, ret);
@@ -740,15 +737,9 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    *ret = (struct service_result){.retry_after_ms = -1};
     *ret_record = (struct email_record){.key = NULL};
-    strbuf_append_str(&target, API_PREFIX "/email");
-    http_path_add_segment(&target, email_id);
-    http_path_add_segment(&target, "mark");
-    if (http_path_add_segment(&target, is_valid ? "true" : "false") < 0) {
-        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the email's id is too long");
+    if (build_email_target(email_id, "mark", is_valid ? "true" : "false", &target, ret) < 0)
         return;
-    }
     post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
     if (ret->outcome == SERVICE_OK)
         read_marked(api, &body, ret_record, ret);
@@ -763,10 +754,9 @@ static void upload(struct mail_service *service, const struct upload_request *re
 {
     struct api_service *api = api_service_of(service);
     struct http_multipart multipart;
-    *ret = (struct service_result){.retry_after_ms = -1};
     *ret_id = NULL;
     if (http_multipart_init(&multipart, "file", request->name, request->content_type) < 0) {
-        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
+        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
         return;
     }
     struct http_body content = {
@@ -830,24 +820,36 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
 {
     _cleanup_free_ char *text = write_request(forms);
     if (text == NULL) {
-        *ret = (struct service_result){.retry_after_ms = -1};
-        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+        set_unasked(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }
     post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
-/* Changes what the server's words name. False: they name nothing that can be changed. */
-static bool change_form(struct send_forms *forms, const struct error_body *body)
+/* Returns true if the server's words, in the last answer, name this field. */
+static bool refusal_names(const struct send_forms *forms, const char *field)
+{
+    struct error_body body;
+    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
+    bool is_named = error_body_names(&body, field);
+    error_body_release(&body);
+    return is_named;
+}
+
+/* Takes the form that is worth a try after this answer, with what the server's words name changed. False:
+ * there is none. */
+static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
     bool is_changed = false;
+    if (result->http_status != 400 && result->http_status != 422)
+        return false;
     if (!forms->is_flipped && json_is_string(json_object_get(forms->message, FROM)) &&
-        error_body_names(body, FROM)) {
+        refusal_names(forms, FROM)) {
         forms->is_flipped = true;
         forms->as_text = !forms->as_text;
         is_changed = true;
     }
-    if (!forms->with_key || !error_body_names(body, KEY))
+    if (!forms->with_key || !refusal_names(forms, KEY))
         return is_changed;
     server_profile_note_key_refused(&forms->api->profile);
     /* A message that may have gone out already must not go out again without its key. */
@@ -855,28 +857,10 @@ static bool change_form(struct send_forms *forms, const struct error_body *body)
     return !forms->with_key;
 }
 
-/* Takes the form that is worth a try after this answer; whether there is one. */
-static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
-{
-    if (result->http_status != 400 && result->http_status != 422)
-        return false;
-    struct error_body body;
-    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
-    bool is_changed = change_form(forms, &body);
-    error_body_release(&body);
-    return is_changed;
-}
-
 /* Returns true if the first of the refusals says more to the user than the last. */
 static bool is_first_refusal_better(const struct send_forms *forms, const struct service_result *last)
 {
-    if (last->outcome != SERVICE_REJECTED)
-        return false;
-    struct error_body body;
-    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
-    bool names_from = error_body_names(&body, FROM);
-    error_body_release(&body);
-    return forms->is_flipped && names_from;
+    return last->outcome == SERVICE_REJECTED && forms->is_flipped && refusal_names(forms, FROM);
 }
 
 static void try_forms(struct send_forms *forms, struct service_result *ret)
@@ -916,11 +900,10 @@ static void send_message(struct mail_service *service, const struct send_request
     struct api_service *api = api_service_of(service);
     struct service_capabilities known = server_profile_get(&api->profile);
     _cleanup_json_ json_t *message = json_loads(request->json, JSON_ALLOW_NUL, NULL);
-    *ret = (struct service_result){.retry_after_ms = -1};
     *ret_id = NULL;
     if (!json_is_object(message) ||
         json_object_set_new(message, KEY, json_string(request->idempotency_key)) < 0) {
-        outcome_set(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
+        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
         return;
     }
     struct send_forms forms = {
@@ -933,7 +916,7 @@ static void send_message(struct mail_service *service, const struct send_request
         .with_key = known.idempotency_key != CAPABILITY_ABSENT,
     };
     if (!forms.with_key && request->is_repeat) {
-        outcome_set(ret, SERVICE_REJECTED, EINVAL,
+        set_unasked(ret, SERVICE_REJECTED, EINVAL,
                     "an earlier try may have been sent, and the service does not take the idempotency key "
                     "that would make another one safe");
         return;
