@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -105,21 +106,17 @@ static const char *take_string(const char **bytes, size_t *len)
 
 static int take_recipients(const char **bytes, size_t *len, struct invocation *invocation)
 {
-    size_t count = 0;
+    GPtrArray *recipients = g_ptr_array_new();
     const char *recipient;
-    while ((recipient = take_string(bytes, len)) != NULL) {
-        char **grown = reallocarray(invocation->recipients, count + 1, sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        invocation->recipients = grown;
-        grown[count++] = *recipient != '\0' ? (char *)recipient : NULL;
-        if (*recipient == '\0')
-            return 0;
-    }
-    return -EBADMSG;
+    while ((recipient = take_string(bytes, len)) != NULL && *recipient != '\0')
+        g_ptr_array_add(recipients, (char *)recipient);
+    g_ptr_array_add(recipients, NULL);
+    invocation->recipients = (char **)g_ptr_array_free(recipients, false);
+    return recipient != NULL ? 0 : -EBADMSG;
 }
 
-/* The call points into the bytes, behind which *text is the message. 0, -EBADMSG, -ENOMEM. */
+/* The call points into the bytes, behind which *text is the message. The caller frees
+ * the recipients, but not their strings. 0 or -EBADMSG. */
 static int read_message(const char **text, size_t *len, struct invocation *invocation)
 {
     const char *flags = take_string(text, len);

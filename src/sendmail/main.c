@@ -83,14 +83,6 @@ static int take_once(const char *name, const char **value)
     return -1;
 }
 
-/* -1: go on; else the exit status. */
-static int take_aliases(struct invocation *invocation)
-{
-    if (invocation->is_delegated)
-        return complain(EX_USAGE, "--aliases is not for who sends with another user's rights (sudo)");
-    return take_once("aliases", &invocation->aliases);
-}
-
 static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 {
     enum {
@@ -115,8 +107,10 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
     while (status < 0 && (option = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
         if (option == MOUNT)
             status = take_once("mount", &invocation->mount);
+        else if (option == ALIASES && invocation->is_delegated)
+            return complain(EX_USAGE, "--aliases is not for who sends with another user's rights (sudo)");
         else if (option == ALIASES)
-            status = take_aliases(invocation);
+            status = take_once("aliases", &invocation->aliases);
         else if (option == ROOT)
             status = take_once("root", &invocation->root);
         else if (option == REWRITE_FROM)
@@ -151,11 +145,10 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 
 /* ---------------------------------------------------------------- all of it */
 
-static int hand_in(const struct invocation *invocation, int mount, const struct input_message *message,
-                   const char *name)
+static int hand_in(const struct invocation *invocation, int mount, struct strbuf *text, const char *name)
 {
     _cleanup_strbuf_ struct strbuf draft = STRBUF_INIT(DRAFT_MAX_BYTES);
-    int status = message_compose(invocation, mount, message, &draft);
+    int status = message_compose(invocation, mount, text, &draft);
     return status == EX_OK ? mount_hand_in(mount, name, &draft) : status;
 }
 
@@ -163,16 +156,13 @@ static int hand_in(const struct invocation *invocation, int mount, const struct 
 static int send_message(const struct invocation *invocation, int mount)
 {
     char name[MESSAGE_NAME_SIZE];
-    struct input_message message = {0};
-    int status = message_read(invocation, &message);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
+    int status = message_read(&text);
     if (status == EX_OK && mount_make_name(name) != 0)
-        status = complain(EX_TEMPFAIL, "cannot make up a name");
+        return complain(EX_TEMPFAIL, "cannot make up a name");
     if (status == EX_OK)
-        status = hand_in(invocation, mount, &message, name);
-    if (status == EX_OK && invocation->waits)
-        status = mount_wait_for_service(mount, name);
-    strbuf_release(&message.text);
-    return status;
+        status = hand_in(invocation, mount, &text, name);
+    return status == EX_OK && invocation->waits ? mount_wait_for_service(mount, name) : status;
 }
 
 /* ---------------------------------------------------------------- the maildrop */
@@ -181,21 +171,18 @@ static int send_message(const struct invocation *invocation, int mount)
 static int leave_message(const struct invocation *caller)
 {
     struct invocation invocation = *caller;
-    struct input_message message = {0};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf composed = STRBUF_INIT(DRAFT_MAX_BYTES);
     invocation.is_delegated = true;
     if (invocation.aliases != NULL || invocation.waits)
         return complain(EX_USAGE, "--aliases and --wait need a mount that this user can enter");
-    int status = message_read(&invocation, &message);
+    int status = message_read(&text);
     if (status == EX_OK)
-        status = message_compose(&invocation, -1, &message, &composed);
-    if (status == EX_OK) {
-        int error = maildrop_leave(&invocation, strbuf_str(&message.text), message.text.len);
-        status =
-            complain(EX_TEMPFAIL, "cannot leave the message in the maildrop: %s", strerrordesc_np(-error));
-    }
-    strbuf_release(&message.text);
-    return status;
+        status = message_compose(&invocation, -1, &text, &composed);
+    if (status != EX_OK)
+        return status;
+    int error = maildrop_leave(&invocation, strbuf_str(&text), text.len);
+    return complain(EX_TEMPFAIL, "cannot leave the message in the maildrop: %s", strerrordesc_np(-error));
 }
 
 /* Hands a message to the mount: to one that this user can enter, else by way of the maildrop. */
@@ -218,13 +205,13 @@ struct queue_run {
 };
 
 /* Sends a message that any user may have left, with anything in it. */
-static int send_left_message(void *context, const struct invocation *left, const char *text, size_t len,
+static int send_left_message(void *context, const struct invocation *left, const char *bytes, size_t len,
                              const char *file_name)
 {
     struct queue_run *run = context;
     const char *reason = NULL;
     char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
-    struct input_message message = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
     struct invocation invocation = *left;
     if (invocation.root == NULL)
         invocation.root = run->invocation->root;
@@ -239,14 +226,8 @@ static int send_left_message(void *context, const struct invocation *left, const
     snprintf(name, sizeof(name), "%s.eml", file_name);
     if (mount_has_message(run->mount, name))
         return EX_OK;
-    strbuf_append(&message.text, text, len);
-    int status = message.text.error == 0
-                     ? message_take(&invocation, &message)
-                     : complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
-    if (status == EX_OK)
-        status = hand_in(&invocation, run->mount, &message, name);
-    strbuf_release(&message.text);
-    return status;
+    strbuf_append(&text, bytes, len);
+    return hand_in(&invocation, run->mount, &text, name);
 }
 
 /* Mails root, if the alias file names an address: the users who left these messages got status 0 for them. */
@@ -254,18 +235,17 @@ static void report_failed(const struct queue_run *run, unsigned int count)
 {
     char name[MESSAGE_NAME_SIZE];
     char *nobody = NULL;
-    struct input_message notice = {.text = STRBUF_INIT(MESSAGE_MAX_BYTES)};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MESSAGE_MAX_BYTES);
     const struct invocation invocation = {
         .root = run->invocation->root, .reads_headers = true, .ignores_dots = true, .recipients = &nobody};
     strbuf_appendf(
-        &notice.text,
+        &text,
         "To: root\nSubject: Mail of this machine could not be sent\nAuto-Submitted: auto-generated\n\n"
         "%u messages that users of this machine left could not be sent. They are kept in\n%s\n"
         "The journal has the reasons: journalctl -u inboxfs-mta.service\n",
         count, MAILDROP_FAILED);
-    if (message_take(&invocation, &notice) == EX_OK && mount_make_name(name) == 0)
-        hand_in(&invocation, run->mount, &notice, name);
-    strbuf_release(&notice.text);
+    if (mount_make_name(name) == 0)
+        hand_in(&invocation, run->mount, &text, name);
 }
 
 static int run_queue(const struct invocation *invocation)
@@ -285,18 +265,14 @@ static int run_queue(const struct invocation *invocation)
 static int check_recipient(void *context, const char *recipient)
 {
     const struct invocation *invocation = context;
-    struct local_names names;
-    struct address_list list = {0};
+    _cleanup_local_names_ struct local_names names;
+    _cleanup_addresses_ struct address_list list = {0};
     int status = EX_OK;
     const char *reason;
     _cleanup_close_ int mount = mount_open(invocation, &status, &reason);
     status = local_names_init(&names, invocation, mount);
     names.defers_names = mount < 0 && maildrop_exists();
-    if (status == EX_OK)
-        status = local_names_resolve(&names, recipient, &list);
-    local_names_release(&names);
-    address_list_release(&list);
-    return status;
+    return status == EX_OK ? local_names_resolve(&names, recipient, &list) : status;
 }
 
 static int send_from_session(void *context, const char *sender, char **recipients)
@@ -349,15 +325,13 @@ static int run(struct invocation *invocation)
 
 int main(int argc, char **argv)
 {
-    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-    const char *program = slash != NULL ? slash + 1 : argc > 0 ? argv[0] : "";
     const char *mount_path = getenv("INBOXFS_MOUNT");
     struct invocation invocation = {.recipients = argv, .is_delegated = is_delegated()};
     descriptors_open_standard();
     log_set_prefix("inboxfs-sendmail: ");
-    if (strcmp(program, "newaliases") == 0)
+    if (strcmp(program_invocation_short_name, "newaliases") == 0)
         return EX_OK;
-    if (strcmp(program, "mailq") == 0)
+    if (strcmp(program_invocation_short_name, "mailq") == 0)
         invocation.mode = MODE_LIST_QUEUE;
     int status = parse_arguments(argc, argv, &invocation);
     if (status >= 0)

@@ -7,6 +7,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,12 @@
 #include "sendmail/sendmail.h"
 
 /* ---------------------------------------------------------------- reading the message */
+
+struct input_message {
+    struct span text;   /* its line ends are LF */
+    struct span header; /* its fields, in `text` */
+    struct span body;   /* behind the blank line */
+};
 
 /* Makes line ends LF, and cuts off at a line of a single dot unless these are text. */
 static void normalise_lines(struct strbuf *text, bool ignores_dots)
@@ -60,7 +67,7 @@ static bool take_field(struct span *text, const char *marks, struct mime_field *
 static void split_message(struct input_message *message)
 {
     struct mime_field field;
-    struct span rest = {strbuf_str(&message->text), message->text.len};
+    struct span rest = message->text;
     message->body = rest;
     if (span_begins_with(rest, "\uFEFF"))
         span_skip(&rest, strlen("\uFEFF"));
@@ -80,36 +87,32 @@ static void split_message(struct input_message *message)
         span_skip(&message->body, 1);
 }
 
-/* Takes the message out of message->text. */
-int message_take(const struct invocation *invocation, struct input_message *message)
+static int take_message(const struct invocation *invocation, struct strbuf *text,
+                        struct input_message *ret_message)
 {
-    if (memchr(strbuf_str(&message->text), '\0', message->text.len) != NULL)
+    if (text->error == -EMSGSIZE)
+        return complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
+    if (text->error != 0)
+        return complain_of_memory();
+    if (memchr(strbuf_str(text), '\0', text->len) != NULL)
         return complain(EX_DATAERR, "the message holds NUL bytes");
-    normalise_lines(&message->text, invocation->ignores_dots);
-    split_message(message);
+    normalise_lines(text, invocation->ignores_dots);
+    ret_message->text = (struct span){strbuf_str(text), text->len};
+    split_message(ret_message);
     return EX_OK;
 }
 
-int message_read(const struct invocation *invocation, struct input_message *message)
+int message_read(struct strbuf *text)
 {
-    message->text.max_bytes = MESSAGE_MAX_BYTES;
-    int error = strbuf_read_to_end(&message->text, STDIN_FILENO);
-    if (error == -EMSGSIZE)
-        return complain(EX_DATAERR, "the message is over %d bytes", MESSAGE_MAX_BYTES);
-    if (error != 0)
-        return complain(EX_TEMPFAIL, "cannot read the message: %s", strerrordesc_np(-error));
-    return message_take(invocation, message);
+    int error = strbuf_read_to_end(text, STDIN_FILENO);
+    return error == 0 || error == -EMSGSIZE
+               ? EX_OK
+               : complain(EX_TEMPFAIL, "cannot read the message: %s", strerrordesc_np(-error));
 }
 
 static bool is_field(const struct mime_field *field, const char *name)
 {
     return field->name.len == strlen(name) && strncasecmp(field->name.bytes, name, field->name.len) == 0;
-}
-
-/* The caller frees; NULL without memory. */
-static char *copy_span(struct span span)
-{
-    return strndup(span.bytes, span.len);
 }
 
 /* ---------------------------------------------------------------- the message for the outbox */
@@ -167,11 +170,10 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
 /* Returns true if the list as it was written names these addresses, and no others. */
 static bool names_the_same(const char *text, const struct address_list *list)
 {
-    struct address_list named = {0};
+    _cleanup_addresses_ struct address_list named = {0};
     bool is_same = address_list_parse(&named, text, NULL) == 0 && named.len == list->len;
     for (size_t i = 0; i < named.len && is_same; i++)
         is_same = strcmp(named.items[i].address, list->items[i].address) == 0;
-    address_list_release(&named);
     return is_same;
 }
 
@@ -180,21 +182,20 @@ static bool names_the_same(const char *text, const struct address_list *list)
 static int append_recipients(struct strbuf *out, const struct mime_field *field,
                              const struct local_names *names, struct address_list *named)
 {
-    _cleanup_free_ char *value = copy_span(field->value);
-    _cleanup_free_ char *name = copy_span(field->name);
-    struct address_list list = {0};
-    if (value == NULL || name == NULL)
-        return complain_of_memory();
+    _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
+    _cleanup_free_ char *name = g_strndup(field->name.bytes, field->name.len);
+    _cleanup_addresses_ struct address_list list = {0};
     int status = local_names_resolve(names, value, &list);
-    if (status == EX_OK && names_the_same(value, &list))
+    if (status != EX_OK)
+        return status;
+    if (names_the_same(value, &list))
         append_field(out, field);
-    else if (status == EX_OK)
+    else
         append_addresses(out, name, &list, NULL);
-    for (size_t i = 0; i < list.len && status == EX_OK; i++)
+    for (size_t i = 0; i < list.len; i++)
         if (address_list_append(named, list.items[i].address, NULL) != 0)
-            status = complain_of_memory();
-    address_list_release(&list);
-    return status;
+            return complain_of_memory();
+    return EX_OK;
 }
 
 /* Returns true if the mount's sender has to stand in for this one. An address of this machine is nobody's,
@@ -225,15 +226,12 @@ static bool has_domain(const char *address)
 static bool is_usable_from(const struct invocation *invocation, const struct local_names *names,
                            const struct mime_field *field, struct address_list *ret_sender)
 {
-    _cleanup_free_ char *value = copy_span(field->value);
-    struct address_list several = {0};
-    if (value == NULL)
-        return false;
+    _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
+    _cleanup_addresses_ struct address_list several = {0};
     bool is_usable = read_sender(value, ret_sender)
                          ? has_domain(ret_sender->items[0].address) &&
                                !is_to_be_rewritten(invocation, names, ret_sender->items[0].address)
                          : address_list_parse(&several, value, NULL) == 0 && several.len > 1;
-    address_list_release(&several);
     if (is_usable)
         address_list_release(ret_sender);
     return is_usable;
@@ -257,7 +255,7 @@ static void append_reply_to(struct strbuf *out, const struct local_names *names,
 static void append_from(struct strbuf *out, const struct invocation *invocation,
                         const struct local_names *names, const struct address *from, bool has_reply_to)
 {
-    struct address_list list = {0};
+    _cleanup_addresses_ struct address_list list = {0};
     const char *sender = NULL;
     if (invocation->sender != NULL && read_sender(invocation->sender, &list) &&
         has_domain(list.items[0].address) && !is_to_be_rewritten(invocation, names, list.items[0].address))
@@ -270,7 +268,6 @@ static void append_from(struct strbuf *out, const struct invocation *invocation,
     }
     if (from != NULL && !has_reply_to)
         append_reply_to(out, names, from, sender);
-    address_list_release(&list);
 }
 
 /* A field that names no recipients, and is not From. */
@@ -297,7 +294,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
                           const struct local_names *names, const struct input_message *message,
                           struct address_list *named)
 {
-    struct address_list from = {0}; /* that cannot stay */
+    _cleanup_addresses_ struct address_list from = {0}; /* that cannot stay */
     bool has_from = false;
     bool has_reply_to = false;
     int status = EX_OK;
@@ -316,7 +313,6 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
     }
     if (!has_from && status == EX_OK)
         append_from(out, invocation, names, from.len > 0 ? from.items : NULL, has_reply_to);
-    address_list_release(&from);
     return status;
 }
 
@@ -330,7 +326,7 @@ static int check_recipients(const struct invocation *invocation, const struct in
         const char *address = named->items[i].address;
         if (address_list_has(given, address))
             continue;
-        bool is_alias = strcasestr(strbuf_str(&message->text), address) == NULL;
+        bool is_alias = strcasestr(message->text.bytes, address) == NULL;
         return complain(EX_DATAERR,
                         "%s stands in the headers and is not among the recipients given; all whom the "
                         "headers name would get it: nothing is sent",
@@ -355,8 +351,8 @@ static void append_given(struct strbuf *out, const struct input_message *message
 static int compose_with(const struct invocation *invocation, const struct local_names *names,
                         const struct input_message *message, struct strbuf *out)
 {
-    struct address_list given = {0};
-    struct address_list named = {0};
+    _cleanup_addresses_ struct address_list given = {0};
+    _cleanup_addresses_ struct address_list named = {0};
     int status = EX_OK;
     for (char **recipient = invocation->recipients; *recipient != NULL && status == EX_OK; recipient++)
         status = local_names_resolve(names, *recipient, &given);
@@ -367,19 +363,19 @@ static int compose_with(const struct invocation *invocation, const struct local_
     append_given(out, message, &given, &named);
     strbuf_append_char(out, '\n');
     strbuf_append(out, message->body.bytes, message->body.len);
-    address_list_release(&given);
-    address_list_release(&named);
     return status;
 }
 
-int message_compose(const struct invocation *invocation, int mount, const struct input_message *message,
-                    struct strbuf *out)
+int message_compose(const struct invocation *invocation, int mount, struct strbuf *text, struct strbuf *out)
 {
-    struct local_names names;
-    int status = local_names_init(&names, invocation, mount);
+    struct input_message message;
+    int status = take_message(invocation, text, &message);
+    if (status != EX_OK)
+        return status;
+    _cleanup_local_names_ struct local_names names;
+    status = local_names_init(&names, invocation, mount);
     if (status == EX_OK)
-        status = compose_with(invocation, &names, message, out);
-    local_names_release(&names);
+        status = compose_with(invocation, &names, &message, out);
     if (status != EX_OK || out->error == 0)
         return status;
     return out->error == -EMSGSIZE

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <jansson.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -69,20 +70,17 @@ static int open_only_mount(int *ret_status, const char **ret_reason)
     if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0)
         return -1;
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        int fd = is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        _cleanup_close_ int fd =
+            is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
-        if (fd >= 0 && (!is_of_device(fd, mount->device) || !is_mount(fd))) { /* it ended, or is hidden */
-            close(fd);
+        if (fd < 0 || !is_of_device(fd, mount->device) || !is_mount(fd)) /* it ended, or is hidden */
             continue;
-        }
-        if (fd >= 0 && found >= 0) {
-            close(fd);
+        if (found >= 0) {
             *ret_status = EX_USAGE;
             *ret_reason = "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT";
             return -1;
         }
-        if (fd >= 0)
-            found = fd;
+        found = TAKE_FD(fd);
     }
     *ret_status = is_denied ? EX_NOPERM : EX_TEMPFAIL;
     *ret_reason = is_denied ? "the inboxfs mount is another user's, or another group's: to use it all the "
@@ -94,16 +92,12 @@ static int open_only_mount(int *ret_status, const char **ret_reason)
 static int open_named_mount(const char *path, int *ret_status)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        *ret_status =
-            complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno));
-        return -1;
-    }
-    if (!is_mount(fd)) {
-        *ret_status = complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
-        return -1;
-    }
-    return TAKE_FD(fd);
+    if (fd >= 0 && is_mount(fd))
+        return TAKE_FD(fd);
+    *ret_status =
+        fd < 0 ? complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno))
+               : complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
+    return -1;
 }
 
 int mount_open(const struct invocation *invocation, int *ret_status, const char **ret_reason)
@@ -128,14 +122,13 @@ static char *find_reason(int mount, const char *path)
     char *rest = NULL;
     tail[len > 0 ? len : 0] = '\0';
     for (char *line = strtok_r(tail, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *event = json_loads(line, JSON_ALLOW_NUL, NULL);
+        json_auto_t *event = json_loads(line, JSON_ALLOW_NUL, NULL);
         const char *told = json_string_value(json_object_get(event, "path"));
         const char *words = json_string_value(json_object_get(event, "error"));
         if (told != NULL && words != NULL && strcmp(told, path) == 0) {
             free(reason);
-            reason = strdup(words);
+            reason = g_strdup(words);
         }
-        json_decref(event);
     }
     return reason;
 }
@@ -165,9 +158,7 @@ static int write_draft(int drafts, const char *name, const struct strbuf *messag
     if (fd < 0)
         return -errno;
     int error = file_write_all(fd, message->data, message->len);
-    if (error == 0)
-        error = close(TAKE_FD(fd)) == 0 ? 0 : -errno;
-    return error;
+    return error != 0 ? error : close(TAKE_FD(fd)) == 0 ? 0 : -errno;
 }
 
 int mount_hand_in(int mount, const char *name, const struct strbuf *message)
@@ -200,16 +191,12 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *message)
 int mount_make_name(char ret_name[MESSAGE_NAME_SIZE])
 {
     char random[9];
-    struct tm utc;
-    time_t now = time(NULL);
+    g_autoptr(GDateTime) now = g_date_time_new_now_utc();
+    _cleanup_free_ char *date = g_date_time_format(now, "%Y%m%dT%H%M%SZ");
     int error = random_hex(random, 4);
-    if (error == 0 && gmtime_r(&now, &utc) == NULL)
-        error = -EOVERFLOW;
-    if (error != 0)
-        return error;
-    size_t len = strftime(ret_name, MESSAGE_NAME_SIZE, "%Y%m%dT%H%M%SZ_", &utc);
-    snprintf(ret_name + len, MESSAGE_NAME_SIZE - len, "%s.eml", random);
-    return 0;
+    if (error == 0)
+        snprintf(ret_name, MESSAGE_NAME_SIZE, "%s_%s.eml", date, random);
+    return error;
 }
 
 bool mount_has_message(int mount, const char *name)
@@ -227,38 +214,33 @@ bool mount_has_message(int mount, const char *name)
 
 /* ---------------------------------------------------------------- waiting for the service */
 
-/* Reads the receipt of a message that is out: 1 when it is there, 0 when not yet. */
-static int read_receipt(int mount, const char *folder, const char *name, json_t **ret_receipt)
+/* The receipt of a message that is out; NULL: there is none yet. */
+static json_t *read_receipt(int mount, const char *folder, const char *name)
 {
     char path[100];
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
     snprintf(path, sizeof(path), "%s/%s" RECEIPT_SUFFIX, folder, name);
-    if (file_read_at(mount, path, RECEIPT_MAX_BYTES, &text, &len) != 0)
-        return 0;
-    *ret_receipt = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
-    return *ret_receipt != NULL;
+    return file_read_at(mount, path, RECEIPT_MAX_BYTES, &text, &len) == 0
+               ? json_loadb(text, len, JSON_ALLOW_NUL, NULL)
+               : NULL;
 }
 
 /* -1: it is neither sent nor failed. */
 static int settled_status(int mount, const char *name)
 {
-    json_t *receipt = NULL;
-    if (read_receipt(mount, "sent", name, &receipt)) {
-        const char *id = json_string_value(json_object_get(receipt, "id"));
-        if (id != NULL)
-            puts(id);
-        json_decref(receipt);
+    json_auto_t *sent = read_receipt(mount, "sent", name);
+    const char *id = json_string_value(json_object_get(sent, "id"));
+    if (id != NULL)
+        puts(id);
+    if (sent != NULL)
         return EX_OK;
-    }
-    if (!read_receipt(mount, "failed", name, &receipt))
-        return -1;
-    const char *state = json_string_value(json_object_get(receipt, "state"));
-    const char *words = json_string_value(json_object_get(receipt, "error"));
-    int status =
-        complain(EX_UNAVAILABLE, "%s: %s", state != NULL ? state : "failed", words != NULL ? words : "");
-    json_decref(receipt);
-    return status;
+    json_auto_t *failed = read_receipt(mount, "failed", name);
+    const char *state = json_string_value(json_object_get(failed, "state"));
+    const char *words = json_string_value(json_object_get(failed, "error"));
+    return failed == NULL ? -1
+                          : complain(EX_UNAVAILABLE, "%s: %s", state != NULL ? state : "failed",
+                                     words != NULL ? words : "");
 }
 
 /* It looks often at first, then every 0.6 s: a mount that is away may stay so for hours. */
@@ -293,8 +275,8 @@ static int list_folder(int dir, const char *folder)
     for (int i = 0; i < count; i++) {
         char path[NAME_MAX + sizeof(MAILDROP_FOLDER) + 1];
         char date[32] = "";
-        struct stat status;
         struct tm utc;
+        struct stat status;
         snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
         if (entries[i]->d_name[0] != '.' && fstatat(dir, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             if (gmtime_r(&status.st_mtime, &utc) != NULL)

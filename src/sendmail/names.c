@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,13 +48,11 @@ static bool line_has(const char *line, const char *word)
 static void keep_lines(struct local_names *names, const char *path, const char *word)
 {
     char line[LINE_MAX_BYTES];
-    FILE *file = fopen(path, "re");
+    _cleanup_fclose_ FILE *file = fopen(path, "re");
     for (unsigned int i = 0; file != NULL && i < HOST_LINES_MAX && fgets(line, sizeof(line), file) != NULL;
          i++)
         if (word == NULL || line_has(line, word))
             strbuf_appendf(&names->other_hosts, "%s\n", line);
-    if (file != NULL)
-        fclose(file);
 }
 
 static bool is_other_name(const struct local_names *names, const char *domain)
@@ -224,18 +223,14 @@ static int add_recipient(const struct local_names *names, const struct address *
     bool is_alone = strcmp(at + 1, NO_DOMAIN) == 0;
     if (host == HOST_OTHER || (!is_alone && local_names_has_inbox(names, address->address)))
         return append_recipient(address, list);
-    _cleanup_free_ char *name = strndup(address->address, (size_t)(at - address->address));
-    if (name == NULL)
-        return complain_of_memory();
+    _cleanup_free_ char *name = g_strndup(address->address, (size_t)(at - address->address));
     bool is_known = false;
-    if (!is_local_name(name)) {
-        if (host == HOST_LOCAL)
-            return complain_of_part(names, source, is_alone ? name : address->address);
-    } else {
+    if (is_local_name(name)) {
         int status = add_local_name(names, name, host == HOST_NAMED, source, list, &is_known);
         if (is_known)
             return status;
-    }
+    } else if (host == HOST_LOCAL)
+        return complain_of_part(names, source, is_alone ? name : address->address);
     return append_recipient(address, list);
 }
 
@@ -243,7 +238,7 @@ static int add_recipient(const struct local_names *names, const struct address *
 static int add_recipients(const struct local_names *names, struct recipients_source source,
                           struct address_list *list)
 {
-    struct address_list named = {0};
+    _cleanup_addresses_ struct address_list named = {0};
     _cleanup_free_ char *refused = NULL;
     int error = address_list_parse_at(&named, source.text, NO_DOMAIN, &refused);
     int status = error == -EBADMSG    ? complain_of_part(names, source, refused != NULL ? refused : "")
@@ -252,7 +247,6 @@ static int add_recipients(const struct local_names *names, struct recipients_sou
                                       : EX_OK;
     for (size_t i = 0; i < named.len && status == EX_OK; i++)
         status = add_recipient(names, &named.items[i], source, list);
-    address_list_release(&named);
     return status;
 }
 

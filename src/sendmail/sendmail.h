@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sysexits.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
@@ -85,6 +86,8 @@ struct local_names {
 /* Reads the files. `mount` (-1: none) is borrowed. Released in any case. A status. */
 int local_names_init(struct local_names *names, const struct invocation *invocation, int mount);
 void local_names_release(struct local_names *names);
+#define _cleanup_local_names_ _cleanup_(local_names_release)
+#define _cleanup_addresses_ _cleanup_(address_list_release)
 
 /* Appends those whom a list of recipients names, local names by their aliases, each once. A status. */
 int local_names_resolve(const struct local_names *names, const char *text, struct address_list *list);
@@ -98,22 +101,13 @@ bool address_list_has(const struct address_list *list, const char *address);
 
 /* ---------------------------------------------------------------- the message */
 
-struct input_message {
-    struct strbuf text; /* its line ends are LF */
-    struct span header; /* its fields, in `text` */
-    struct span body;   /* behind the blank line */
-};
+/* Reads standard input. A status; a text that is too long is reported by message_compose(). */
+int message_read(struct strbuf *text);
 
-/* Reads standard input. The caller releases message->text. A status. */
-int message_read(const struct invocation *invocation, struct input_message *message);
-
-/* Takes the message out of message->text. A status. */
-int message_take(const struct invocation *invocation, struct input_message *message);
-
-/* Writes the draft of the message: its recipients are those of the call, its sender is one that the mount can
- * send from. `mount` -1: the message is for the maildrop, and is only checked. A status. */
-int message_compose(const struct invocation *invocation, int mount, const struct input_message *message,
-                    struct strbuf *out);
+/* Writes the draft of the message in `text`: its recipients are those of the call, its sender is one that the
+ * mount can send from. Makes the line ends of the text LF, and cuts it off at its end. `mount` -1: the
+ * message is for the maildrop, and is only checked. A status. */
+int message_compose(const struct invocation *invocation, int mount, struct strbuf *text, struct strbuf *out);
 
 /* ---------------------------------------------------------------- the mount */
 
