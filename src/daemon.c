@@ -560,5 +560,5 @@ int main(int argc, char **argv)
         break;
     }
     options_release(&options);
-    return argc > 0 && options_is_mount_helper(argv[0]) ? helper_status(status) : status;
+    return options_is_mount_helper() ? helper_status(status) : status;
 }

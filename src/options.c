@@ -5,10 +5,10 @@
  */
 #include "options.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_opt.h>
+#include <glib.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,9 +35,9 @@ enum option_kind {
     OPTION_PATH,    /* text, checked; or text with a path in it */
     OPTION_ADDRESS, /* text, checked */
     OPTION_FLAG,    /* takes no value; in the configuration yes or no */
-    OPTION_NUMBER,
-    OPTION_OCTAL, /* a number of that kind */
-    OPTION_LIMIT, /* a number, or a word for one */
+    OPTION_NUMBER,  /* this and the next ones are numbers */
+    OPTION_OCTAL,   /* a number of that kind */
+    OPTION_LIMIT,   /* a number, or a word for one */
 };
 
 enum option_place {
@@ -46,6 +46,7 @@ enum option_place {
     EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
 };
 
+/* The rows that this file looks for by themselves: the first ones. */
 enum option {
     OPTION_API_KEY_FILE,
     OPTION_API_KEY_COMMAND,
@@ -53,22 +54,8 @@ enum option {
     OPTION_CA_FILE,
     OPTION_CONFIG,
     OPTION_STATE_DIR,
-    OPTION_POLL_INTERVAL,
-    OPTION_DAILY_LIMIT,
-    OPTION_FROM,
-    OPTION_TRUST_IDEMPOTENCY,
-    OPTION_ALLOW_HTTP,
-    OPTION_ADOPT_STATE,
-    OPTION_METADATA_ONLY,
-    OPTION_CONTENT_CACHE,
-    OPTION_WEBHOOK_LISTEN,
-    OPTION_WEBHOOK_SECRET_FILE,
-    OPTION_UID,
-    OPTION_GID,
-    OPTION_UMASK,
     OPTION_SOURCE,
     OPTION_BASE_URL, /* another name for it */
-    OPTION_COUNT,
 };
 
 #define VALUE(member) offsetof(struct options, member)
@@ -87,7 +74,7 @@ static const struct option_row {
     int64_t otherwise;   /* of numbers: what it is when nothing is given, and between what it must be */
     int64_t least;
     int64_t most;
-} option_rows[OPTION_COUNT] = {
+} option_rows[] = {
     [OPTION_API_KEY_FILE] = {"api-key-file", OPTION_PATH, EVERYWHERE, VALUE(api_key_file), "FILE",
                              "file with the API key, readable by its owner only", NO_RANGE},
     [OPTION_API_KEY_COMMAND] = {"api-key-command", OPTION_TEXT, EVERYWHERE, VALUE(api_key_command), "CMD",
@@ -99,55 +86,51 @@ static const struct option_row {
                        "configuration (default $XDG_CONFIG_HOME/inboxfs/config)", NO_RANGE},
     [OPTION_STATE_DIR] = {"state-dir", OPTION_PATH, EVERYWHERE, VALUE(state_dir), "DIR",
                           "spool and cache (default under $XDG_STATE_HOME/inboxfs)", NO_RANGE},
-    [OPTION_POLL_INTERVAL] = {"poll-interval", OPTION_NUMBER, EVERYWHERE, VALUE(poll_interval_s), "SECONDS",
-                              "how often to ask for new mail (default 30; 0: only when told to)",
-                              "a number of seconds from 0 to 86400 is wanted", 30, 0, 24 * 60 * 60},
-    [OPTION_DAILY_LIMIT] = {"daily-limit", OPTION_LIMIT, EVERYWHERE, VALUE(daily_limit), "LIMIT",
-                            "free, paid, none, or emails a day (default none)",
-                            "free, paid, none or a number is wanted", -1, 0, 1000 * 1000 * 1000},
-    [OPTION_FROM] = {"from", OPTION_ADDRESS, EVERYWHERE, VALUE(default_from), "ADDRESS",
-                     "sending inbox where a message names none", "an email address is wanted", 0, 0, 0},
-    [OPTION_TRUST_IDEMPOTENCY] = {"trust-idempotency", OPTION_FLAG, EVERYWHERE, VALUE(trusts_idempotency),
-                                  NULL, "the service honours idempotency keys", NO_RANGE},
-    [OPTION_ALLOW_HTTP] = {"allow-http", OPTION_FLAG, EVERYWHERE, VALUE(allows_http), NULL,
-                           "allow plain HTTP to a host that is not this machine", NO_RANGE},
-    [OPTION_ADOPT_STATE] = {"adopt-state", OPTION_FLAG, EVERYWHERE, VALUE(adopts_state), NULL,
-                            "take over a state directory of another account", NO_RANGE},
-    [OPTION_METADATA_ONLY] = {"metadata-only", OPTION_FLAG, EVERYWHERE, VALUE(is_metadata_only), NULL,
-                              "no folders with what emails hold", NO_RANGE},
-    [OPTION_CONTENT_CACHE] = {"content-cache", OPTION_NUMBER, EVERYWHERE, VALUE(content_cache_mb), "MB",
-                              "how much of that is kept on disk (default 1000)",
-                              "a number of megabytes is wanted, at least 1", 1000, 1, 1000 * 1000 * 1000},
-    [OPTION_WEBHOOK_LISTEN] = {"webhook-listen", OPTION_PATH, EVERYWHERE, VALUE(webhook_listen), "ADDR:PORT",
-                               "where the service's webhooks tell of new mail", NO_RANGE},
-    [OPTION_WEBHOOK_SECRET_FILE] = {"webhook-secret-file", OPTION_PATH, EVERYWHERE,
-                                    VALUE(webhook_secret_file), "FILE",
-                                    "file with the secret that these are signed with", NO_RANGE},
-    [OPTION_UID] = {"uid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_uid), "UID",
-                    "show everything as this user's", "the number of a user is wanted", -1, 0,
-                    UINT32_MAX - 1},
-    [OPTION_GID] = {"gid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_gid), "GID",
-                    "show everything as this group's", "the number of a group is wanted", -1, 0,
-                    UINT32_MAX - 1},
-    [OPTION_UMASK] = {"umask", OPTION_OCTAL, EVERYWHERE, VALUE(shown_umask), "MASK",
-                      "let others do what this leaves of what the owner may",
-                      "an octal number up to 777 is wanted", -1, 0, 0777},
     [OPTION_SOURCE] = {"source", OPTION_PATH, IN_CONFIGURATION, VALUE(source), NO_HELP, NO_RANGE},
     [OPTION_BASE_URL] = {"base-url", OPTION_TEXT, IN_CONFIGURATION, NO_VALUE, NO_HELP, NO_RANGE},
+    {"poll-interval", OPTION_NUMBER, EVERYWHERE, VALUE(poll_interval_s), "SECONDS",
+     "how often to ask for new mail (default 30; 0: only when told to)",
+     "a number of seconds from 0 to 86400 is wanted", 30, 0, 24 * 60 * 60},
+    {"daily-limit", OPTION_LIMIT, EVERYWHERE, VALUE(daily_limit), "LIMIT",
+     "free, paid, none, or emails a day (default none)", "free, paid, none or a number is wanted", -1, 0,
+     1000 * 1000 * 1000},
+    {"from", OPTION_ADDRESS, EVERYWHERE, VALUE(default_from), "ADDRESS",
+     "sending inbox where a message names none", "an email address is wanted", 0, 0, 0},
+    {"trust-idempotency", OPTION_FLAG, EVERYWHERE, VALUE(trusts_idempotency), NULL,
+     "the service honours idempotency keys", NO_RANGE},
+    {"allow-http", OPTION_FLAG, EVERYWHERE, VALUE(allows_http), NULL,
+     "allow plain HTTP to a host that is not this machine", NO_RANGE},
+    {"adopt-state", OPTION_FLAG, EVERYWHERE, VALUE(adopts_state), NULL,
+     "take over a state directory of another account", NO_RANGE},
+    {"metadata-only", OPTION_FLAG, EVERYWHERE, VALUE(is_metadata_only), NULL,
+     "no folders with what emails hold", NO_RANGE},
+    {"content-cache", OPTION_NUMBER, EVERYWHERE, VALUE(content_cache_mb), "MB",
+     "how much of that is kept on disk (default 1000)", "a number of megabytes is wanted, at least 1", 1000,
+     1, 1000 * 1000 * 1000},
+    {"webhook-listen", OPTION_PATH, EVERYWHERE, VALUE(webhook_listen), "ADDR:PORT",
+     "where the service's webhooks tell of new mail", NO_RANGE},
+    {"webhook-secret-file", OPTION_PATH, EVERYWHERE, VALUE(webhook_secret_file), "FILE",
+     "file with the secret that these are signed with", NO_RANGE},
+    {"uid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_uid), "UID", "show everything as this user's",
+     "the number of a user is wanted", -1, 0, UINT32_MAX - 1},
+    {"gid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_gid), "GID", "show everything as this group's",
+     "the number of a group is wanted", -1, 0, UINT32_MAX - 1},
+    {"umask", OPTION_OCTAL, EVERYWHERE, VALUE(shown_umask), "MASK",
+     "let others do what this leaves of what the owner may", "an octal number up to 777 is wanted", -1, 0,
+     0777},
 };
+
+#define OPTION_COUNT ((int)ARRAY_LEN(option_rows))
 
 /* What was given so far, as text. */
 struct given {
     char *values[OPTION_COUNT]; /* by row; NULL: nothing. A flag: "yes" or "no" */
-    char *account;              /* a section of the configuration; NULL: none was named */
+    struct options *options;    /* what goes there as it is given */
     char *mountpoint;
-    char *mount_options;
     int foreground;
     int debug;
     int help;
     int version;
-    bool is_check;
-    bool is_key_of_environment;
     int fake; /* check, and mount nothing */
 };
 
@@ -211,33 +194,27 @@ static bool is_name(const char *given, size_t len, const char *name)
 }
 
 /* Finds the option of this name that may stand in this place. Return: OPTION_COUNT where there is none. */
-static enum option find_option(const char *name, size_t len, enum option_place place)
+static int find_option(const char *name, size_t len, enum option_place place)
 {
     int found = 0;
     while (found < OPTION_COUNT &&
            ((option_rows[found].places & place) == 0 || !is_name(name, len, option_rows[found].name)))
         found++;
-    return (enum option)found;
+    return found;
 }
 
-/* Takes the place of what was given before. */
-static int give(struct given *given, enum option option, const char *value)
+/* Replaces what was given before. */
+static void give(struct given *given, int option, const char *value)
 {
-    char *copy = strdup(value);
-    if (copy == NULL)
-        return -ENOMEM;
     free(given->values[option]);
-    given->values[option] = copy;
-    return 0;
+    given->values[option] = g_strdup(value);
 }
 
 static void given_release(struct given *given)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
         secret_free(given->values[i]);
-    free(given->account);
     free(given->mountpoint);
-    free(given->mount_options);
 }
 
 /* ---------------------------------------------------------------- the command line */
@@ -279,61 +256,52 @@ static bool is_without_effect(const char *argument)
         "defaults",   "auto",       "noauto",     "nofail",      "_netdev",       "user",     "nouser",
         "users",      "nousers",    "owner",      "noowner",     "group",         "nogroup",  "relatime",
         "norelatime", "diratime",   "nodiratime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
-        "iversion",   "noiversion", "mand",       "nomand",      "silent",        "loud",
+        "iversion",   "noiversion", "mand",       "nomand",      "silent",        "loud",     NULL,
     };
     static const char *const beginnings[] = {"x-", "X-", "comment=", "user=", "helper=", "uhelper="};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcmp(words[i], argument) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++)
+        if (g_str_has_prefix(argument, beginnings[i]))
             return true;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++) {
-        if (strncmp(beginnings[i], argument, strlen(beginnings[i])) == 0)
-            return true;
-    }
-    return false;
+    return g_strv_contains(words, argument);
 }
 
-/* Returns true if it is an option of the table, and then *ret: DISCARD or FAIL. With `--` before it names are
+/* Returns true if it is an option of the table, whose value is taken then. With `--` before it names are
  * written with -, else (behind -o) with _. */
-static bool take_option(struct given *given, const char *argument, int *ret)
+static bool take_option(struct given *given, const char *argument)
 {
     bool is_long = strncmp(argument, "--", 2) == 0;
     const char *name = argument + (is_long ? 2 : 0);
     size_t len = strcspn(name, "=");
     if (memchr(name, is_long ? '_' : '-', len) != NULL)
         return false;
-    enum option option = find_option(name, len, ON_COMMAND_LINE);
+    int option = find_option(name, len, ON_COMMAND_LINE);
     if (option == OPTION_COUNT || (option_rows[option].kind == OPTION_FLAG) != (name[len] == '\0'))
         return false;
-    *ret = give(given, option, name[len] == '\0' ? "yes" : name + len + 1) == 0 ? DISCARD : FAIL;
+    give(given, option, name[len] == '\0' ? "yes" : name + len + 1);
     return true;
 }
 
 static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
 {
     struct given *given = data;
-    int result = DISCARD;
-    if (key == FUSE_OPT_KEY_NONOPT && given->is_check && given->values[OPTION_SOURCE] == NULL)
-        return give(given, OPTION_SOURCE, argument) == 0 ? DISCARD : FAIL;
     if (key == FUSE_OPT_KEY_NONOPT) {
-        if (given->is_check || (given->mountpoint != NULL && given->values[OPTION_SOURCE] != NULL)) {
+        bool is_check = given->options->is_check;
+        if (given->values[OPTION_SOURCE] != NULL && (is_check || given->mountpoint != NULL)) {
             log_error("too many arguments, from '%s' on; see inboxfs --help", argument);
             return FAIL;
         }
         /* The last one is the mount point: what was taken for it moves up when another follows. */
-        given->values[OPTION_SOURCE] = TAKE_PTR(given->mountpoint);
-        given->mountpoint = strdup(argument);
-        return given->mountpoint == NULL ? FAIL : DISCARD;
+        given->values[OPTION_SOURCE] = is_check ? g_strdup(argument) : TAKE_PTR(given->mountpoint);
+        given->mountpoint = is_check ? NULL : g_strdup(argument);
+        return DISCARD;
     }
-    if (take_option(given, argument, &result))
-        return result;
+    if (take_option(given, argument) || is_without_effect(argument))
+        return DISCARD;
     if (argument[0] == '-' || is_key(argument)) {
         refuse_option(argument);
         return FAIL;
     }
-    if (is_without_effect(argument))
-        return DISCARD;
-    return fuse_opt_add_opt_escaped(&given->mount_options, argument) == 0 ? DISCARD : FAIL;
+    return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
 }
 
 /* ---------------------------------------------------------------- the environment */
@@ -344,38 +312,30 @@ static bool has_key(const struct given *given)
            given->values[OPTION_API_KEY_COMMAND] != NULL;
 }
 
-/* The variables that curl(1) reads; of several the first. */
-static int read_authorities(struct given *given)
-{
-    static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"};
-    for (size_t i = 0; i < ARRAY_LEN(names) && given->values[OPTION_CA_FILE] == NULL; i++) {
-        const char *path = getenv(names[i]);
-        if (path != NULL && *path != '\0' && give(given, OPTION_CA_FILE, path) != 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
 /* An account reads it after the configuration: the account's key is for no other service, and the
  * environment's not for the account's. Without an account, the key of the environment outweighs a command. */
-static int read_environment(struct given *given)
+static void read_environment(struct given *given)
 {
+    /* The variables that curl(1) reads; of several the first. */
+    static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"};
+    bool has_account = given->options->account != NULL;
     const char *url = getenv("INBOXFS_BASE_URL");
-    if (given->account == NULL && given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0' &&
-        give(given, OPTION_SOURCE, url) != 0)
-        return -ENOMEM;
-    if (read_authorities(given) != 0)
-        return -ENOMEM;
+    if (!has_account && given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0')
+        give(given, OPTION_SOURCE, url);
+    for (size_t i = 0; i < ARRAY_LEN(names) && given->values[OPTION_CA_FILE] == NULL; i++) {
+        const char *path = getenv(names[i]);
+        if (path != NULL && *path != '\0')
+            give(given, OPTION_CA_FILE, path);
+    }
     char *key = getenv("INBOXFS_API_KEY");
     if (key == NULL)
-        return 0;
-    bool is_wanted = given->account != NULL ? !has_key(given) : given->values[OPTION_API_KEY_FILE] == NULL;
-    given->is_key_of_environment = is_wanted && *key != '\0';
-    if (given->is_key_of_environment && give(given, OPTION_API_KEY, key) != 0)
-        return -ENOMEM;
+        return;
+    bool is_wanted = has_account ? !has_key(given) : given->values[OPTION_API_KEY_FILE] == NULL;
+    given->options->is_key_of_environment = is_wanted && *key != '\0';
+    if (given->options->is_key_of_environment)
+        give(given, OPTION_API_KEY, key);
     explicit_bzero(key, strlen(key));
     unsetenv("INBOXFS_API_KEY");
-    return 0;
 }
 
 /* ---------------------------------------------------------------- the configuration file */
@@ -410,22 +370,12 @@ static void config_release(struct config *config)
     strbuf_release(&config->names);
 }
 
-static char *trim(char *text)
-{
-    while (isspace((unsigned char)*text))
-        text++;
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1]))
-        *--end = '\0';
-    return text;
-}
-
 /* Returns "yes" or "no"; NULL for another word. */
 static const char *read_flag(const char *value)
 {
-    if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "1") == 0)
-        return "yes";
-    return strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "0") == 0 ? "no" : NULL;
+    static const char *const yes[] = {"true", "yes", "1", NULL};
+    static const char *const no[] = {"false", "no", "0", NULL};
+    return g_strv_contains(yes, value) ? "yes" : g_strv_contains(no, value) ? "no" : NULL;
 }
 
 static int apply_value(struct config *config, char *line)
@@ -434,13 +384,13 @@ static int apply_value(struct config *config, char *line)
     if (value == NULL)
         return -EINVAL;
     *value++ = '\0';
-    const char *name = trim(line);
-    enum option option = find_option(name, strlen(name), IN_CONFIGURATION);
+    const char *name = g_strstrip(line);
+    int option = find_option(name, strlen(name), IN_CONFIGURATION);
     if (option == OPTION_COUNT)
         return -ENOENT;
     if (option == OPTION_API_KEY && !config->is_private)
         return -EACCES;
-    const char *text = trim(value);
+    const char *text = g_strstrip(value);
     if (option_rows[option].kind == OPTION_FLAG && (text = read_flag(text)) == NULL)
         return -EINVAL;
     if (option == OPTION_BASE_URL)
@@ -449,24 +399,20 @@ static int apply_value(struct config *config, char *line)
         return 0;
     if (config->current[option] != NULL)
         return -EEXIST;
-    config->current[option] = strdup(text);
-    return config->current[option] == NULL ? -ENOMEM : 0;
+    config->current[option] = g_strdup(text);
+    return 0;
 }
 
 /* Returns true if the name can be an account's: it cannot be taken for a source, a command or an option, and
  * does no harm in a path or a unit's name. */
 static bool is_account_name(const char *name)
 {
-    static const char *const reserved[] = {"local", "check", "status", "umount"};
+    static const char *const reserved[] = {"local", "check", "status", "umount", NULL};
     size_t len = strlen(name);
-    if (len == 0 || len > ACCOUNT_MAX_BYTES)
+    if (len == 0 || len > ACCOUNT_MAX_BYTES || g_strv_contains(reserved, name))
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
-        if (strcmp(name, reserved[i]) == 0)
-            return false;
     for (const char *c = name; *c != '\0'; c++) {
-        bool is_inner = c > name && strchr("._-@+", *c) != NULL;
-        if (!is_inner && (!isascii((unsigned char)*c) || !isalnum((unsigned char)*c)))
+        if (!g_ascii_isalnum(*c) && (c == name || strchr("._-@+", *c) == NULL))
             return false;
     }
     return true;
@@ -479,7 +425,7 @@ static int begin_section(struct config *config, char *line)
     if (line[len - 1] != ']')
         return -EBADMSG;
     line[len - 1] = '\0';
-    const char *name = trim(line + 1);
+    const char *name = g_strstrip(line + 1);
     if (!is_account_name(name))
         return -EBADMSG;
     bool is_own = config->account != NULL && strcmp(config->account, name) == 0;
@@ -503,8 +449,6 @@ static const char *line_error_words(int error)
         return "this stands in the file twice";
     case -ENOENT:
         return "unknown option";
-    case -ENOMEM:
-        return "out of memory";
     default:
         return "not 'name = value', or a value that is not allowed";
     }
@@ -516,7 +460,7 @@ static int apply_lines(struct config *config, const char *path, char *text)
     char *rest = text;
     char *line;
     for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
-        line = trim(line);
+        line = g_strstrip(line);
         if (*line == '\0' || *line == '#')
             continue;
         int error = *line == '[' ? begin_section(config, line) : apply_value(config, line);
@@ -584,11 +528,11 @@ static bool counts_as_none(int error, bool is_required)
 static int read_config_file(struct given *given, const char *path, bool is_required)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && given->account != NULL) {
+    if (fd < 0 && given->options->account != NULL) {
         log_error(
             "'%s' is no URL, nor local, and the accounts are not known: cannot read the configuration %s: "
             "%s",
-            given->account, path, strerror(errno));
+            given->options->account, path, strerror(errno));
         return -ENOENT;
     }
     if (fd < 0 && counts_as_none(errno, is_required)) {
@@ -605,7 +549,7 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
         log_error("cannot read the configuration %s: %s", path, strerror(-error));
         return error;
     }
-    _cleanup_(config_release) struct config config = {.account = given->account,
+    _cleanup_(config_release) struct config config = {.account = given->options->account,
                                                       .is_private = (status.st_mode & 077) == 0,
                                                       .names = STRBUF_INIT(NAMES_MAX_BYTES)};
     config.current = config.shared;
@@ -637,39 +581,28 @@ static int read_config(struct given *given)
         return read_config_file(given, given->values[OPTION_CONFIG], true);
     if (options_user_path("XDG_CONFIG_HOME", ".config", "inboxfs/config", path) == 0)
         return read_config_file(given, path, false);
-    if (given->account == NULL)
+    if (given->options->account == NULL)
         return 0;
     log_error("'%s' is no URL, nor local, and the accounts are not known: give --config, or set HOME",
-              given->account);
+              given->options->account);
     return -ENOENT;
 }
 
 /* ---------------------------------------------------------------- values */
 
-static int parse_number(const char *text, int base, int64_t min, int64_t max, int64_t *ret_number)
-{
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, base);
-    if (errno != 0 || end == text || *end != '\0' || number < min || number > max)
-        return -EINVAL;
-    *ret_number = number;
-    return 0;
-}
-
-static int parse_limit(const struct option_row *row, const char *text, int64_t *ret_limit)
+static bool parse_number(const struct option_row *row, const char *text, int64_t *ret_number)
 {
     static const struct {
         const char *word;
         int64_t limit;
-    } words[] = {{"none", -1}, {"free", 10}, {"paid", 1000}};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcmp(text, words[i].word) == 0) {
-            *ret_limit = words[i].limit;
-            return 0;
+    } limits[] = {{"none", -1}, {"free", 10}, {"paid", 1000}};
+    for (size_t i = 0; i < ARRAY_LEN(limits) && row->kind == OPTION_LIMIT; i++)
+        if (strcmp(text, limits[i].word) == 0) {
+            *ret_number = limits[i].limit;
+            return true;
         }
-    }
-    return parse_number(text, 10, row->least, row->most, ret_limit);
+    return g_ascii_string_to_signed(text, row->kind == OPTION_OCTAL ? 8 : 10, row->least, row->most,
+                                    ret_number, NULL);
 }
 
 /* "~" is not what a home directory is called, and would become a folder of that name here. */
@@ -683,37 +616,24 @@ static bool has_tilde(const char *text)
 /* Takes what was given for a row. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
-    int error = 0;
-    switch (row->kind) {
-    case OPTION_PATH:
-        if (*given != NULL && has_tilde(*given)) {
-            log_error("%s: only shells know '~': write the whole path", *given);
-            return -EINVAL;
-        }
-        break;
-    case OPTION_ADDRESS:
-        error = *given == NULL || address_is_valid(*given) ? 0 : -EINVAL;
-        break;
-    case OPTION_NUMBER:
-    case OPTION_OCTAL:
-    case OPTION_LIMIT:
-        *(int64_t *)value = row->otherwise;
-        if (*given != NULL && row->kind == OPTION_LIMIT)
-            error = parse_limit(row, *given, value);
-        else if (*given != NULL)
-            error = parse_number(*given, row->kind == OPTION_OCTAL ? 8 : 10, row->least, row->most, value);
-        break;
-    case OPTION_FLAG:
-        *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
-        break;
-    case OPTION_TEXT:
-        break;
+    bool is_valid = true;
+    if (row->kind == OPTION_PATH && *given != NULL && has_tilde(*given)) {
+        log_error("%s: only shells know '~': write the whole path", *given);
+        return -EINVAL;
     }
-    if (error != 0)
-        log_error("--%s=%s: %s", row->name, *given, row->wanted);
-    else if (row->kind == OPTION_TEXT || row->kind == OPTION_PATH || row->kind == OPTION_ADDRESS)
+    if (row->kind == OPTION_ADDRESS)
+        is_valid = *given == NULL || address_is_valid(*given);
+    if (row->kind == OPTION_FLAG) {
+        *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
+    } else if (row->kind > OPTION_FLAG) {
+        *(int64_t *)value = row->otherwise;
+        is_valid = *given == NULL || parse_number(row, *given, value);
+    } else if (is_valid) {
         *(char **)value = TAKE_PTR(*given);
-    return error;
+    }
+    if (!is_valid)
+        log_error("--%s=%s: %s", row->name, *given, row->wanted);
+    return is_valid ? 0 : -EINVAL;
 }
 
 /* The daemon leaves this directory, so no path may depend on it. Makes the path absolute that stands behind
@@ -723,13 +643,11 @@ static int make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
     char directory[PATH_MAX];
-    char *absolute = NULL;
     if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
         return 0;
     if (getcwd(directory, sizeof(directory)) == NULL)
         return -errno;
-    if (asprintf(&absolute, "%s%s/%s", prefix, directory, *value + len) < 0)
-        return -ENOMEM;
+    char *absolute = g_strdup_printf("%s%s/%s", prefix, directory, *value + len);
     free(*value);
     *value = absolute;
     return 0;
@@ -742,24 +660,24 @@ static int set_mountpoint(const char *path, char **ret_path)
     *ret_path = realpath(path, NULL);
     if (*ret_path != NULL)
         return 0;
-    *ret_path = strdup(path);
-    return *ret_path == NULL ? -ENOMEM : make_absolute(ret_path, "");
+    *ret_path = g_strdup(path);
+    return make_absolute(ret_path, "");
 }
 
 /* Refuses a call without a mount point or a service. 0 or -EINVAL, reported by the log. */
 static int check_given(const struct given *given)
 {
-    if (given->mountpoint == NULL && !given->is_check) {
+    if (given->mountpoint == NULL && !given->options->is_check) {
         log_error("no mount point given; see inboxfs --help");
         return -EINVAL;
     }
-    if (given->values[OPTION_SOURCE] == NULL && given->account != NULL) {
-        log_error("the account '%s' has no 'source' in the configuration", given->account);
+    if (given->values[OPTION_SOURCE] == NULL && given->options->account != NULL) {
+        log_error("the account '%s' has no 'source' in the configuration", given->options->account);
         return -EINVAL;
     }
     if (given->values[OPTION_SOURCE] == NULL) {
         log_error("no service given: name its base URL, 'local' or an account%s, or set INBOXFS_BASE_URL",
-                  given->is_check ? "" : " before the mount point");
+                  given->options->is_check ? "" : " before the mount point");
         return -EINVAL;
     }
     return 0;
@@ -780,12 +698,13 @@ static int check_values(const struct options *options)
     return 0;
 }
 
-static int set_values(struct given *given, struct options *options)
+static int set_values(struct given *given)
 {
+    struct options *options = given->options;
     int error = check_given(given);
     if (error != 0)
         return error;
-    error = given->is_check ? 0 : set_mountpoint(given->mountpoint, &options->mountpoint);
+    error = given->options->is_check ? 0 : set_mountpoint(given->mountpoint, &options->mountpoint);
     if (error != 0)
         log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
@@ -797,35 +716,25 @@ static int set_values(struct given *given, struct options *options)
         log_error("cannot read the authorities in %s: %s", options->ca_file, strerror(-error));
     if (error == 0)
         error = check_values(options);
-    options->account = TAKE_PTR(given->account);
-    options->mount_options = TAKE_PTR(given->mount_options);
-    options->is_check = given->is_check;
-    options->is_key_of_environment = given->is_key_of_environment;
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
     return error;
 }
 
-bool options_is_mount_helper(const char *program)
+bool options_is_mount_helper(void)
 {
-    const char *slash = program != NULL ? strrchr(program, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : program;
-    return name != NULL && strncmp(name, "mount.", 6) == 0;
+    return g_str_has_prefix(program_invocation_short_name, "mount.");
 }
 
 enum options_result options_read(int argc, char **argv, struct options *ret_options)
 {
-    _cleanup_(given_release) struct given given = {.mountpoint = NULL};
-    *ret_options = (struct options){.source = NULL};
-
-    given.is_check = argc > 1 && strcmp(argv[1], "check") == 0;
-    if (given.is_check) {
-        argc--;
-        argv++;
-    }
+    _cleanup_(given_release) struct given given = {.options = ret_options};
+    *ret_options = (struct options){.is_check = argc > 1 && strcmp(argv[1], "check") == 0};
+    argc -= ret_options->is_check;
+    argv += ret_options->is_check;
     struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
-    const struct fuse_opt *known = options_is_mount_helper(argv[0]) ? helper_switches : switches;
-    int failed = fuse_opt_parse(&arguments, &given, known, take_argument);
+    bool is_helper = !ret_options->is_check && options_is_mount_helper();
+    int failed = fuse_opt_parse(&arguments, &given, is_helper ? helper_switches : switches, take_argument);
     fuse_opt_free_args(&arguments);
     if (failed)
         return OPTIONS_FAILED;
@@ -837,30 +746,26 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
         puts("inboxfs " INBOXFS_VERSION);
         return OPTIONS_DONE;
     }
-    if (given.values[OPTION_SOURCE] != NULL && is_account_name(given.values[OPTION_SOURCE]))
-        given.account = TAKE_PTR(given.values[OPTION_SOURCE]);
-    int error = given.account == NULL ? read_environment(&given) : 0;
-    if (error == 0)
-        error = read_config(&given);
-    if (error == 0 && given.account != NULL)
-        error = read_environment(&given);
-    if (error != 0 || set_values(&given, ret_options) != 0)
+    bool has_account = given.values[OPTION_SOURCE] != NULL && is_account_name(given.values[OPTION_SOURCE]);
+    if (has_account)
+        ret_options->account = TAKE_PTR(given.values[OPTION_SOURCE]);
+    else
+        read_environment(&given);
+    if (read_config(&given) != 0)
+        return OPTIONS_FAILED;
+    if (has_account)
+        read_environment(&given);
+    if (set_values(&given) != 0)
         return OPTIONS_FAILED;
     return given.fake ? OPTIONS_DONE : OPTIONS_RUN;
 }
 
 void options_release(struct options *options)
 {
-    secret_free(options->api_key);
-    free(options->source);
+    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++)
+        if (row->kind < OPTION_FLAG && row->value != NO_VALUE)
+            secret_free(*(char **)((char *)options + row->value));
     free(options->account);
     free(options->mountpoint);
-    free(options->api_key_file);
-    free(options->api_key_command);
-    free(options->ca_file);
-    free(options->state_dir);
-    free(options->default_from);
-    free(options->webhook_listen);
-    free(options->webhook_secret_file);
     free(options->mount_options);
 }

@@ -47,8 +47,9 @@ enum options_result {
     OPTIONS_FAILED, /* said on standard error */
 };
 
-/* Started by mount(8), by the name of mount.inboxfs: its switches are then meant, and its exit status. */
-bool options_is_mount_helper(const char *program);
+/* Returns true if mount(8) started the program, as mount.inboxfs: the switches and exit statuses are those of
+ * mount(8) then. */
+bool options_is_mount_helper(void);
 
 /* Reads everything; *ret_options is to be released in any case. A key in the environment is wiped from it, so
  * that it shows neither in /proc/PID/environ nor in children. */

@@ -21,14 +21,13 @@ in_manual() { # PROGRAM
     grep -oE -- '\*--[a-z][a-z-]*\*=?' | tr -d '*' | sort -u
 }
 
-# inboxfs has a row for each option; what getopt_long(3) is given has one, too, some by the macro ONCE.
+# inboxfs has a row for each option, and so has getopt_long(3) for those of the other programs.
 in_source() { # FILE
   {
-    sed -nE 's/^ +\[OPTION_[A-Z_]+\] = \{"([a-z-]+)", OPTION_([A-Z]+), (EVERYWHERE|ON_COMMAND_LINE),.*/--\1=\2/p' \
+    sed -nE 's/^ +(\[OPTION_[A-Z_]+\] = )?\{"([a-z-]+)", OPTION_([A-Z]+), (EVERYWHERE|ON_COMMAND_LINE),.*/--\2=\3/p' \
       "$REPOSITORY/src/$1" | sed 's/=FLAG$//; s/=.*/=/'
     grep -oE '\{"[a-z-]+", (required|no)_argument' "$REPOSITORY/src/$1" |
       sed -E 's/\{"([a-z-]+)", required_argument/--\1=/; s/\{"([a-z-]+)", no_argument/--\1/'
-    sed -nE 's/^ +ONCE\("([a-z-]+)", .*/--\1=/p' "$REPOSITORY/src/$1"
     grep -oE '\{"--(help|version)"' "$REPOSITORY/src/$1" | tr -d '{"'
   } | sort -u
 }
