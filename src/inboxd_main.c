@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <glib.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,14 +31,18 @@
 
 enum {
     EXIT_USAGE = 2,
-    OPTION_WORD = 1,     /* what getopt_long(3) takes for no option */
-    OPTION_VALUE = 1024, /* and above: an option that is given once at most */
+    OPTION_WORD = 1, /* what getopt_long(3) takes for no option */
+    /* Each is the first of a range. */
+    OPTION_DOOR = 1024,  /* plus the protocol */
+    OPTION_VALUE = 2048, /* given once at most; plus the offset of a text in struct arguments */
+    OPTION_FLAG = 4096,  /* plus the offset of a bool there */
 };
 
 struct arguments {
     struct service_config config;
     struct service_door *doors;
     size_t doors_len;
+    size_t http_doors; /* of them */
     const char **hosts;
     size_t hosts_len;
     const char *tier;
@@ -116,11 +121,6 @@ static int complain_of_usage(const char *what)
     return EXIT_USAGE;
 }
 
-static void add_door(struct arguments *arguments, enum service_protocol protocol)
-{
-    arguments->doors[arguments->doors_len++] = (struct service_door){protocol, optarg};
-}
-
 /* -1: go on; else the exit status. */
 static int take_once(const char *name, const char **value)
 {
@@ -132,26 +132,23 @@ static int take_once(const char *name, const char **value)
     return -1;
 }
 
-#define ONCE(name, member)                                                                    \
-    {                                                                                         \
-        name, required_argument, NULL, OPTION_VALUE + (int)offsetof(struct arguments, member) \
-    }
+#define MEMBER(member) ((int)offsetof(struct arguments, member))
 
 static const struct option options[] = {
-    {"listen", required_argument, NULL, 'l'},
-    {"smtp", required_argument, NULL, 's'},
-    {"lmtp", required_argument, NULL, 'L'},
+    {"listen", required_argument, NULL, OPTION_DOOR + SERVICE_HTTP},
+    {"smtp", required_argument, NULL, OPTION_DOOR + SERVICE_SMTP},
+    {"lmtp", required_argument, NULL, OPTION_DOOR + SERVICE_LMTP},
     {"allow-host", required_argument, NULL, 'a'},
-    {"relay-in-clear", no_argument, NULL, 'C'},
-    {"webhook-anywhere", no_argument, NULL, 'W'},
-    ONCE("data", config.data_dir),
-    ONCE("domain", config.domain),
-    ONCE("tier", tier),
-    ONCE("relay", config.relay.url),
-    ONCE("relay-credentials-file", config.relay.credentials_file),
-    ONCE("tls-cert", config.tls.certificate_file),
-    ONCE("tls-key", config.tls.key_file),
-    ONCE("webhook-secret-file", config.webhook.secret_file),
+    {"relay-in-clear", no_argument, NULL, OPTION_FLAG + MEMBER(config.relay.is_clear_allowed)},
+    {"webhook-anywhere", no_argument, NULL, OPTION_FLAG + MEMBER(config.webhook.is_anywhere_allowed)},
+    {"data", required_argument, NULL, OPTION_VALUE + MEMBER(config.data_dir)},
+    {"domain", required_argument, NULL, OPTION_VALUE + MEMBER(config.domain)},
+    {"tier", required_argument, NULL, OPTION_VALUE + MEMBER(tier)},
+    {"relay", required_argument, NULL, OPTION_VALUE + MEMBER(config.relay.url)},
+    {"relay-credentials-file", required_argument, NULL, OPTION_VALUE + MEMBER(config.relay.credentials_file)},
+    {"tls-cert", required_argument, NULL, OPTION_VALUE + MEMBER(config.tls.certificate_file)},
+    {"tls-key", required_argument, NULL, OPTION_VALUE + MEMBER(config.tls.key_file)},
+    {"webhook-secret-file", required_argument, NULL, OPTION_VALUE + MEMBER(config.webhook.secret_file)},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
@@ -160,40 +157,28 @@ static const struct option options[] = {
 /* -1: go on; else the exit status. */
 static int take_option(int option, int index, struct arguments *arguments)
 {
-    if (option >= OPTION_VALUE)
+    if (option >= OPTION_FLAG) {
+        *(bool *)((char *)arguments + option - OPTION_FLAG) = true;
+    } else if (option >= OPTION_VALUE) {
         return take_once(options[index].name, (const char **)((char *)arguments + option - OPTION_VALUE));
-    switch (option) {
-    case OPTION_WORD:
+    } else if (option >= OPTION_DOOR) {
+        enum service_protocol protocol = (enum service_protocol)(option - OPTION_DOOR);
+        arguments->doors[arguments->doors_len++] = (struct service_door){protocol, optarg};
+        arguments->http_doors += protocol == SERVICE_HTTP;
+    } else if (option == OPTION_WORD) {
         arguments->words[arguments->words_len++] = optarg;
-        return -1;
-    case 'l':
-        add_door(arguments, SERVICE_HTTP);
-        return -1;
-    case 's':
-        add_door(arguments, SERVICE_SMTP);
-        return -1;
-    case 'L':
-        add_door(arguments, SERVICE_LMTP);
-        return -1;
-    case 'a':
+    } else if (option == 'a') {
         arguments->hosts[arguments->hosts_len++] = optarg;
-        return -1;
-    case 'C':
-        arguments->config.relay.is_clear_allowed = true;
-        return -1;
-    case 'W':
-        arguments->config.webhook.is_anywhere_allowed = true;
-        return -1;
-    case 'f':
+    } else if (option == 'f') {
         return take_once("-f", &arguments->sender);
-    case 'h':
-    case 'V':
+    } else if (option == 'h' || option == 'V') {
         fputs(option == 'h' ? usage : "inboxd " INBOXFS_VERSION "\n", stdout);
         return EXIT_SUCCESS;
-    default:
+    } else {
         fputs("Try 'inboxd --help'.\n", stderr);
         return EXIT_USAGE;
     }
+    return -1;
 }
 
 /* -1: go on; else the exit status. */
@@ -222,8 +207,6 @@ static int run_key_command(const struct arguments *arguments)
     const char *data_dir = arguments->config.data_dir;
     const char *command = arguments->words_len > 1 ? arguments->words[1] : "";
     int error = 0;
-    if (data_dir == NULL)
-        return complain_of_usage("--data is missing");
     if (strcmp(command, "add") == 0 && arguments->words_len == 2)
         error = keys_command_add(data_dir, stdout);
     else if (strcmp(command, "list") == 0 && arguments->words_len == 2)
@@ -246,8 +229,6 @@ static int run_key_command(const struct arguments *arguments)
 
 static int run_backup_command(const struct arguments *arguments)
 {
-    if (arguments->config.data_dir == NULL)
-        return complain_of_usage("--data is missing");
     if (arguments->words_len != 2)
         return complain_of_usage(
             "backup: the name of a new directory is missing, or more than that is given");
@@ -296,8 +277,6 @@ static int deliver(const struct arguments *arguments, const struct strbuf *messa
 
 static int run_deliver_command(const struct arguments *arguments)
 {
-    if (arguments->config.data_dir == NULL)
-        return complain_of_usage("--data is missing");
     if (arguments->words_len < 2)
         return complain_of_usage("deliver: a recipient is missing");
     if (arguments->words_len - 1 > DELIVERY_RECIPIENTS_MAX)
@@ -332,24 +311,14 @@ static void announce_mail(const char *protocol, const char *address)
 /* The interface comes first: programs wait for the first line. */
 static void announce(const struct service *service, const struct arguments *arguments)
 {
-    for (size_t i = 0; i < arguments->doors_len; i++) {
+    for (size_t i = 0; i < arguments->doors_len; i++)
         if (arguments->doors[i].protocol == SERVICE_HTTP)
             announce_http(service_address(service, i));
-    }
-    for (size_t i = 0; i < arguments->doors_len; i++) {
+    for (size_t i = 0; i < arguments->doors_len; i++)
         if (arguments->doors[i].protocol != SERVICE_HTTP)
             announce_mail(arguments->doors[i].protocol == SERVICE_SMTP ? "SMTP" : "LMTP",
                           service_address(service, i));
-    }
     fflush(stdout);
-}
-
-static size_t count_http(const struct arguments *arguments)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < arguments->doors_len; i++)
-        count += arguments->doors[i].protocol == SERVICE_HTTP;
-    return count;
 }
 
 static int run_service(const struct arguments *arguments)
@@ -375,22 +344,30 @@ static int run_service(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
+static const struct {
+    const char *name;
+    int (*carry_out)(const struct arguments *arguments);
+} commands[] = {
+    {"deliver", run_deliver_command},
+    {"key", run_key_command},
+    {"backup", run_backup_command},
+};
+
 static int run(int argc, char **argv, struct arguments *arguments)
 {
     int status = parse_arguments(argc, argv, arguments);
     if (status >= 0)
         return status;
-    if (arguments->words_len > 0 && strcmp(arguments->words[0], "deliver") == 0)
-        return run_deliver_command(arguments);
-    if (arguments->sender != NULL)
+    const char *name = arguments->words_len > 0 ? arguments->words[0] : "";
+    if (arguments->sender != NULL && strcmp(name, "deliver") != 0)
         return complain_of_usage("-f is for deliver");
-    if (arguments->words_len > 0 && strcmp(arguments->words[0], "key") == 0)
-        return run_key_command(arguments);
-    if (arguments->words_len > 0 && strcmp(arguments->words[0], "backup") == 0)
-        return run_backup_command(arguments);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return arguments->config.data_dir == NULL ? complain_of_usage("--data is missing")
+                                                      : commands[i].carry_out(arguments);
     if (arguments->words_len > 0)
         return complain_of_usage("unknown command");
-    if (count_http(arguments) == 0 || arguments->config.data_dir == NULL)
+    if (arguments->http_doors == 0 || arguments->config.data_dir == NULL)
         return complain_of_usage("--listen and --data are needed");
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
@@ -400,7 +377,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
     bool has_certificate = arguments->config.tls.certificate_file != NULL;
     if (has_certificate != (arguments->config.tls.key_file != NULL))
         return complain_of_usage("--tls-cert and --tls-key need each other");
-    if (has_certificate && count_http(arguments) == arguments->doors_len)
+    if (has_certificate && arguments->http_doors == arguments->doors_len)
         return complain_of_usage("--tls-cert and --tls-key need --smtp or --lmtp");
     return run_service(arguments);
 }
@@ -409,10 +386,8 @@ int main(int argc, char **argv)
 {
     descriptors_open_standard();
     /* No more than there are arguments, and an end behind. */
-    _cleanup_free_ const char **hosts = calloc((size_t)argc + 1, sizeof(*hosts));
-    _cleanup_free_ struct service_door *doors = calloc((size_t)argc + 1, sizeof(*doors));
-    if (hosts == NULL || doors == NULL)
-        return EXIT_FAILURE;
+    _cleanup_free_ const char **hosts = g_new0(const char *, (size_t)argc + 1);
+    _cleanup_free_ struct service_door *doors = g_new0(struct service_door, (size_t)argc + 1);
     log_set_prefix("inboxd: ");
     process_forbid_core_files();
     struct arguments arguments = {
