@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached, an
- * *invalidation* is queued, of an inode or of a name in a folder, and one thread works the queue off. A
- * notification can wait in the kernel for requests that are under way: so it is made by this thread alone,
- * never from within a request, and with no lock held. The same thread answers the readers of `events`, and
- * what appeared is handed to the watch helper.
+ * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached,
+ * the listener queues an *invalidation*, of an inode or of a name in a folder, and one thread carries the
+ * invalidations out. A notification can wait in the kernel for requests that are under way. Therefore only
+ * this thread makes notifications, never a request, and it holds no lock. The same thread answers the
+ * readers of `events`. Files that appeared are handed to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -21,7 +21,7 @@
 
 enum {
     NOTIFIER_WAIT_MS = 2 * 1000,
-    NOTIFIER_PAUSE_MS = 2, /* after a notification, unless somebody waits for the next */
+    NOTIFIER_PAUSE_MS = 2, /* after a notification, unless a thread is in notifier_wait() */
 };
 
 struct notifier {
@@ -33,32 +33,33 @@ struct notifier {
     bool is_running;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_cond_t pause_ended; /* the thread alone waits on this */
+    pthread_cond_t pause_ended; /* only the notifier's thread waits on this */
     GQueue queue;               /* struct invalidation; protected by lock, like all below */
-    uint64_t queued;            /* ever */
-    uint64_t done;              /* of them, in order: those that the kernel was notified of */
-    unsigned int waiting;       /* in notifier_wait() */
+    uint64_t queued;            /* invalidations, ever */
+    uint64_t done;              /* invalidations carried out, in order of the queue */
+    unsigned int waiting;       /* threads in notifier_wait() */
     bool must_answer_readers;
     bool is_ending;
 };
 
-/* `fuse` may be NULL, if it is never started. */
+/* `fuse` may be NULL if the notifier is never started. */
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
                    struct watch_helper *watch_helper, struct watch_helper *message_helper);
-/* 0 or -errno. */
+/* Starts the thread. Return: 0 or -errno. */
 int notifier_start(struct notifier *notifier);
-/* Drops what is queued and ends the thread. */
+/* Drops the queue, ends the thread and waits for it. Idempotent. */
 void notifier_stop(struct notifier *notifier);
 void notifier_release(struct notifier *notifier);
 
-/* Queues an invalidation of this file's content and attributes. */
+/* Queues an invalidation of the file's content and attributes. Does not wait. */
 void notifier_forget_content(struct notifier *notifier, uint64_t ino);
 
-/* Waits until the kernel was notified of all that is queued now, at most NOTIFIER_WAIT_MS, since that can
- * wait for requests that wait for this one. Never while the kernel has locked a folder for this request. */
+/* Waits until the kernel was notified of all that is queued now. Gives up after NOTIFIER_WAIT_MS, since a
+ * notification can wait for requests that wait for this one. Must not be called while the kernel has locked
+ * a folder for the caller's request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
-/* For tree_set_listener(). */
+/* Returns the listener for tree_set_listener(). */
 struct tree_listener notifier_listener(struct notifier *notifier);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's requests: one function each, which asks the tree and answers. What is not among them (extended
- * attributes, locks, ioctl) is answered ENOSYS once and then left to the kernel.
+ * The kernel's requests: each has one function, which asks the tree and answers. Requests without a function
+ * (extended attributes, locks, ioctl) are answered ENOSYS once; the kernel then does not send them again.
  *
- * Each runs on the thread of the request loop that read the request, and may wait there. Three things are
- * done beside the tree: reads of a stream wait for something to read, what the watch helper creates
- * is answered for it alone, and those who asked for news (`ctl`, fsync of outbox/) are answered when the
- * kernel and the watchers know of it.
+ * A function runs on the thread of the request loop that read the request, and may wait there. Three things
+ * are done here and not by the tree: reads of a stream wait until there is something to read; files that the
+ * watch helper creates are answered differently from those of other processes; a write to `ctl` and an fsync
+ * of outbox/ are answered when the kernel and the watchers know of new files.
  */
 #ifndef INBOXFS_FS_OPERATIONS_H
 #define INBOXFS_FS_OPERATIONS_H
@@ -26,7 +26,7 @@ struct operations {
     struct request_list *requests;
     struct stream_readers *readers;
     struct notifier *notifier;
-    unsigned int max_read;         /* bytes a READ asks for at most (-o max_read); 0: the kernel decides */
+    unsigned int max_read;         /* bytes of one READ at most (-o max_read); 0: the kernel decides */
     atomic_flag is_giving_content; /* see give_first_content() */
 };
 

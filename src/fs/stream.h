@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers of a stream: a read that finds nothing waits until there is something, the reader is interrupted,
- * or the session ends.
+ * Readers of a stream: a read that finds nothing waits until there is something to read, the reader is
+ * interrupted, or the session ends.
  */
 #ifndef INBOXFS_FS_STREAM_H
 #define INBOXFS_FS_STREAM_H
@@ -17,7 +17,7 @@
 struct stream_readers {
     pthread_mutex_t lock;
     pthread_cond_t grew;
-    GHashTable *polls; /* protected by lock, like all below: by handle, libfuse's of its poll (owned) */
+    GHashTable *polls; /* tree_handle → fuse_pollhandle (owned); protected by lock, like all below */
     bool is_closed;
 };
 
@@ -31,22 +31,24 @@ struct stream_part {
     bool may_wait; /* the file was not opened with O_NONBLOCK */
 };
 
-/* tree_read() of a stream, which waits for something. 0 with no bytes: the end, for the session ends; -EINTR:
- * cancelled; -EAGAIN: there is nothing, and it may not wait; -errno. */
+/* Reads a stream (tree_read()), and waits until there is something to read. Return: 0, with no bytes when
+ * the session ends; -EINTR when cancelled; -EAGAIN when there is nothing and the read may not wait; another
+ * -errno of tree_read(). */
 int stream_read(struct stream_readers *readers, struct tree_handle *handle, const struct stream_part *part,
                 struct cancel *cancel, struct tree_data *ret);
 
-/* Answers the POLL of a stream, and notifies the kernel later where there is nothing. Does not wait. */
+/* Answers a POLL; if there is nothing to read, the kernel is notified later. Does not wait. Takes `poll`
+ * (may be NULL). */
 void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree_handle *handle,
                  struct fuse_pollhandle *poll);
 
-/* Wakes all readers, and notifies the kernel of all polls. Not from within a request. */
+/* Wakes all readers, and notifies the kernel of all polls. Must not be called from within a request. */
 void stream_readers_answer(struct stream_readers *readers);
 
-/* From now on everybody reads the end of the file at once. */
+/* Lets all readers read the end of the file at once, from now on. */
 void stream_readers_close(struct stream_readers *readers);
 
-/* The handle is about to be released. */
+/* Drops the handle's poll. To be called before the handle is released. */
 void stream_forget(struct stream_readers *readers, const struct tree_handle *handle);
 
 #endif
