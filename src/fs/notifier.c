@@ -12,8 +12,8 @@
 #include "base/thread.h"
 
 enum {
-    /* How many of the queue are compared with a new one: many emails at once make one invalidation of their
-     * folder. */
+    /* How many queued invalidations are compared with a new one: many emails at once make one invalidation
+     * of their folder. */
     SAME_SEARCH_MAX = 16
 };
 
@@ -34,7 +34,7 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
 
 static void notify_kernel(const struct notifier *notifier, const struct invalidation *invalidation)
 {
-    /* Errors say that the kernel does not know the inode or is gone: nothing is out of date then. */
+    /* An error means that the kernel does not know the inode or is gone: it has nothing cached then. */
     if (invalidation->name[0] != '\0')
         fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
                                          strlen(invalidation->name));
@@ -42,8 +42,8 @@ static void notify_kernel(const struct notifier *notifier, const struct invalida
         fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
 }
 
-/* Changes come in swarms. The kernel is notified of the first at once and of the others together, since each
- * wake-up of this thread may take the CPU from the one that brings them. */
+/* Many changes come at once. The kernel is notified of the first immediately and of the others together,
+ * since each wake-up of this thread may take the CPU from the thread that makes the changes. */
 static void pause_locked(struct notifier *notifier)
 {
     struct clock *clock = clock_system();
@@ -129,7 +129,7 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-/* One that waits in the queue has not been carried out, so it serves for this change too. */
+/* A queued invalidation has not been carried out, so it covers this change too. */
 static bool is_queued_locked(const struct notifier *notifier, uint64_t ino, const char *name)
 {
     const GList *link = notifier->queue.head;

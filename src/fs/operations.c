@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One function for each request, in the order: the first content of a file, inodes, names, open files,
- * listings; then what is agreed with the kernel when the mount starts, and the table of all functions.
+ * One function for each request, in this order: the first content of a file, inodes, names, open files,
+ * listings; then the options of the connection, and the table of all functions.
  */
 #include "fs/operations.h"
 
@@ -30,15 +30,15 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
 /* ---------------------------------------------------------------- the content of a first open */
 
 /*
- * What is opened for the first time is mostly read next: the kernel is handed its content before the open is
- * answered, and need not ask for it. So each file takes a request less, and another one less later, since
- * the kernel asks for the attributes again after a read.
+ * A program that opens a file mostly reads it next. At the first open the kernel gets the content before the
+ * answer, and does not ask for it. So each file takes one request less, and another less later, since the
+ * kernel asks for the attributes again after a read.
  *
- * This is the one notification that is made from within a request. It waits for nothing but the file's pages,
- * and those can only be waiting for a read of the same file. At a first open there has been no read, and no
- * other open of the file is answered meanwhile, for one thread carries out all that is answered at once
- * (fs/request_loop.h). Several do while the loop ends: then at most one is here, and another answers the
- * read.
+ * This notification is the only one made from within a request. It waits only for the file's pages, and
+ * those can only be waiting for a read of the same file. Before the first open there was no read; and one
+ * thread carries out all requests that are answered at once (fs/request_loop.h), so no other open is
+ * answered meanwhile. Several threads do while the loop ends: then at most one of them is here, and another
+ * answers the read.
  */
 
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
@@ -49,7 +49,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
     if (tree_take_first_content(handle, &data)) {
         struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
         bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
-        /* Refused: then the kernel asks. A change meanwhile may have been notified too early to count. */
+        /* If the kernel refuses, it asks later. A change meanwhile may have been notified too early. */
         if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
             !tree_is_first_content_current(handle))
             notifier_forget_content(operations->notifier, ino);
@@ -67,8 +67,8 @@ static bool is_watch_helper(const struct operations *operations, pid_t pid)
 }
 
 enum {
-    WATCH_WAIT_MS = 10 * 1000, /* only a machine that is very busy, or who stops the process, takes so long */
-    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* that one waits where a message is being fetched */
+    WATCH_WAIT_MS = 10 * 1000,        /* only a very busy machine or a stopped process takes so long */
+    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* the process waits in a folder where a message is fetched */
 };
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
@@ -82,7 +82,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_entry entry;
-    /* The watch helper can only create a file that is not there. */
+    /* The watch helper can only create a file whose lookup finds nothing. */
     if (is_watch_helper(operations, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
         reply_status(fuse, -ENOENT);
         return;
@@ -189,7 +189,7 @@ static void op_statfs(fuse_req_t fuse, fuse_ino_t ino)
 
 /* ---------------------------------------------------------------- names */
 
-static void make(fuse_req_t fuse, fuse_ino_t parent, const char *name, const struct tree_new *what)
+static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name, const struct tree_new *what)
 {
     struct tree *tree = operations_of(fuse)->tree;
     struct fs_request request;
@@ -201,22 +201,22 @@ static void make(fuse_req_t fuse, fuse_ino_t parent, const char *name, const str
 
 static void op_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    make(fuse, parent, name, &(const struct tree_new){.mode = S_IFDIR | mode});
+    make_entry(fuse, parent, name, &(const struct tree_new){.mode = S_IFDIR | mode});
 }
 
 static void op_mknod(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode, dev_t device)
 {
-    make(fuse, parent, name, &(const struct tree_new){.mode = mode});
+    make_entry(fuse, parent, name, &(const struct tree_new){.mode = mode});
 }
 
 static void op_symlink(fuse_req_t fuse, const char *target, fuse_ino_t parent, const char *name)
 {
-    make(fuse, parent, name, &(const struct tree_new){.mode = S_IFLNK | 0777, .target = target});
+    make_entry(fuse, parent, name, &(const struct tree_new){.mode = S_IFLNK | 0777, .target = target});
 }
 
 static void op_link(fuse_req_t fuse, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
-    make(fuse, new_parent, new_name, &(const struct tree_new){.ino = ino});
+    make_entry(fuse, new_parent, new_name, &(const struct tree_new){.ino = ino});
 }
 
 static void op_unlink(fuse_req_t fuse, fuse_ino_t parent, const char *name)
@@ -299,7 +299,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     struct fs_request request;
     const struct tree_caller *caller = begin(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
-    /* After `echo sync >ctl`, `ls` lists what the sync brought, and a watcher knows. */
+    /* After `echo sync >ctl`, `ls` lists the new emails, and watchers have seen them. */
     if (tree_handle_is_control(handle)) {
         notifier_wait(operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
@@ -317,7 +317,7 @@ static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset
     reply_status(fuse, error);
 }
 
-/* The kernel asks for data and holes alone. */
+/* The kernel sends only SEEK_DATA and SEEK_HOLE. */
 static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *file)
 {
     struct fs_request request;
@@ -366,7 +366,7 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
 
 /* ---------------------------------------------------------------- listings */
 
-/* A part of a listing, as the kernel wants it. */
+/* A part of a listing, in the buffer of one request. */
 struct listing_part {
     fuse_req_t fuse;
     char *bytes;
@@ -417,7 +417,7 @@ static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fu
         return;
     }
     int error = tree_read_dir(dir_of(file), (uint64_t)offset, put_entry, &part);
-    /* What was put already is answered; the error comes with the next call. */
+    /* Entries put before an error are answered; the error comes with the next call. */
     if (error != 0 && part.used == 0)
         reply_status(fuse, error);
     else
@@ -470,20 +470,20 @@ static void op_init(void *context, struct fuse_conn_info *connection)
     connection->max_read = operations->max_read;
     if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
         connection->max_write = REQUEST_LOOP_MAX_WRITE;
-    /* Several reads of one file at a time, and lookups and listings of one folder side by side. */
+    /* Reads of one file, and lookups and listings of one folder, go on in parallel. */
     want(connection, FUSE_CAP_ASYNC_READ, true);
     want(connection, FUSE_CAP_PARALLEL_DIROPS, true);
-    /* Attributes always come with a listing: find and stat loops list first and ask later, so asking by
-     * demand would decide against it. */
+    /* Attributes always come with a listing: find and stat loops list first and ask later, so the kernel's
+     * heuristics (AUTO) would decide against them. */
     want(connection, FUSE_CAP_READDIRPLUS, true);
     want(connection, FUSE_CAP_READDIRPLUS_AUTO, false);
-    /* A truncating open is one request: replacing a file is seen as one thing. */
+    /* An open with O_TRUNC is one request, so that replacing a file is one change. */
     want(connection, FUSE_CAP_ATOMIC_O_TRUNC, true);
-    /* What is cached goes when size or mtime change; listings too. */
+    /* The kernel drops cached content and listings when size or mtime change. */
     want(connection, FUSE_CAP_AUTO_INVAL_DATA, true);
-    /* Sizes must be exact and every byte here when a file is closed: the kernel may not write behind. */
+    /* Sizes must be exact and all bytes here when a file is closed: no write-back cache. */
     want(connection, FUSE_CAP_WRITEBACK_CACHE, false);
-    /* What is read is small: a pipe costs more than the copy that it saves. */
+    /* Reads are small: a pipe costs more than the copy that it saves. */
     want(connection, FUSE_CAP_SPLICE_READ, false);
     want(connection, FUSE_CAP_SPLICE_WRITE, false);
     want(connection, FUSE_CAP_SPLICE_MOVE, false);

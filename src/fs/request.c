@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of the requests that are carried out, what an interrupt does to one, and how each is answered.
+ * The list of requests under way, interrupts and pending signals, and the answers.
  */
 #include "fs/request.h"
 
@@ -20,7 +20,7 @@
 enum {
     PROC_STATUS_MAX_BYTES = 8192,
     CHECK_INTERVAL_MS = 100,
-    ERRNO_MAX = 511, /* the kernel takes nothing beyond for an answer, and the request would hang */
+    ERRNO_MAX = 511, /* the kernel rejects an answer with more, and the request would hang */
 };
 
 /* ---------------------------------------------------------------- pending signals */
@@ -30,7 +30,7 @@ static uint64_t bit_of(int signal_number)
     return UINT64_C(1) << (signal_number - 1);
 }
 
-/* The mask in the line of /proc/TASK/status that begins so; 0 where there is none. */
+/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, 0 if there is none. */
 static uint64_t mask_of(const char *status, const char *line_start)
 {
     const char *line = strstr(status, line_start);
@@ -57,7 +57,7 @@ bool request_signals_only_inform(pid_t task)
 
 /* ---------------------------------------------------------------- interrupts */
 
-/* Returns true if a request is left whose signals only informed so far. */
+/* Returns true if a request is left whose pending signals only inform. */
 static bool check_signals_locked(struct request_list *list)
 {
     bool is_any = false;
@@ -83,7 +83,7 @@ static void check_signals(struct worker_job *job)
     list->is_checking = false;
 }
 
-/* Returns true if the request goes on waiting: its signals are checked from now on. */
+/* Returns true if the request may go on waiting: a thread checks its signals from now on. */
 static bool keep_informed(struct request_list *list, struct fs_request *request)
 {
     LOCK_GUARD(&list->lock);
@@ -138,14 +138,14 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     pthread_mutex_unlock(&list->lock);
     if (is_closed)
         cancel_set(&request->cancel);
-    /* Calls interrupted() at once when that has happened already. */
+    /* Calls interrupted() at once if the interrupt came before. */
     fuse_req_interrupt_func(fuse, interrupted, request);
 }
 
 void request_end(struct fs_request *request)
 {
     struct request_list *list = request->list;
-    /* Waits until an interrupt that is being delivered has been. */
+    /* Waits for an interrupt that is being delivered. */
     fuse_req_interrupt_func(request->fuse, NULL, NULL);
     pthread_mutex_lock(&list->lock);
     g_queue_unlink(&list->requests, &request->link);
@@ -157,7 +157,7 @@ void request_end(struct fs_request *request)
 
 /* ---------------------------------------------------------------- answers */
 
-/* The notifier tells the kernel when something changes. */
+/* Long, for the notifier notifies the kernel of each change. */
 static const double lasting_seconds = 24 * 60 * 60;
 
 void reply_status(fuse_req_t fuse, int error)
@@ -215,7 +215,7 @@ void reply_data(fuse_req_t fuse, int error, struct tree_data *data)
         bytes.buf[0].pos = data->offset;
         fuse_reply_data(fuse, &bytes, 0);
     } else {
-        /* Written from where it is: nothing is copied on this side. */
+        /* libfuse writes from this memory without a copy. */
         fuse_reply_buf(fuse, data->bytes, data->len);
     }
     tree_data_release(data);

@@ -59,8 +59,8 @@ void request_end(struct fs_request *request);
 
 /* Returns true if all signals that are pending for the task (a thread's id) are of the kind that is ignored
  * by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. Returns true if none is pending: another thread of the
- * program took the signal, or the kernel woke the task for a reason of its own after which other system
- * calls go on. Returns false if /proc does not show the signals. */
+ * program took the signal, or the kernel woke the task for a reason of its own. Returns false if /proc does
+ * not show the signals. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request loop: reading the device, and the threads. Waking a thread costs more than most
- * requests do, so after an answer the leader looks for the next request for some microseconds before it
- * sleeps.
+ * The request loop: reading the device, and the threads. Waking a thread costs more than most requests, so
+ * the leader polls for some microseconds after an answer before it sleeps.
  */
 #include "fs/request_loop.h"
 
@@ -42,7 +41,6 @@ static void carry_out(const struct request_loop *loop, char *message, size_t len
     fuse_session_process_buf(loop->fuse, &buffer);
 }
 
-/* Returns true if the leader carries it out itself. */
 static bool is_answered_at_once(const char *message, size_t len)
 {
     const struct fuse_in_header *header = (const void *)message;
@@ -78,9 +76,9 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Receives a message without waiting: its length, 0 (none is there, or the request was interrupted before it
- * was read), or -errno: the mount has ended. Not by libfuse, which prints an error where a mount ends in the
- * middle. */
+/* Receives a message without waiting. Return: its length; 0 when there is none, or its request was
+ * interrupted before it was read; -errno when the mount has ended. Does not use libfuse, which prints an
+ * error if the mount ends meanwhile. */
 static ssize_t receive(struct request_thread *thread)
 {
     ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->message, sizeof(thread->message));
@@ -89,8 +87,7 @@ static ssize_t receive(struct request_thread *thread)
     return len > 0 ? len : -ENODEV;
 }
 
-/* The same, for some time. Work that is there goes before work that may come, so others are let run between
- * two attempts. */
+/* Polls with receive() for up to SPIN_NS; other threads run between two attempts. */
 static ssize_t receive_soon(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
@@ -103,7 +100,8 @@ static ssize_t receive_soon(struct request_thread *thread)
     return len;
 }
 
-/* The next message: its length; 0: the threads are to end; -errno: the mount has ended. */
+/* Waits for a message. Return: its length; 0 when the threads are to end; -errno when the mount has
+ * ended. */
 static ssize_t await_message(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
@@ -120,7 +118,7 @@ static ssize_t await_message(struct request_thread *thread)
 
 static void *run_thread(void *argument);
 
-/* The loop may be released from now on. */
+/* The loop may be released when this thread has left it. */
 static void leave(struct request_loop *loop)
 {
     LOCK_GUARD(&loop->lock);
@@ -143,7 +141,7 @@ static int start_thread(struct request_loop *loop)
     return error;
 }
 
-/* One more thread. 0, -EAGAIN: there are as many as there may be, or another -errno. */
+/* Starts a thread. Return: 0; -EAGAIN when there are REQUEST_LOOP_THREADS_MAX; another -errno. */
 static int add_thread(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -157,8 +155,7 @@ static int add_thread(struct request_loop *loop)
     return error;
 }
 
-/* Before it sleeps it waits for a moment, too: of requests that are quickly carried out one follows another.
- */
+/* The thread polls before it sleeps: short requests often follow one another. */
 static void await_call(struct request_loop *loop)
 {
     int64_t until_ns = loop->may_spin ? now_ns() + SPIN_NS : 0;
@@ -169,7 +166,7 @@ static void await_call(struct request_loop *loop)
         is_called = sem_wait(&loop->called) == 0;
 }
 
-/* Waits until this thread is to lead. False: it is one too many. */
+/* Waits until this thread is to lead. Returns false if enough threads wait already. */
 static bool lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -184,7 +181,7 @@ static bool lead(struct request_loop *loop)
     return is_first || waits;
 }
 
-/* The leader leads no more. False: nobody waits to do it. */
+/* Ends the leader's lead. Returns false if no thread waits to lead. */
 static bool call_next(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -214,9 +211,9 @@ static void report_end(struct request_loop *loop)
         loop->ended(loop->context);
 }
 
-/* Leads: reads messages and carries them out, up to one that may wait: before that, another thread leads.
- * Without a thread for it, requests wait in the kernel until this one is done. The result is that of
- * await_message(); where it is not above 0, this thread leads still. */
+/* Leads: reads messages and carries them out. Before the first that may wait, another thread is called or
+ * started to lead; if none can be started, requests wait in the kernel until this thread is done. Returns
+ * the last result of await_message(); if it is not above 0, this thread still leads. */
 static ssize_t take_messages(struct request_thread *thread)
 {
     ssize_t len;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libfuse session from fs_session_new() to fs_session_free(), and before it what that needs: libfuse's
- * messages, unmounting by fusermount3, and the mount options.
+ * A libfuse session, and what it needs: libfuse's messages, unmounting by fusermount3, the mount options.
  */
 #include "fs/session.h"
 
@@ -36,11 +35,10 @@ enum {
     LINE_MAX_BYTES = 1024
 };
 
-/* While options are parsed on this thread, libfuse's words are collected here (borrowed): it hands no context
- * to the function that takes them. */
+/* Collects libfuse's messages while this thread parses options (borrowed): log functions get no context. */
 static _Thread_local struct strbuf *collected;
 
-/* A message is a line. libfuse's chatter is dropped. */
+/* Logs a message as one line. Messages below a warning are dropped. */
 __attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_level level, const char *format,
                                                                va_list arguments)
 {
@@ -58,10 +56,9 @@ __attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_lev
 
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
 
-/* By fusermount3 in a process of its own: an unmount waits for answers of the daemon, and a thread of the
- * daemon that waits in it would keep a killed daemon from dying. */
-
-/* With no signal blocked. `how`: an option beside -u. 0 when it ran and succeeded, else -EBUSY or -errno. */
+/* fusermount3 unmounts in a process of its own, with no signal blocked: an unmount waits for answers of the
+ * daemon, and a thread of the daemon that waits in it would keep a killed daemon from dying. `how` is an
+ * option beside -u. Return: 0; -EBUSY when it failed; another -errno when it could not be run. */
 static int run_fusermount(const char *how, const char *mountpoint)
 {
     const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
@@ -84,13 +81,12 @@ static int run_fusermount(const char *how, const char *mountpoint)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
-/* Waits for the kernel to write out and let go. 0, or -EBUSY: it is in use (or cannot be unmounted so). */
 int fs_mountpoint_unmount(const char *mountpoint)
 {
     return run_fusermount("-q", mountpoint);
 }
 
-/* By force, for the kernel answers from its cache even when the daemon is gone. */
+/* AT_STATX_FORCE_SYNC: otherwise the kernel answers from its cache when the daemon is gone. */
 bool fs_mountpoint_is_dead(const char *mountpoint)
 {
     struct statx status;
@@ -138,7 +134,7 @@ static void append_escaped(struct strbuf *options, const char *text)
     }
 }
 
-/* noatime: reading changes nothing here, and the kernel need not think so. */
+/* noatime: reading changes no file here. */
 static char *mount_options(const struct fs_session_config *config)
 {
     _cleanup_strbuf_ struct strbuf options = STRBUF_INIT(OPTIONS_MAX_BYTES);
@@ -150,22 +146,22 @@ static char *mount_options(const struct fs_session_config *config)
 }
 
 /* "fuse: unknown option(s): `-o x'\n" → "unknown option(s): `-o x'" */
-static char *words_of_library(const struct strbuf *words)
+static char *reason_of_library(const struct strbuf *messages)
 {
     static const char prefix[] = "fuse: ";
-    const char *text = strbuf_str(words);
+    const char *text = strbuf_str(messages);
     if (strncmp(text, prefix, strlen(prefix)) == 0)
         text += strlen(prefix);
     size_t len = strcspn(text, "\n");
     return len > 0 ? strndup(text, len) : strdup("a mount option is not known");
 }
 
-/* The kernel is given max_read by libfuse, which then insists on hearing the same number from op_init(). */
+/* libfuse passes max_read to the kernel, and expects op_init() to set the same number. */
 static int read_max_read(struct fs_session *session, struct fuse_args *arguments)
 {
     static const struct fuse_opt known[] = {
         {"max_read=%u", offsetof(struct operations, max_read), 0},
-        {"max_read=", UINT_MAX, FUSE_OPT_KEY_KEEP}, /* FUSE_OPT_KEY(), which clang finds fault with */
+        {"max_read=", UINT_MAX, FUSE_OPT_KEY_KEEP}, /* FUSE_OPT_KEY() without clang's warning */
         FUSE_OPT_END,
     };
     return fuse_opt_parse(arguments, &session->operations, known, NULL);
@@ -174,14 +170,14 @@ static int read_max_read(struct fs_session *session, struct fuse_args *arguments
 static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
                             char **ret_reason)
 {
-    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(OPTIONS_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf messages = STRBUF_INIT(OPTIONS_MAX_BYTES);
     struct fuse_args arguments = FUSE_ARGS_INIT(0, NULL);
     _cleanup_free_ char *options = mount_options(config);
     if (options == NULL)
         return -ENOMEM;
     if (!config->is_debug)
         fuse_set_log_func(take_message); /* for the whole program */
-    collected = &words;
+    collected = &messages;
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
         (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0) &&
@@ -191,19 +187,21 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     collected = NULL;
     fuse_opt_free_args(&arguments);
     if (session->operations.fuse == NULL)
-        *ret_reason = words_of_library(&words);
+        *ret_reason = reason_of_library(&messages);
     return session->operations.fuse == NULL ? -EINVAL : 0;
 }
 
 /* ---------------------------------------------------------------- gone */
 
-/* Returns true if the filesystem is gone for good: mounted nowhere, and no file of it open. Then the kernel
- * drops what it had not said yet, last closes among it. False too where that cannot be seen (no ustat(2):
- * other machines than x86, some containers).
+/*
+ * Returns true if the filesystem is gone for good: mounted nowhere, and no file of it open. The kernel then
+ * drops requests not yet sent, last closes among them. Returns false if there is no ustat(2) (machines other
+ * than x86, some containers).
  *
- * ustat(2) is the one call that finds a filesystem by its number alone, mounted somewhere or not. It waits
- * for one that is just going. One that is cut off while files are open is found, and gives no answer
- * (ENOTCONN): what answers is another one, which was given the number since. */
+ * ustat(2) is the only call that finds a filesystem by its number, mounted or not. It waits for one that is
+ * being removed. A filesystem that is cut off while files are open is found, and answers ENOTCONN. A result
+ * of 0 comes from another filesystem that got the number since.
+ */
 static bool is_gone(const struct fs_session *session)
 {
 #ifdef SYS_ustat
@@ -244,7 +242,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     stream_readers_init(&session->readers);
     session->watch_helper = config->watch_helper;
     session->mountpoint = strdup(config->mountpoint);
-    /* Without memory for it there is no more amiss than that inotify sees less. */
+    /* If there is no memory for it, only inotify watchers of Maildirs miss events. */
     (void)watch_helper_init_without_process(&session->message_helper, find_message_path, config->tree);
     int error = request_list_init(&session->requests);
     if (error == 0)
@@ -269,7 +267,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
-/* The kernel answers this itself: a request would make this program wait for itself. */
+/* The kernel answers this statx(2): a request would make this program wait for itself. */
 static dev_t mounted_device(const char *mountpoint)
 {
     struct statx status;
@@ -281,13 +279,13 @@ static dev_t mounted_device(const char *mountpoint)
 char *fs_device_trouble(void)
 {
     _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    char *words = NULL;
-    if (device >= 0 || asprintf(&words, "/dev/fuse: %s%s", strerror(errno),
+    char *trouble = NULL;
+    if (device >= 0 || asprintf(&trouble, "/dev/fuse: %s%s", strerror(errno),
                                 errno == ENOENT || errno == ENODEV || errno == ENXIO
                                     ? " (modprobe fuse loads it; a container needs --device /dev/fuse)"
                                     : "") < 0)
         return NULL;
-    return words;
+    return trouble;
 }
 
 int fs_session_mount(struct fs_session *session, char **ret_reason)
@@ -312,7 +310,7 @@ dev_t fs_session_device(const struct fs_session *session)
     return session->device;
 }
 
-/* Each file that is open in drafts/ or outbox/ takes one or two descriptors. */
+/* Each open file in drafts/ or outbox/ takes one or two descriptors. */
 static void allow_many_files(void)
 {
     struct rlimit limit;
@@ -341,16 +339,16 @@ int fs_session_start(struct fs_session *session)
 
 /* ---------------------------------------------------------------- stopped */
 
-/* After `fusermount3 -uz` the session lives on while files are open, and something else may be mounted there
- * by now. */
+/* After `fusermount3 -uz` the session lives on while files are open, and the mount point may have another
+ * mount. */
 static bool has_mountpoint(const struct fs_session *session)
 {
     return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
            mounted_device(session->mountpoint) == session->device;
 }
 
-/* Closes the device, and puts in its place what poll(2) calls broken: libfuse then takes the mount for ended,
- * and does not unmount what it finds at the mount point. */
+/* Replaces the device by a descriptor that poll(2) reports as broken: libfuse then takes the mount for
+ * ended, and does not unmount the present mount of the mount point. */
 static void cut_off(struct fs_session *session)
 {
     int ends[2];
@@ -362,21 +360,21 @@ static void cut_off(struct fs_session *session)
     close(ends[1]);
 }
 
-static void let_go(struct fs_session *session)
+static void end_mount(struct fs_session *session)
 {
     if (!session->is_mounted)
         return;
     if (!has_mountpoint(session))
         cut_off(session);
     fuse_session_unmount(session->operations.fuse);
-    /* libfuse leaves alone what it finds cut off already. */
+    /* libfuse does not unmount a mount that was cut off before. */
     if (fs_mountpoint_is_dead(session->mountpoint))
         fs_mountpoint_detach(session->mountpoint);
 }
 
-/* The order matters: what waits is let go first, for an unmount waits for it; the kernel is asked to unmount
- * while requests are still answered, so that it can write out what was changed through mmap(2); and only what
- * it will not let go of is cut off. */
+/* The order matters. Waiting requests are cancelled first, for an unmount waits for them. The kernel is
+ * asked to unmount while requests are still answered, so that it can write out pages changed through
+ * mmap(2). Only a mount that is still in use then is cut off. */
 void fs_session_stop(struct fs_session *session)
 {
     if (session->is_stopped)
@@ -397,7 +395,7 @@ void fs_session_stop(struct fs_session *session)
         request_loop_stop(&session->loop);
     if (session->is_gone)
         tree_close_handles(session->operations.tree);
-    let_go(session);
+    end_mount(session);
 }
 
 void fs_session_free(struct fs_session *session)

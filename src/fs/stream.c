@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers wait on a condition, each in the thread of its request. For each open file that is polled libfuse's
- * handle of the poll is kept, by which the kernel is notified later. One is enough: the kernel knows the file
- * by the same number in all of its polls, and a program that polls with a time-out goes on for days without
- * an event.
+ * Readers wait on a condition, each in the thread of its request. For each open file that is polled one
+ * libfuse poll handle is kept, by which the kernel is notified later. One is enough: the kernel uses the
+ * same number for all polls of the file. Keeping each would take more and more memory: a program may poll
+ * with a time-out for days without an event.
  */
 #include "fs/stream.h"
 

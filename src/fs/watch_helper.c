@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates what is new, then the daemon's side: starting the process, and handing paths over.
- * NUL-terminated strings pass through the pipe, the path of each new file below the mount point.
+ * The process that creates the files, then the daemon's side: starting the process, and handing paths over.
+ * The pipe carries the path of each new file below the mount point, with a NUL.
  */
 #include "fs/watch_helper.h"
 
@@ -27,26 +27,26 @@
 #include "base/thread.h"
 
 enum {
-    PIPE_BYTES = 4096, /* of all strings handed over at once: they go into the pipe whole, or not at all */
+    PIPE_BYTES = 4096, /* of all strings of one write(2): the pipe takes all or none */
     QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20, /* how long its end can go unnoticed while the process is behind */
+    FULL_PIPE_MS = 20, /* until the end of the thread is noticed while the pipe is full */
     DONE_INTERVAL_MS = 1,
-    RESTART_MS = 1000, /* from one start to the next: one that cannot live takes no machine's time */
+    RESTART_MS = 1000, /* between two starts, so that a process that dies at once costs little */
 };
 
 struct announcement {
-    uint64_t ino; /* whose path is to be found, and `path` is empty; 0: `path` is it */
+    uint64_t ino; /* find_path finds its path, and `path` is empty; 0 if `path` is known */
     size_t len;   /* with the NUL */
     char path[];
 };
 
 /* ---------------------------------------------------------------- the process */
 
-/* It may be forked from a program with threads. Nothing but system calls may be made in it then, so it
- * allocates nothing and uses no stdio. */
+/* The process may be forked from a program with threads. Then it may only make system calls, so it allocates
+ * nothing and uses no stdio. */
 
-/* By now something else may be mounted there, or nothing: nothing may be created in it. The kernel knows the
- * device number without asking the daemon. */
+/* Opens the mount point, unless it has another mount by now, or none: no file may be created there. The
+ * kernel knows the device number without asking the daemon. */
 static int open_root(const struct watch_helper_shared *shared)
 {
     struct statx status;
@@ -60,10 +60,8 @@ static int open_root(const struct watch_helper_shared *shared)
     return -1;
 }
 
-/* Failures are of no interest: whoever lists the folder sees the file all the same. O_EXCL makes the kernel
- * ask for a name that it knows already from a listing, too: else it would open the file, and raise no
- * IN_CREATE.
- */
+/* Failures are ignored: every listing has the file all the same. O_EXCL makes the kernel ask even for a name
+ * that it knows from a listing: else it would open the file, without IN_CREATE. */
 static void create(int root_fd, const char *path)
 {
     int fd = path[0] == '\0' || root_fd < 0
@@ -73,8 +71,8 @@ static void create(int root_fd, const char *path)
         close(fd);
 }
 
-/* Takes all whole strings; the number of bytes that they were. The root is open meanwhile alone, for it keeps
- * the mount busy. */
+/* Creates the files of all whole strings; returns how many bytes they were. The root is open only meanwhile,
+ * for it keeps the mount busy. */
 static size_t take_strings(struct watch_helper_shared *shared, const char *bytes, size_t len)
 {
     size_t taken = 0;
@@ -91,7 +89,7 @@ static size_t take_strings(struct watch_helper_shared *shared, const char *bytes
     return taken;
 }
 
-static _Noreturn void run(int fd, struct watch_helper_shared *shared)
+static _Noreturn void create_files(int fd, struct watch_helper_shared *shared)
 {
     char buffer[2 * PIPE_BYTES];
     size_t len = 0;
@@ -108,7 +106,7 @@ static _Noreturn void run(int fd, struct watch_helper_shared *shared)
     }
 }
 
-/* Ends on what ends a program, and with the thread that it was started by. */
+/* Lets the usual signals end the process, and the end of the thread that started it. */
 static void expect_end(pid_t daemon)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -120,7 +118,7 @@ static void expect_end(pid_t daemon)
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != daemon)
-        _exit(0); /* it ended before it was listened for */
+        _exit(0); /* the daemon ended before prctl(2) */
 }
 
 static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_shared *shared)
@@ -130,17 +128,17 @@ static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_sh
     closefrom(STDERR_FILENO + 1);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
-    setsid(); /* what ends the daemon by the terminal lets it end this one */
+    setsid(); /* a signal of the terminal then ends only the daemon, which ends this */
     if (chdir("/") != 0)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
     expect_end(daemon);
-    run(STDIN_FILENO, shared);
+    create_files(STDIN_FILENO, shared);
 }
 
 /* ---------------------------------------------------------------- starting it */
 
-/* By the thread that is to live on; it may have other threads beside it. */
+/* Called by the thread that is to live on; other threads may exist. */
 static int start_process(struct watch_helper *helper)
 {
     int ends[2];
@@ -151,7 +149,7 @@ static int start_process(struct watch_helper *helper)
     _cleanup_close_ int write_end = ends[1];
     if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
         return -errno;
-    /* What is in the pipe is lost with the process. */
+    /* A small pipe, since its content is lost with the process. */
     fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES);
     pid_t pid = fork();
     if (pid < 0)
@@ -163,7 +161,7 @@ static int start_process(struct watch_helper *helper)
     return 0;
 }
 
-static void tell_process_to_end(struct watch_helper *helper)
+static void kill_process(struct watch_helper *helper)
 {
     cleanup_close(&helper->fd);
     helper->fd = -1;
@@ -206,7 +204,7 @@ static bool is_ending(struct watch_helper *helper)
     return helper->is_ending;
 }
 
-/* 0; -EPIPE: the process died; -ECANCELED: this is the end. */
+/* Return: 0; -EPIPE when the process died; -ECANCELED when the thread is to end; another -errno. */
 static int send_whole(struct watch_helper *helper, const char *strings, size_t len)
 {
     if (helper->fd < 0)
@@ -217,14 +215,14 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
             return -errno;
         if (is_ending(helper))
             return -ECANCELED;
-        /* A pipe with some space counts as writable before these bytes fit: then this waits by the clock. */
+        /* A pipe with some space counts as writable before all bytes fit: then this sleeps for 1 ms. */
         if (poll(&pipe, 1, FULL_PIPE_MS) > 0 && (pipe.revents & POLLOUT) != 0)
             poll(NULL, 0, 1);
     }
     return 0;
 }
 
-/* Once at the start, and then by the thread: to be waited for by nobody any more. */
+/* Counts all paths as done, for no process is left to do them. */
 static void count_all_done(struct watch_helper *helper)
 {
     helper->shared->done = helper->taken;
@@ -235,7 +233,7 @@ static int restart_process(struct watch_helper *helper)
     struct clock *clock = clock_system();
     int64_t until_ms = helper->started_ms + RESTART_MS;
     int error = 0;
-    tell_process_to_end(helper);
+    kill_process(helper);
     reap(helper);
     count_all_done(helper);
     pthread_mutex_lock(&helper->lock);
@@ -258,7 +256,7 @@ static void hand_over(struct watch_helper *helper, const char *strings, size_t l
         count_all_done(helper);
 }
 
-/* Takes as many paths as go into the pipe at once; one inode number, where its path is to be found. */
+/* Takes as many paths as fit into one write, or one inode number whose path is to be found. */
 static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths,
                          uint64_t *ret_ino)
 {
@@ -277,8 +275,8 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     return len;
 }
 
-/* An inode that has no path goes through the pipe as an empty one, at which the process does nothing: so it
- * is counted in its turn, and watch_helper_wait() waits for all that came before it. */
+/* An inode without a path becomes an empty string, which the process only counts: so watch_helper_wait()
+ * still waits for all paths before it. */
 static size_t find_path(const struct watch_helper *helper, uint64_t ino, char ret_path[PIPE_BYTES])
 {
     if (helper->find_path(helper->context, ino, ret_path, PIPE_BYTES) != 0)
@@ -335,13 +333,13 @@ void watch_helper_stop(struct watch_helper *helper)
     pthread_mutex_unlock(&helper->lock);
     pthread_join(helper->thread, NULL);
     helper->is_running = false;
-    tell_process_to_end(helper);
+    kill_process(helper);
 }
 
 void watch_helper_release(struct watch_helper *helper)
 {
     watch_helper_stop(helper);
-    tell_process_to_end(helper);
+    kill_process(helper);
     reap(helper);
     g_queue_clear_full(&helper->queue, free);
     if (helper->shared != NULL)
@@ -377,7 +375,7 @@ void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino)
     queue(helper, ino, "");
 }
 
-/* The process counts in shared memory, and wakes nobody. */
+/* The process counts in shared memory and wakes no thread, so this polls. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel)
 {
     struct clock *clock = clock_system();

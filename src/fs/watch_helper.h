@@ -70,16 +70,15 @@ int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_
 /* Starts the thread. `device`: st_dev of the mount; the process creates nothing elsewhere. Return: 0;
  * -ENAMETOOLONG when `mountpoint` has PATH_MAX bytes or more; another -errno. */
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
-/* Ends the thread and kills the process, without waiting for the process, since it may be waiting for an
- * answer of the mount. Idempotent. */
+/* Ends the thread and kills the process; does not wait for the process, which may be waiting for the mount.
+ * Idempotent. */
 void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
 /* Announces a new file at this path below the mount point. From any thread; does not wait. */
 void watch_helper_announce(struct watch_helper *helper, const char *path);
-/* Announces a new file by its inode number; find_path then finds its path. From any thread; does not
- * wait. */
+/* Announces a new file by its inode number, for find_path. From any thread; does not wait. */
 void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
 
 /* Waits, at most `at_most_ms`, until watchers have seen all files announced before. The process then has
