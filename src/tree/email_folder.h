@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, and the thread before
- * it. The folder itself costs nothing; what is in it is known when it was first looked into, which may wait
- * for the service (store_content.h: errors, deadline). The content of an email does not change at the service
- * under its id, so the kernel may keep all entries, and is not notified of changes: a notification would wait
- * for the folder's lock, which a request that waits holds. Content that is fetched anew, from another service
- * or by another version of this program, may have other entries: each use of a node checks that its entry is
- * there.
+ * it. Showing the folder itself costs nothing. Its entries are made of the email's content, and the first
+ * lookup in it may wait for the service (store_content.h: errors, deadline). The content of an email does
+ * not change at the service under its id, so the kernel may keep all entries. It is not notified of changes:
+ * a notification would wait for the folder's lock, which a waiting request holds. Content that is fetched
+ * again, from another service or by another version of this program, may have other entries, so each use of
+ * a node checks that its entry still exists.
  *
  * For this layer alone.
  */
@@ -16,13 +16,14 @@
 #include "store/store_content.h"
 #include "tree/tree.h"
 
-/* Returns true if `name` in the inbox is the folder of an email, and shows. Does not wait. */
+/* Returns true if `name` in the inbox is the folder of an email, and the service has content. Does not
+ * wait. */
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
-/* The folder of this email. */
+/* Fills in the folder of this email. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 
-/* Opens an entry of the content for reading; NULL: its bytes. Takes the content, also when this fails. 0 or
- * -ENOMEM. */
+/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content, also on
+ * failure. Return: 0 or -ENOMEM. */
 int content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
                  int flags, struct tree_handle **ret_handle);
 

@@ -9,12 +9,13 @@
 
 struct tree;
 
-/* Adds what happened: readers of both files see it at once. Writes it to the disk; no lock may be held. */
+/* Adds an event; readers of both files see it at once. Waits for the disk; the caller may hold no lock. */
 void events_add(struct tree *tree, const struct event *event);
-/* The same of a user's request that went wrong, in words. `path` is below the mount point. */
+/* Adds the event of a user's request that failed; `path` is below the mount point, `error` the reason in
+ * words. */
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
 
-/* The same for status.json (status.c). Called by events_add() alone. */
+/* Counts the event for status.json. Only events_add() calls it. */
 void status_count_event(struct tree *tree, const struct event *event);
 
 #endif

@@ -9,17 +9,17 @@
 #include "tree/tree.h"
 
 enum {
-    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails, whether or not anybody asks */
-    INBOX_LOOKUPS_OF_DEMAND = 256,             /* after this many, all are listed with them */
+    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of any inbox, at least */
+    INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups, after which all emails are listed with attributes */
 };
 
-/* Remembers the folder's name, NULL when it is gone, and returns the one it had when that was another. Names
- * live as long as the store. */
+/* Stores the folder's name (NULL when the inbox is gone). Returns the former name if it was a different one,
+ * else NULL. Names live as long as the store. */
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name);
 
-/* Notifies the kernel of all files and folders that show when the inbox, or mail of it, last changed. */
+/* Notifies the kernel that mail of the inbox changed: of all files and folders that depend on mail. */
 void inbox_notify_mail(struct tree *tree, uint32_t inbox);
-/* The same where its record may have changed, too. */
+/* Like inbox_notify_mail(), when the inbox's record may have changed, too. */
 void inbox_notify(struct tree *tree, uint32_t inbox);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that are for one process alone what others do not see, since it removed something a moment ago.
- * Receipts that went because their file was removed: `rm sent/<all>` and `find failed -type f -delete` come
- * to the receipt next, and it is no failure that it is gone already. And reply files (reply_file.h), which
- * never go: who removed one goes on to create it.
+ * Names that a process removed a moment ago: they stay hidden from that process, while other processes may
+ * see them. There are two uses. A receipt goes with its file: `rm sent/<all>` and `find failed -type f
+ * -delete` remove the receipt next, and must not fail because it is gone already. A reply file
+ * (reply_file.h) never goes: a process that removes one creates it next.
  */
 #ifndef INBOXFS_TREE_REMOVED_NAMES_H
 #define INBOXFS_TREE_REMOVED_NAMES_H
@@ -22,7 +22,7 @@ enum {
 };
 
 struct removed_name {
-    uint64_t folder_ino; /* 0: no entry */
+    uint64_t folder_ino; /* 0 if the entry is free */
     pid_t pid;
     int64_t until_ms; /* monotonic */
     struct tree_entry entry;
@@ -38,14 +38,14 @@ struct removed_names {
 void removed_names_init(struct removed_names *names);
 void removed_names_release(struct removed_names *names);
 
-/* `entry`: what the name led to. */
+/* Adds a name; `entry` is the one that the name led to. */
 void removed_names_add(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                        int64_t now_ms, const struct tree_entry *entry);
 bool removed_names_find(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms, struct tree_entry *ret_entry);
-/* Forgets the names of this inode: they are free from now on. */
+/* Forgets all names of this inode. */
 void removed_names_forget(struct removed_names *names, uint64_t ino);
-/* Forgets it; whether it was there. */
+/* Forgets the name. Returns true if it was known. */
 bool removed_names_take(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms);
 
