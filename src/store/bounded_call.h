@@ -11,8 +11,9 @@
 #include "base/clock.h"
 #include "base/wait.h"
 
-/* Runs `function`, which must return soon after its cancel is set, to its end. `cancel` (may be NULL) and the
- * passing of `timeout_ms` set that. 0, or -errno when no thread can be started (it did not run). */
+/* Runs `function` to its end, and waits for that. Its cancel is set when `cancel` (may be NULL) is set or
+ * `timeout_ms` has passed; it must then return soon. Return: 0; -errno when no thread can be started: then
+ * `function` did not run. */
 int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,
                  void (*function)(void *context, struct cancel *cancel), void *context);
 

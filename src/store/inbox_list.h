@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's list of inboxes as a value, for when it has to be looked through before it is believed.
+ * The service's list of inboxes, held in memory so that the caller can check it before the index changes.
  */
 #ifndef INBOXFS_STORE_INBOX_LIST_H
 #define INBOXFS_STORE_INBOX_LIST_H
@@ -18,11 +18,11 @@ struct inbox_list { /* empty: all zeros */
 
 void inbox_list_release(struct inbox_list *list);
 
-/* Asks the service (waits for the network). The list is right where the outcome is SERVICE_OK. */
+/* Fetches the list (waits for the network). The list is complete only if the outcome is SERVICE_OK. */
 void inbox_list_fetch(struct inbox_list *list, struct mail_service *service, struct cancel *cancel,
                       struct service_result *ret);
 
-/* NULL: not in it. */
+/* Returns NULL if the list does not have the id. */
 const struct inbox_record *inbox_list_find(const struct inbox_list *list, const char *id);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A box is the memory of one inbox. A change is written to the database as whole rows, in one turn that is
- * durable when it ends, and only then put into the box.
+ * A box has the messages of one inbox. A change is written to the database as whole rows, in one
+ * transaction. The change is put into the box only when the transaction is durable.
  */
 #include "store/maildir_memory.h"
 
@@ -30,13 +30,13 @@ struct maildir_box {
     uint32_t number; /* in the file */
     uint32_t uidvalidity;
     char *id;              /* the inbox's; owned */
-    GPtrArray *mails;      /* struct maildir_mail; the place of U number n is n - 1. NULL: no such message */
-    GHashTable *by_email;  /* the same, as far as their emails were seen in this mount */
-    GHashTable *by_digest; /* the same, as a set: a message begins with its digest */
+    GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
+    GHashTable *by_email;  /* the messages whose emails were seen in this mount */
+    GHashTable *by_digest; /* a set of all messages: a struct maildir_mail begins with its digest */
     uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may hold other emails than these */
-    bool has_changed; /* the inbox, since a look-through of it began */
+    bool has_changed; /* the inbox changed after maildir_memory_begin_sync() */
 };
 
 static guint hash_digest(gconstpointer digest)
@@ -51,7 +51,6 @@ static gboolean digest_equals(gconstpointer one, gconstpointer other)
     return memcmp(one, other, MAILDIR_DIGEST_BYTES) == 0;
 }
 
-/* Empty, and stale. */
 static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const char *id)
 {
     struct maildir_box *box = g_new0(struct maildir_box, 1);
@@ -85,7 +84,6 @@ static struct maildir_mail *find_email(const struct maildir_box *box, uint32_t e
     return g_hash_table_lookup(box->by_email, GUINT_TO_POINTER(email));
 }
 
-/* From now on the message is found by this email. */
 static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_t email)
 {
     mail->email = email;
@@ -105,8 +103,8 @@ static struct maildir_mail *add_mail(struct maildir_box *box, const struct maild
     return added;
 }
 
-/* Adds a message or, where its U number is known, replaces what was known of it (its email once alone). 0, or
- * -EBADMSG: this is not a U number, or another message's. */
+/* Adds a message, or replaces the one with its U number; an email number that is set stays. Return: 0;
+ * -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
 static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
     if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
@@ -126,20 +124,20 @@ static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
     return 0;
 }
 
-/* A look-through that is under way may have missed this. */
+/* A sync that has begun may have listed the inbox before this change. */
 static void box_mark_stale(struct maildir_box *box)
 {
     box->is_stale = true;
     box->has_changed = true;
 }
 
-/* Which folders change, and when. */
+/* Folders whose modification times change, and the new times. */
 struct touch {
     unsigned int folders; /* 1 << enum maildir_folder for each */
     int64_t ns[MAILDIR_FOLDERS];
 };
 
-/* Moves the folders' times on: to those of the touch, and past what they were in any case. */
+/* Sets the folders' times. A time always grows, so that a mail program notices each change. */
 static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FOLDERS])
 {
     for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
@@ -147,7 +145,7 @@ static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FO
             changed_ns[i] = touch->ns[i] > changed_ns[i] ? touch->ns[i] : changed_ns[i] + 1;
 }
 
-/* By number in the database, or by the inbox's id where that is not NULL. */
+/* Finds a box by the inbox's id or, if `id` is NULL, by its number in the database. */
 static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, const char *id)
 {
     for (guint i = 0; i < boxes->len; i++) {
@@ -161,7 +159,7 @@ static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, con
 /* ---------------------------------------------------------------- the file */
 
 enum {
-    SIZES_MAX = 256, /* noted and not written yet */
+    SIZES_MAX = 256, /* noted sizes that are not written yet */
 };
 
 struct noted_size {
@@ -171,14 +169,14 @@ struct noted_size {
 
 struct maildir_memory {
     struct clock *clock;       /* borrowed */
-    struct database *database; /* NULL: it cannot be had */
-    int error;                 /* why */
+    struct database *database; /* NULL if it cannot be used */
+    int error;                 /* the reason, or 0 */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
     struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
-    size_t sizes_len;                   /* the same */
-    GPtrArray *boxes;                   /* of struct maildir_box, owned; protected by both, like the next */
-    GHashTable *by_inbox;               /* the same, by the store's number of the inbox */
+    size_t sizes_len;                   /* protected by write_lock */
+    GPtrArray *boxes;                   /* struct maildir_box, owned; protected by both locks */
+    GHashTable *by_inbox;               /* boxes by the store's number of the inbox; protected by both */
 };
 
 enum statement {
@@ -228,13 +226,13 @@ enum mail_bit {
     MAIL_IS_REMOVED = 4,
 };
 
-static int64_t bits_of(const struct maildir_mail *mail)
+static int64_t pack_bits(const struct maildir_mail *mail)
 {
     return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
            (mail->is_removed ? MAIL_IS_REMOVED : 0);
 }
 
-/* With the times that its folders have after the touch. */
+/* Writes a box with the folders' times as the touch will make them. */
 static int put_box(struct maildir_memory *memory, struct connection *writer, const struct maildir_box *box,
                    const struct touch *touch)
 {
@@ -252,10 +250,9 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
     return statements_execute(&writer->statements, PUT_MAIL, "iibiiiii", (int64_t)box->number,
                               (int64_t)mail->uid, (const void *)mail->digest, sizeof(mail->digest),
                               mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder,
-                              bits_of(mail));
+                              pack_bits(mail));
 }
 
-/* The sizes that were noted since the last change. */
 static int put_sizes(const struct maildir_memory *memory, struct connection *writer)
 {
     int error = 0;
@@ -264,8 +261,8 @@ static int put_sizes(const struct maildir_memory *memory, struct connection *wri
     return error;
 }
 
-/* Writes some messages of a box, and the times of its folders; `box` NULL: sizes alone. Everything is durable
- * when it returns 0; else nothing of it happened. */
+/* Writes the noted sizes and, unless `box` is NULL, the box and some of its messages. All are durable when
+ * this returns 0; after an error nothing is written. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
                        const struct touch *touch, const struct maildir_mail *mails, size_t len)
 {
@@ -288,7 +285,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
 
 /* ---------------------------------------------------------------- loading */
 
-/* A row that cannot be one of ours is damage: a number would be given twice without it. */
+/* An invalid row is damage. Without the row its number would be given twice, so it is not skipped. */
 static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
 {
     int64_t number = sqlite3_column_int64(row, 0);
@@ -354,10 +351,10 @@ static int load_all(struct maildir_memory *memory)
     return error;
 }
 
-/* ---------------------------------------------------------------- opened and freed */
+/* ---------------------------------------------------------------- opening and freeing */
 
-/* Marks and numbers are nowhere else, so a file that cannot be read stays as it is. */
-static void refuse(struct maildir_memory *memory, int error)
+/* Leaves the file as it is, since flags and U numbers are nowhere else. */
+static void disable(struct maildir_memory *memory, int error)
 {
     bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
     database_free(TAKE_PTR(memory->database));
@@ -388,7 +385,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         return error;
     }
     if (error != 0)
-        refuse(memory, error);
+        disable(memory, error);
     *ret_memory = memory;
     return 0;
 }
@@ -412,15 +409,14 @@ static int64_t now_ns(const struct maildir_memory *memory)
     return clock_realtime_ms(memory->clock) * NS_PER_MS;
 }
 
-/* The box of the store's inbox, or NULL. */
-static struct maildir_box *box_of(const struct maildir_memory *memory, uint32_t inbox)
+static struct maildir_box *find_box_of_inbox(const struct maildir_memory *memory, uint32_t inbox)
 {
     return g_hash_table_lookup(memory->by_inbox, GUINT_TO_POINTER(inbox));
 }
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* A box that the file does not have yet, and has when it returns. */
+/* Makes a box, and writes it to the database. */
 static int make_box_locked(struct maildir_memory *memory, const char *id, struct maildir_box **ret_box)
 {
     uint32_t number = 0;
@@ -428,7 +424,7 @@ static int make_box_locked(struct maildir_memory *memory, const char *id, struct
         number++;
     if (number >= BOXES_MAX)
         return -EOVERFLOW;
-    /* The time it was made: when this file is lost, the next one has others. */
+    /* The uidvalidity is the current time: a database made after this one was lost has other ones. */
     struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
     int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
     if (error != 0)
@@ -457,7 +453,7 @@ int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, cons
     if (maildir_memory_has_inbox(memory, inbox))
         return 0;
     LOCK_GUARD(&memory->write_lock);
-    return box_of(memory, inbox) != NULL ? 0 : add_inbox_locked(memory, inbox, id);
+    return find_box_of_inbox(memory, inbox) != NULL ? 0 : add_inbox_locked(memory, inbox, id);
 }
 
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
@@ -466,13 +462,13 @@ bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
     return maildir_memory_get_state(memory, inbox, &state);
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- finding */
 
 bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                              struct maildir_mail *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = box_of(memory, inbox);
+    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_uid(box, uid);
     if (mail != NULL)
         *ret = *mail;
@@ -483,7 +479,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
                                struct maildir_mail *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = box_of(memory, inbox);
+    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     if (mail != NULL)
         *ret = *mail;
@@ -493,7 +489,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = box_of(memory, inbox);
+    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
     if (box == NULL)
         return false;
     *ret = (struct maildir_state){
@@ -508,7 +504,7 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
 {
     WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     if (box != NULL)
         box_mark_stale(box);
 }
@@ -516,7 +512,7 @@ void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 {
     WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     bool is_stale = box != NULL && box->is_stale;
     if (is_stale)
         box->has_changed = false;
@@ -524,8 +520,8 @@ bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 }
 
 struct plan {
-    GArray *changed; /* struct maildir_mail, as they are to be */
-    uint32_t added;  /* new messages among these */
+    GArray *changed; /* struct maildir_mail, with their new values */
+    uint32_t added;  /* number of new messages among these */
     struct touch touch;
 };
 
@@ -546,9 +542,7 @@ static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_
     }
 }
 
-/* A message that is known from an earlier mount is found by its email from now on, whatever comes of the
- * plan.
- */
+/* Binds a message of an earlier mount to its email at once, even if the plan fails. */
 static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
                          uint8_t *is_seen, const struct maildir_sighting *sighting)
 {
@@ -590,8 +584,7 @@ static void add_gone(struct plan *plan, const struct maildir_box *box, const uin
     }
 }
 
-/* Finds out what is to change before anything does. `arrived_ns`: when the inbox changed, which is the time
- * of new/ where mail came and none left. */
+/* Plans all changes before any is made. */
 static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
                       const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns,
                       struct plan *plan)
@@ -601,7 +594,7 @@ static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
         add_sighting(memory, plan, box, is_seen, &seen[i]);
     add_gone(plan, box, is_seen);
     g_free(is_seen);
-    /* Mail that left or returned may have done so at any time since. */
+    /* The inbox does not say when mail left or returned, so the folders change now. */
     plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
     plan->touch.ns[MAILDIR_NEW] =
         plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];
@@ -631,15 +624,15 @@ int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const str
                         size_t seen_len, int64_t arrived_ns)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     return box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
 }
 
-/* The next sync finds the same, and writes it down. */
+/* Writes nothing: the next sync finds that the email is gone, and writes that. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
 {
     WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
     int64_t ns = now_ns(memory);
     if (mail != NULL && !mail->is_removed)
@@ -650,7 +643,7 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
 
 /* ---------------------------------------------------------------- marking */
 
-/* `mark` NULL: the message is removed. */
+/* Removes the message if `mark` is NULL. */
 static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                        const struct maildir_mark *mark)
 {
@@ -680,7 +673,7 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
                         const struct maildir_mark *mark)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     return box == NULL ? -ENOENT : mark_locked(memory, box, uid, mark);
 }
 
@@ -691,8 +684,8 @@ int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_
 
 /* ---------------------------------------------------------------- sizes */
 
-/* Written with the next change, or when there are many: waiting for the disk each time would cost more than
- * fetching a size again after a kill. */
+/* Sizes are written with the next change, or when there are many: a transaction for each would cost more than
+ * fetching some sizes again after a kill. */
 static void note_size_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
                              int64_t size)
 {
@@ -705,14 +698,14 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
     memory->sizes[memory->sizes_len++] = (struct noted_size){box, known};
     if (memory->sizes_len == SIZES_MAX) {
         (void)write_mails(memory, NULL, NULL, NULL, 0);
-        memory->sizes_len = 0; /* those that could not be written are fetched again */
+        memory->sizes_len = 0; /* after an error, too: the sizes are fetched again in the next mount */
     }
 }
 
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = box_of(memory, inbox);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
     if (box != NULL)
         note_size_locked(memory, box, uid, size);
 }

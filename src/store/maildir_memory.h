@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the Maildirs, which no service keeps: of every inbox its uidvalidity; of each message its U
- * number, where it lies, how it is marked, and its size, which takes a fetch to learn. All of it is in
- * memory, and in two tables of maildir/maildir.sqlite3, where U numbers and marks are durable before anybody
- * sees them. The database is not in the cache, which a user may delete. A database that is damaged, or that a
- * newer version made, stays as it is, with words in the log, and there are no Maildirs.
+ * The state of the Maildirs, which the service does not have: the uidvalidity of each inbox; the U number,
+ * folder, flags and size of each message (only a fetch shows its size). It is in memory, and in two tables
+ * of maildir/maildir.sqlite3. U numbers and flags are durable before they are shown. The database is not in
+ * the cache, since a user may delete the cache. A damaged database, or one of a newer version, stays as it
+ * is; the log reports it, and there are no Maildirs.
  *
- * U numbers are given from 1 on in the order of first sight and never again: a message that is gone keeps its
- * own, and gets it back should it return; one that a user removed keeps its own, too, and is not shown again,
- * though the inbox holds it. Messages are known by a digest of the email's id.
+ * Each message gets the next U number, from 1 on, when it is first seen, and no other message ever gets that
+ * number. A message that leaves the inbox has the same number when it returns. A message that a user removed
+ * from the Maildir is not shown again, although the inbox holds it. Messages are recognized by a digest of
+ * the email's id.
  *
- * An inbox is known by the store's number once maildir_memory_add_inbox() was called with it; other numbers
- * have nothing. Callable from any thread at once; only what says so waits, and for the disk alone.
+ * Call maildir_memory_add_inbox() first: the other functions find nothing for other inboxes. Every function
+ * may be called from any thread. Only those that say so wait, and only for the disk.
  *
- * `write_lock` is held throughout a change, `read_lock` for writing only for the moment in which readers
- * could see half of it. Order: write_lock, read_lock. The database is written under write_lock alone. News of
- * the inbox changes the times of folders, and whether they are stale, under read_lock alone, so as not to
- * wait for the disk; a change under way adds to that.
+ * A change holds `write_lock` until it ends, and `read_lock` for writing only while it changes the memory.
+ * Order: write_lock, read_lock. The database is written under write_lock alone. maildir_memory_mark_stale()
+ * and maildir_memory_note_gone() take read_lock alone, so that they need not wait for the disk.
  */
 #ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
 #define INBOXFS_STORE_MAILDIR_MEMORY_H
@@ -41,15 +41,15 @@ enum maildir_folder {
 
 struct maildir_mail {
     unsigned char digest[MAILDIR_DIGEST_BYTES]; /* of the email's id */
-    int64_t epoch_s;                            /* its date when it was first seen */
-    int64_t size;                               /* bytes of the raw message; -1: not known yet */
+    int64_t epoch_s;                            /* the email's date when it was first seen */
+    int64_t size;                               /* bytes of the raw message; -1 if not known yet */
     uint64_t flags;                             /* maildir_name.h */
-    uint32_t uid;                               /* 0: no such message */
-    uint32_t email;                             /* the store's number; NUMBER_NONE: not seen in this mount */
-    uint8_t folder;                             /* enum maildir_folder */
+    uint32_t uid;                               /* the U number */
+    uint32_t email; /* the store's number; NUMBER_NONE if not seen in this mount */
+    uint8_t folder; /* enum maildir_folder */
     bool has_info;
-    bool is_gone;    /* the inbox does not hold it now */
-    bool is_removed; /* a user took it out of the Maildir, for good */
+    bool is_gone;    /* the inbox does not hold the email now */
+    bool is_removed; /* a user removed the message from the Maildir, for good */
 };
 
 static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
@@ -60,25 +60,26 @@ static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
 /* An email that the inbox holds. */
 struct maildir_sighting {
     uint32_t email;  /* the store's number */
-    const char *id;  /* the service's; NULL will do where the box knows the email */
+    const char *id;  /* the service's; may be NULL if maildir_memory_find_email() finds the email */
     int64_t epoch_s; /* its date */
 };
 
 struct maildir_memory;
 
-/* Opens or makes the database in `dir_fd`, and takes over what version 0.2 left there (waits for the disk).
- * 0, -ENOMEM. A database that cannot be had is an error of each change, and of maildir_memory_add_inbox():
- * -EIO where it is damaged, -EPROTO where a newer version made it. */
+/* Opens or makes the database in `dir_fd`, and converts one of version 0.2 (waits for the disk). Return: 0;
+ * -ENOMEM. If the database cannot be used, maildir_memory_add_inbox() and each change return the error: -EIO
+ * when it is damaged, -EPROTO when a newer version made it, or -errno. */
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory);
 /* NULL-safe. Waits for the disk. */
 void maildir_memory_free(struct maildir_memory *memory);
 
-/* Makes the inbox known, with a uidvalidity of its own when it is new (then this waits for the disk). `id`:
- * the service's, copied. Again: does nothing. 0, or -errno. */
+/* Adds the inbox with this number and `id` (the service's, copied), or does nothing if it was added before.
+ * An inbox that the database does not have gets its uidvalidity (waits for the disk). Return: 0; -EOVERFLOW
+ * when there are too many; -errno of the database. */
 int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id);
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox);
 
-/* Each fills in a copy, or returns false: no such message. One that is gone or removed is given, too. */
+/* Each copies a message, also one that is gone or removed. Returns false if there is no such message. */
 bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                              struct maildir_mail *ret);
 bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
@@ -86,44 +87,45 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 
 struct maildir_state {
     uint32_t uidvalidity;
-    uint32_t uid_max;                  /* the highest given */
-    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown, as far as is known */
+    uint32_t uid_max;                  /* the highest U number */
+    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown, as of the last sync */
     int64_t changed_ns[MAILDIR_FOLDERS];
-    bool is_stale; /* maildir_memory_sync() would find something to do, perhaps */
+    bool is_stale; /* the inbox may have changed since the last maildir_memory_sync() */
 };
-/* False: no such inbox. */
+/* Returns false if there is no such inbox. */
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret);
 
-/* The set of emails in the inbox may have changed. */
+/* Notes that the set of emails in the inbox may have changed. */
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 
-/* Before all that the inbox holds is looked up for maildir_memory_sync(), by one thread at a time: whether
- * there is any need. The inbox is stale until that sync has ended, and stays so when it changes meanwhile. */
+/* Returns true if the inbox is stale: the caller then lists its emails and calls maildir_memory_sync(). One
+ * thread at a time may do so. An inbox that changes in between stays stale. */
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
-/* Gives U numbers to the emails not met before, in this order, and puts them into new/; takes note of those
- * that are gone, and of those that are back (waits for the disk). `arrived_ns`: when the inbox changed, which
- * is the time of new/ then. 0 or -errno: nothing was changed, and the inbox is still stale. */
+/* Gives U numbers to new emails, in this order, and puts them into new/; notes emails that left or returned
+ * (waits for the disk). `arrived_ns`: when the inbox changed; it becomes the time of new/ if mail only
+ * arrived. Return: 0; -ENOENT when there is no such inbox; -EOVERFLOW when U numbers run out; -errno of the
+ * database. After an error nothing has changed, and the inbox is still stale. */
 int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
                         size_t seen_len, int64_t arrived_ns);
 
-/* An email left the inbox. */
+/* Notes that an email left the inbox. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email);
 
-/* How a message is marked from now on; on the disk when it returns (waits for it). 0, -ENOENT, or -errno:
- * nothing was changed. */
 struct maildir_mark {
     enum maildir_folder folder;
     bool has_info;
     uint64_t flags;
 };
+/* Sets the folder and the flags of a message, durably (waits for the disk). Return: 0; -ENOENT when the
+ * message is not shown; -errno of the database. After an error nothing has changed. */
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
 
-/* The message is in the Maildir no more, and never again; the same otherwise. */
+/* Removes a message from the Maildir for good. Durability and errors as maildir_memory_mark(). */
 int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
-/* The message is this large. Some hundred sizes are written together, for they can be learned again (waits
- * for the disk then). */
+/* Notes the size of a message. Waits for the disk only when 256 sizes are noted, which are then written: a
+ * size that is lost can be fetched again. */
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hash table of 32-bit numbers. The caller knows what a number stands for, its hash and its equality. No
- * number is ever removed.
- *
- * A slot holds the hash beside the number: what a number stands for is looked at only where the whole hash is
- * the same, which for something that is not in the table is nearly never.
+ * A hash table of 32-bit numbers. The caller knows the object of a number, its hash, and how it is compared.
+ * Numbers are never removed. A slot has the hash beside the number, so that objects are compared only when
+ * the whole hash is equal.
  */
 #ifndef INBOXFS_STORE_NUMBER_TABLE_H
 #define INBOXFS_STORE_NUMBER_TABLE_H
@@ -16,7 +14,7 @@
 
 struct number_slot {
     uint32_t hash;
-    uint32_t number; /* NUMBER_NONE: the slot is free */
+    uint32_t number; /* NUMBER_NONE if the slot is free */
 };
 
 struct number_table { /* empty: all zeros */
@@ -33,14 +31,15 @@ struct number_kind {
 
 void number_table_release(struct number_table *table);
 
-/* The number whose key equals `key`, or NUMBER_NONE. */
+/* Returns the number whose object equals `key`, or NUMBER_NONE. */
 uint32_t number_table_find(const struct number_table *table, const struct number_kind *kind, uint32_t hash,
                            const void *key);
 
-/* Makes room for `more` numbers. 0, -ENOMEM, or -EOVERFLOW. */
+/* Makes room for `more` numbers. Return: 0; -ENOMEM; -EOVERFLOW when the table would be too large. */
 int number_table_reserve(struct number_table *table, uint32_t more);
 
-/* Adds a number that is not in it. There must be room. All bits of the hash count, the upper ones most. */
+/* Adds a number that the table does not have. There must be room. The upper bits of the hash choose the slot.
+ */
 void number_table_add(struct number_table *table, uint32_t hash, uint32_t number);
 
 #endif

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The errno of each outcome of a request, by what was asked for: a list, a change, content.
- */
 #include "store/result_errno.h"
 
 #include <errno.h>
@@ -16,11 +13,11 @@ static int errno_of_retry(const struct service_result *result)
     switch (result->error) {
     case EINTR:
     case EAGAIN:
-    case EDQUOT: /* no more of the account is kept */
-    case ENOSPC: /* the cache does not take it */
+    case EDQUOT: /* the store's bound for the account */
+    case ENOSPC: /* the disk of the cache is full */
     case EROFS:
     case EFBIG:
-    case EMFILE: /* no descriptor was left for a connection */
+    case EMFILE:
     case ENFILE:
         return -result->error;
     default:

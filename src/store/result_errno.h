@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns the outcome of a request to the service into an errno and words for the store's callers.
+ * Turns the outcome of a request to the service into an errno and a reason for the store's callers. All
+ * three return 0 on success; -EINTR when the request was cancelled; -EAGAIN when it is busy (429, 503);
+ * -EACCES when the service refuses the key; -EHOSTUNREACH when the service cannot be reached; -EMFILE or
+ * -ENFILE when no descriptor was left for a connection.
  */
 #ifndef INBOXFS_STORE_RESULT_ERRNO_H
 #define INBOXFS_STORE_RESULT_ERRNO_H
@@ -9,26 +12,25 @@
 
 #include "mail/mail_service.h"
 
-/* Each passes on -EMFILE and -ENFILE: this program has no descriptor for a connection. */
-
-/* For a listing: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, or -EIO: an answer that cannot be used. */
+/* For a listing. Also: -EIO when the answer cannot be used; -EDQUOT when the account exceeds the store's
+ * bounds; -ENOSPC or -EROFS when the cache does not take the emails; -EFBIG. */
 int result_errno_of_listing(const struct service_result *result);
 
-/* For a change to an inbox: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH (also: something else answered),
- * -EEXIST, -EINVAL. */
+/* For a change to an inbox. Also: -EEXIST when the inbox exists; -EINVAL when the service refused the change;
+ * -EHOSTUNREACH also when something else answered in the service's place. */
 int result_errno_of_change(const struct service_result *result);
 
-/* For content: 0, -EINTR, -EAGAIN, -EACCES, -EHOSTUNREACH, -ETIMEDOUT, -EFBIG; -ENOENT: no such email or
- * attachment, or a service without them; what writing it down said; -EIO: an answer that cannot be used. */
+/* For content. Also: -ETIMEDOUT; -EFBIG when it is too long; -ENOENT when the service has no such email or
+ * attachment, or no content at all; the error of writing it; -EIO when the answer cannot be used. */
 int result_errno_of_content(const struct service_result *result);
 
 /* Returns true if the service itself answered, works, and takes the key. */
 bool result_is_answer(const struct service_result *result);
 
-/* Returns true if the service asked for fewer requests: it can be reached, and has too much to do. */
+/* Returns true if the service asked for fewer requests (429, 503). */
 bool result_is_busy(const struct service_result *result);
 
-/* Never NULL. */
+/* Returns the reason, never NULL. Borrowed from `result`. */
 const char *result_words(const struct service_result *result);
 
 #endif

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The store: the index, what keeps it fresh, and what changes it, behind one door.
- */
 #include "store/store.h"
 
 #include <errno.h>
@@ -90,14 +87,14 @@ void store_free(struct store *store)
     free(store);
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- queries */
 
-/* 0, -ENOENT, -EXDEV, as store_find_by_message_id(). */
+/* Return: 0; -ENOENT; -EXDEV, as store_find_by_message_id(). */
 static int check_inbox(struct store *store, const char *email_id, const char *from)
 {
     struct email_view email;
     struct inbox_view inbox;
-    /* Ids are the service's own, so it does not matter which inbox is looked through first. */
+    /* An id is in one inbox alone, so the inbox that is searched first does not matter. */
     if (!store_find_email_by_id(store, 0, email_id, &email) || !store_get_inbox(store, email.inbox, &inbox))
         return -ENOENT;
     return inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of the account: its inboxes and their emails, in memory for every question the kernel asks,
- * on disk for the next mount, refreshed from the service by a thread of its own.
+ * The store has the inboxes and emails of the account: in memory, for the requests of the kernel; on the
+ * disk, for the next mount. The sync thread keeps them up to date with the service.
  *
- * Inboxes and emails have numbers, given in order of appearance from 0, never reused while the store lives
- * (inode numbers are made of them). Strings in views stay valid and unchanged until store_free(). No function
- * here waits for the network or the disk unless it says so.
+ * Inboxes and emails have numbers, given from 0 in order of appearance and never reused while the store
+ * lives (inode numbers are made of them). Strings in views stay valid and unchanged until store_free(). A
+ * function waits for the network or the disk only if its comment says so.
  */
 #ifndef INBOXFS_STORE_STORE_H
 #define INBOXFS_STORE_STORE_H
@@ -24,9 +24,9 @@ struct store;
 enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
-    STORE_REMOVED,  /* gone from the service's complete answer */
-    STORE_MOVED,    /* an email: held back from now on, or no longer (email_view.is_held) */
-    STORE_RETURNED, /* an email that was gone is there again, and is not announced */
+    STORE_REMOVED,  /* complete lists of the service no longer have it */
+    STORE_MOVED,    /* an email's is_held changed */
+    STORE_RETURNED, /* an email that was removed is listed again, and is not announced */
 };
 
 struct email_view {
@@ -34,38 +34,38 @@ struct email_view {
     uint32_t inbox;   /* number of its inbox */
     const char *name; /* file name with ".json", unique in its inbox */
     size_t json_len;  /* bytes of the file: store_read_email() */
-    uint64_t text;    /* another number with each other content of the file */
-    int64_t date_ms;  /* mtime: the record's date, or when it was first seen where it has none */
+    uint64_t text;    /* number of the file's content: each content has another */
+    int64_t date_ms;  /* mtime: the record's date or, without one, when it was first seen */
     int64_t seen_ms;  /* ctime: when this content was first seen */
-    bool is_held;     /* rules or checks of the inbox hold it back: it is listed apart */
+    bool is_held;     /* rules or checks of the inbox hold the email back: store_list_held() */
 };
 
 struct inbox_view {
     uint32_t number;
     const char *name; /* folder name, unique: the address, or made from the id */
     const char *id;
-    const char *address;  /* NULL when not known */
+    const char *address;  /* NULL if not known */
     size_t json_len;      /* bytes of inbox.json: store_read_inbox() */
     int64_t changed_ms;   /* when the record, or the set of emails, last changed: mtime of the folder */
     int64_t record_ms;    /* when the record last changed: mtime of inbox.json */
-    size_t emails;        /* how many it shows */
-    size_t held;          /* how many are held back */
+    size_t emails;        /* number of emails shown */
+    size_t held;          /* number of emails held back */
     uint64_t index_bytes; /* size of index.jsonl */
 };
 
-/* Called for each change, by the thread that made it, with no lock held. Must not block or call back into
- * store_sync, _create or _update. Emails that an inbox held before it was first listed are reported as one
- * change of the inbox. An email of `change` STORE_REMOVED can still be asked for by number (for its name). */
+/* Called for each change by the thread that made it, with no lock held. The functions must not block, nor
+ * call store_sync(), store_create_inbox() or store_update_inbox(). Emails that an inbox had before it was
+ * first listed are reported as one change of the inbox. A removed email can still be found by number. */
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Mail that was sent, by its number (store_get_email()); of many at once, when they are first seen, by
-     * any. */
+    /* Sent mail, by its number (store_get_email()). The first list of many is reported once, by any of them.
+     */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
-    /* store_has_content(), store_has_raw() or store_knows_all_mail() says something else. */
+    /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);
-    /* The raw message of this email was fetched ahead of readers: it has `len` bytes, whether it is kept or
-     * thrown out again before anybody asks for it. This one may wait for the disk. */
+    /* The raw message of this email was fetched ahead of readers, and has `len` bytes. The cache may have
+     * removed it again. This function may wait for the disk. */
     void (*raw_fetched)(void *context, uint32_t email, uint64_t len);
     void *context;
 };
@@ -73,139 +73,141 @@ struct store_listener {
 struct store_config {
     struct mail_service *service;   /* borrowed */
     struct clock *clock;            /* borrowed */
-    int state_dir_fd;               /* borrowed; the cache is a folder "cache" in it */
-    int64_t poll_interval_ms;       /* 0: only when asked */
+    int state_dir_fd;               /* borrowed; the cache is its folder "cache" */
+    int64_t poll_interval_ms;       /* 0: no polls */
     bool adopt_state;               /* accept a cache whose inboxes are none of this key's */
-    uint64_t content_cache_bytes;   /* bound of what emails hold; 0: emails are shown without it
-                                       (store_content.h) */
+    uint64_t content_cache_bytes;   /* bound for content (store_content.h); 0 turns content off */
     struct store_listener listener; /* functions may be NULL */
     struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
 };
 
-/* Opens the cache (waits for the disk). A damaged cache is set aside and filled anew. 0, -ENOMEM, or -errno:
- * the folder or the file cannot be had (a full disk); *ret_reason in words (caller frees). */
+/* Opens the cache (waits for the disk). A damaged cache is set aside and filled anew. Return: 0; -ENOMEM;
+ * -errno when the folder or the database cannot be opened (a full disk), with a reason that the caller frees.
+ */
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
 
-/* The first look at the service, before the mount answers (waits for the network, bounded to about 10 s).
- * 0; -EHOSTUNREACH: not reachable now, mount from the cache; -EACCES: it refuses the key; -ESTALE: the
- * cache's inboxes are not this key's and adopt_state is false. *ret_reason in words (caller frees) on
- * failure. */
+/* Asks the service for the first time, before the mount answers (waits for the network, about 10 s at most).
+ * Return: 0; -EHOSTUNREACH when the service cannot be reached, so that the mount shows the cache; -EACCES
+ * when it refuses the key; -ESTALE when the cache has inboxes of another key, and adopt_state is false. On
+ * failure the caller frees *ret_reason. */
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason);
 
-/* Starts the sync (sync.h). Before it, and after store_stop(), nothing changes by itself. */
+/* Starts the sync thread (sync.h). Return: 0; -errno when the thread cannot be started. */
 int store_start(struct store *store);
-/* Ends the sync (waits for its thread; a request under way is cancelled). Wakes waiting store_sync() calls.
- */
+/* Cancels requests, wakes threads that wait in store_sync() or for content, and waits for the threads of the
+ * store. */
 void store_stop(struct store *store);
-/* NULL-safe. After store_stop(). */
+/* NULL-safe. Call store_stop() first. */
 void store_free(struct store *store);
 
-/* The way to the service may be another now (a network came, the machine woke up): asks it at once, but not
- * before the time that the service has asked for. */
+/* Starts a sync soon, since the network changed or the machine woke up, but not before the time that the
+ * service asked for. Does not wait. */
 void store_network_changed(struct store *store);
 
-/* Each fills in *ret and returns true, or returns false: no such, or gone. */
+/* Each fills in *ret. Returns false if there is no such inbox or email, or it is gone. */
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret);
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
-bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* removed ones too */
-/* The email of this id, in this inbox before others. */
+bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* finds gone ones, too */
+/* Finds an email by id, in this inbox before others. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
-/* Returns true once all mail that there was has been listed, since the cache was made. Before that, mail that
- * is not shown may well exist. store_listener.abilities_changed is called when it becomes true. */
+/* Returns true once a sync has listed all mail of the account since the cache was made. Until then the
+ * account may have mail that is not shown. store_listener.abilities_changed reports the change. */
 bool store_knows_all_mail(struct store *store);
 
-/* Returns the service's id of an email; NULL: it has none. Valid as long as the store. */
+/* Returns the service's id of an email, or NULL if it has none. Valid until store_free(). */
 const char *store_get_email_id(struct store *store, uint32_t email);
 
-/* The content of its file, with a NUL behind it; the caller frees it. An email's is read from the cache (page
- * cache or disk). 0, -ENOENT, -ENOMEM; -EIO: the cache has lost it, or cannot be read. A complete sync brings
- * it back. */
+/* Reads the JSON of an inbox or email, with a NUL after it; the caller frees it. That of an email is read
+ * from the cache (waits for the disk). Return: 0; -ENOENT when there is no such inbox or email; -ENOMEM; -EIO
+ * when the cache has lost the record or cannot be read; the next complete sync restores the record. */
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Lists from `position` (0 at first), at most `max` at a time: the number of views filled in, 0 at the end.
- * *ret_positions[i] is where to go on after view i. Positions stay right while the list grows and shrinks. */
+/* Lists at most `max` from `position` on (0 at first). ret_positions[i] is the position after view i.
+ * Positions stay valid while the list changes. Returns the number of views filled in, 0 at the end. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
-/* The same for emails that are held back. store_shows_held() returns true once the service has listed any. */
+/* The same for emails that are held back. store_shows_held() returns true once the service has answered a
+ * request for them. */
 bool store_shows_held(struct store *store);
 bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* Mail that was sent from the account, from here or elsewhere, as the service lists it: emails that are in no
- * inbox, to be asked for by number as others are (`inbox` means nothing). */
+/* The same for sent mail, which the service lists whether it was sent from here or not. It is in no inbox,
+ * and email_view.inbox has no meaning; store_get_email() finds it by number. */
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
-/* Shows it no more, whether the service has listed it yet or not. Waits for the disk. */
+/* Hides sent mail for good, even if the service has not listed it yet. Waits for the disk. */
 void store_hide_sent(struct store *store, const char *id);
 size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* index.jsonl of an inbox as it is now: every record a line of compact JSON, in order of date, with its file
- * name in `file`. It stays as it is, and grows at its end by what comes, until store_index_free(), which must
- * come before store_free(). 0, -ENOENT, -ENOMEM. */
+/* Opens the index.jsonl of an inbox: a line of compact JSON for each record, in order of date, with the
+ * file's name as `file`. Its lines never change while it is open; new emails are added at its end. Call
+ * store_index_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
 struct store_index;
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
 void store_index_free(struct store_index *open);
-/* At most `len` bytes from `offset` on; *ret_len is less at the end alone. From any thread. 0, -ENOMEM, -EIO
- * as above. */
+/* Reads at most `len` bytes from `offset` on (waits for the disk); *ret_len is less only at the end. May be
+ * called from any thread. Return: 0; -ENOMEM; -EIO as store_read_email(). */
 int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
 
-/* When the set of inboxes last changed: mtime of inboxes/. */
+/* Returns when the set of inboxes last changed: the mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);
 
-/* Brings one inbox (by folder name), or with NULL everything, fully up to date (waits for the network). After
- * everything, it is known whether the service has content, unless finding that out takes it half a minute.
- * Callers at the same time share the work, but each gets an answer that was asked for after its call. 0,
- * -ENOENT, -EHOSTUNREACH, -EACCES, -EAGAIN (429), -EINTR (cancelled), -EIO (an answer that cannot be
- * understood). *ret_reason: words (caller frees). */
+/* Syncs one inbox (by folder name) or, with NULL, everything, completely (waits for the network). With NULL
+ * it also waits for the probe of content, half a minute at most. Concurrent callers share a sync that starts
+ * after their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service cannot be
+ * reached; -EACCES when it refuses the key; -EAGAIN when it is busy; -EINTR when cancelled; -EIO when an
+ * answer cannot be used. The caller frees *ret_reason. */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
 
-/* Has the newest emails of the inbox of this id listed as soon as may be, and does not wait; of all inboxes,
- * after the list of them, where there is none of it, or with NULL. However often it is called, there is one
- * such request at a time, and one to come, a quarter of a second after the one before at the soonest. */
+/* Requests a sync of the newest emails of an inbox, or of all inboxes if `inbox_id` is unknown or NULL. Does
+ * not wait. Calls before the sync begins share it; such syncs begin at least a quarter of a second apart. */
 void store_request_sync(struct store *store, const char *inbox_id);
 
-/* The outbox has asked the service, which answered, or could not be reached. If the store knows otherwise,
- * the sync's thread lists one email, which decides (contact.h). Does not wait. */
+/* Reports whether a request of the outbox reached the service. If that contradicts the store, the sync thread
+ * lists one email to decide (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);
-/* Returns true unless the last answers showed that the service is there and takes the key. Does not wait. */
+/* Returns true unless the last answers showed that the service works and takes the key. Does not wait. */
 bool store_is_offline(struct store *store);
 
-/* Creates an inbox (waits for the network, 5 s). 0 and *ret_inbox, or -EINVAL (no address, or refused),
- * -EEXIST, -EACCES, -EAGAIN, -EHOSTUNREACH, -EINTR. A sync of it (the welcome email) follows by itself. */
+/* Creates an inbox (waits for the network, 5 s), and requests its first sync (the welcome email). Return: 0;
+ * -EINVAL when this is no address or the service refuses it; -EEXIST when the inbox exists; -EACCES when the
+ * service refuses the key; -EAGAIN when it is busy; -EHOSTUNREACH when it cannot be reached; -EINTR when
+ * cancelled. */
 int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
                        char **ret_reason);
 
-/* Writes inbox.json back (waits for the network): reads the record again, puts `text` over it, upserts every
- * field. 0, -EINVAL (not JSON, wrong types, refused), -EPERM (its settings cannot be read: GET /inbox is
- * absent), -ENOENT (the service knows it no longer), and the errors of store_create_inbox(). */
+/* Writes inbox.json to the service (waits for the network): reads the record again, replaces the fields that
+ * `text` has, and upserts all fields. Return: 0; -EINVAL when `text` is not JSON, has wrong types, or is
+ * refused; -EPERM when the service has no GET /inbox to read the record; -ENOENT when the service no longer
+ * has the inbox; the errors of store_create_inbox(). */
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
                        struct cancel *cancel, char **ret_reason);
 
 /* Marks an email as valid, which shows it, or as invalid, which holds it back (waits for the network, 5 s).
- * 0: the email is shown or held back now; -EPERM: the service counts it otherwise all the same, or has no
- * such operation; -ENOENT (it knows the email no longer), and the errors of store_create_inbox(). */
+ * Return: 0; -EPERM when the service does not change the email, or has no such operation; -ENOENT when it no
+ * longer has the email; the errors of store_create_inbox(). */
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason);
 
-/* The sending address for a message (an address that is no inbox here may be one that was made elsewhere a
- * moment ago: waits for the network, 5 s, where the service is there): `address` when it is an inbox here or
- * it is not known which inboxes there are (GET /inbox has not answered); NULL: the only inbox. The caller
- * frees *ret_address. 0; -EADDRNOTAVAIL: no such inbox, or none named and there is not exactly one; -ENOMEM.
- */
+/* Finds the sending address for a message: `address` if it is an inbox, or if GET /inbox has not answered
+ * yet; the only inbox if `address` is NULL. For an unknown address it lists the inboxes again, since the
+ * inbox may be new (waits for the network, 5 s, while online). The caller frees *ret_address. Return: 0;
+ * -EADDRNOTAVAIL when there is no such inbox, or `address` is NULL and there is not exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
-/* The email that a Message-ID (without brackets) names, in the inbox of this address: an answer from there
- * belongs to it. Those are known whose messages were read here (message_ids.h). Waits for the disk. The
- * caller frees *ret_email_id. 0; -ENOENT: none is known; -EXDEV: it is in other inboxes alone; -ENOMEM;
- * another -errno: what is known cannot be read. */
+/* Finds the email with a Message-ID (without brackets) in the inbox with the address `from`. Only emails
+ * whose content was fetched are found (message_ids.h). Waits for the disk. The caller frees *ret_email_id.
+ * Return: 0; -ENOENT when there is none; -EXDEV when only other inboxes have it; -ENOMEM; another -errno when
+ * the cache cannot be read. */
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id);
 
@@ -216,30 +218,30 @@ enum {
 struct store_search {
     uint32_t *emails;
     size_t len;
-    bool is_truncated;     /* there is, or may be, more than was found or may be shown */
-    bool is_service_asked; /* false: this is what is known locally */
+    bool is_truncated;     /* other emails match, or may match */
+    bool is_service_asked; /* the service answered; otherwise these are the hits of the local index */
 };
 
-/* Looks for what `text` says (mail/search_query.h), at the service and in the local index (waits for both, 10
- * s at most; past that, for what there is by then). 0, -EINTR, or what search_query_parse()
- * says. */
+/* Searches the service and the local index for `text` (mail/search_query.h). Waits for both, 10 s at most,
+ * and then returns the hits found so far. The caller releases *ret. Return: 0; -EINTR when cancelled;
+ * -ENOMEM; the errors of search_query_parse(); -errno when no thread can be started. */
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
 void store_search_release(struct store_search *search);
 
 struct store_status {
-    bool is_online;       /* the last request was answered, and the key accepted */
-    bool has_synced;      /* a complete sync has brought all there is in this mount */
-    int64_t last_sync_ms; /* realtime of the last successful look, complete or not; 0: never */
-    int64_t last_full_ms; /* realtime of the last complete one */
-    int64_t next_poll_ms; /* realtime, now while it is under way; 0: only when asked */
+    bool is_online;       /* the last answers showed that the service works and takes the key */
+    bool has_synced;      /* a complete sync has succeeded in this mount */
+    int64_t last_sync_ms; /* realtime of the last answer; 0: never */
+    int64_t last_full_ms; /* realtime of the last successful complete sync */
+    int64_t next_poll_ms; /* realtime of the next poll, now during a poll; 0: no polls */
     size_t inboxes;
     size_t emails;
-    size_t kept_emails; /* what of the account counts towards the bounds */
+    size_t kept_emails; /* emails that count towards the bound, those that are gone, too */
     size_t kept_emails_max;
     uint64_t kept_bytes; /* of records */
     uint64_t kept_bytes_max;
-    char error[256];      /* words of the last failure, "" when online */
-    char sync_error[256]; /* what the last look at everything could not bring, "" when it brought all */
+    char error[256];      /* reason of the last failure, "" while online */
+    char sync_error[256]; /* reason why the last complete sync lacks something, "" if it does not */
 };
 void store_get_status(struct store *store, struct store_status *ret);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts that a store is made of, for the units in this folder alone. Each unit implements the functions
- * of store.h and store_content.h that concern its part. store.c builds the parts on each other and takes them
- * down; nothing in it is called by the others.
+ * The parts of a store, for the units of this folder alone. Each unit implements the functions of store.h
+ * and store_content.h that concern its part. store.c opens and frees the parts; the other units do not call
+ * it.
  */
 #ifndef INBOXFS_STORE_STORE_PRIVATE_H
 #define INBOXFS_STORE_STORE_PRIVATE_H
@@ -16,20 +16,20 @@
 
 struct store {
     struct mail_service *service; /* borrowed */
-    int64_t poll_interval_ms;     /* 0: only when asked */
+    int64_t poll_interval_ms;     /* 0: no polls */
     bool adopt_state;
-    struct cache cache; /* which the parts keep what they know in */
+    struct cache cache; /* shared by the parts */
     struct index index;
     struct contact contact;
-    struct contents *contents; /* NULL: emails are shown without what they hold */
+    struct contents *contents; /* NULL if content is turned off */
     struct sync *sync;
-    pthread_mutex_t looking_again; /* held while inboxes are asked for (edit.c) */
-    atomic_uint looks;             /* how often such a list was asked for */
-    int64_t look_again_ms;         /* monotonic: not before; protected by looking_again */
+    pthread_mutex_t looking_again; /* held while store_find_sender() lists the inboxes again (edit.c) */
+    atomic_uint looks;             /* number of such lists */
+    int64_t look_again_ms;         /* monotonic time of the next list, at the soonest; by looking_again */
     struct searcher searcher;
 };
 
-/* Takes over what version 0.2 left of the cache in `dir_fd`, and removes it (waits for the disk). */
+/* Takes over and removes the files of version 0.2's cache in `dir_fd` (waits for the disk). */
 void take_over_version_0_2(struct store *store, int dir_fd);
 
 #endif
