@@ -21,23 +21,22 @@ enum {
     HEADER_DATE_MAX_BYTES = 998 /* a line; GMime takes many times as much memory as the text is long */
 };
 
-/* Without comments, and without blanks around colons. */
+/* Appends the date without comments (one that has no end takes the rest), stray ")", and blanks around
+ * colons. */
 static void append_simplified(struct strbuf *date, const char *text)
 {
-    size_t depth = 0; /* of comments */
-    for (; *text != '\0'; text++) {
-        if (*text == '\\' && depth > 0 && text[1] != '\0')
-            text++;
-        else if (*text == '(')
-            depth++;
-        else if (*text == ')' && depth > 0)
-            depth--;
-        else if (depth == 0 && *text == ':')
+    while (text != NULL && *text != '\0') {
+        if (*text == '(') {
+            text = header_text_skip_comment(text);
+            continue;
+        }
+        if (*text == ':')
             while (date->len > 0 && date->data[date->len - 1] == ' ')
                 strbuf_truncate(date, date->len - 1);
         bool is_behind_colon = date->len > 0 && date->data[date->len - 1] == ':';
-        if (depth == 0 && *text != ')' && !(*text == ' ' && is_behind_colon))
+        if (*text != ')' && !(*text == ' ' && is_behind_colon))
             strbuf_append_char(date, *text);
+        text++;
     }
 }
 
