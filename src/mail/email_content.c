@@ -23,11 +23,9 @@
 static int read_string(const json_t *value, void *target)
 {
     char **ret = target;
-    const char *text = json_string_value(value);
-    if (text == NULL || strlen(text) != json_string_length(value))
-        return 0;
-    *ret = strdup(text);
-    return *ret != NULL ? 0 : -ENOMEM;
+    const char *text = json_value_text(value);
+    *ret = text != NULL ? strdup(text) : NULL;
+    return text != NULL && *ret == NULL ? -ENOMEM : 0;
 }
 
 static int read_id(const json_t *value, void *target)

@@ -36,20 +36,14 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
     return *ret_text == NULL ? -ENOMEM : 0;
 }
 
-static bool is_address(const json_t *value)
-{
-    const char *text = json_string_value(value);
-    return text != NULL && strlen(text) == json_string_length(value) && address_is_valid(text);
-}
-
 static int fill_in(const json_t *object, struct inbox_record *record)
 {
     int error = json_value_read_id(json_object_get(object, "id"), &record->id);
     if (error != 0 || record->id == NULL)
         return error != 0 ? error : -EINVAL;
-    const json_t *address = json_object_get(object, "email_address");
-    if (is_address(address)) {
-        record->address = strdup(json_string_value(address));
+    const char *address = json_value_text(json_object_get(object, "email_address"));
+    if (address != NULL && address_is_valid(address)) {
+        record->address = strdup(address);
         if (record->address == NULL)
             return -ENOMEM;
     }

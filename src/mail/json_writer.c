@@ -288,17 +288,21 @@ void json_value_write(const json_t *value, struct json_writer *writer)
     }
 }
 
+const char *json_value_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
 int json_value_read_id(const json_t *value, char **ret_id)
 {
     char number[32];
-    const char *text = NULL;
+    const char *text = json_value_text(value);
     if (json_is_integer(value)) {
         snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
         text = number;
-    } else if (json_is_string(value) && json_string_length(value) > 0 &&
-               strlen(json_string_value(value)) == json_string_length(value)) {
-        text = json_string_value(value);
     }
-    *ret_id = text == NULL ? NULL : strdup(text);
-    return text != NULL && *ret_id == NULL ? -ENOMEM : 0;
+    bool is_id = text != NULL && text[0] != '\0';
+    *ret_id = is_id ? strdup(text) : NULL;
+    return is_id && *ret_id == NULL ? -ENOMEM : 0;
 }

@@ -70,6 +70,10 @@ static inline void cleanup_json(json_t **value)
 /* Recurses as deep as the value goes, which jansson's parser bounds (JSON_PARSER_MAX_DEPTH). */
 void json_value_write(const json_t *value, struct json_writer *writer);
 
+/* Returns the text of a string without NULs, borrowed from `value`, which may be NULL; NULL for anything
+ * else. */
+const char *json_value_text(const json_t *value);
+
 /* An id as text: services give strings, or numbers. *ret_id (the caller frees) is NULL for anything else, for
  * "" and for a string that holds a NUL. 0 or -ENOMEM. `value` may be NULL. */
 int json_value_read_id(const json_t *value, char **ret_id);

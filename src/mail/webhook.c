@@ -30,14 +30,6 @@ static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
     return difference == 0;
 }
 
-/* A string without NULs; what has another type counts as missing. */
-static const char *get_text(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    const char *text = json_string_value(value);
-    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
-}
-
 static int check_timestamp(const char *timestamp, int64_t now_ms)
 {
     int64_t made_ms;
@@ -57,9 +49,9 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
     int error = json_value_read(body, len, 0, &object);
     if (error != 0)
         return error == -ENOMEM ? error : -EBADMSG;
-    if ((error = check_timestamp(get_text(object, "timestamp"), now_ms)) != 0)
+    if ((error = check_timestamp(json_value_text(json_object_get(object, "timestamp")), now_ms)) != 0)
         return error;
-    const char *inbox_id = get_text(object, "inbox_id");
+    const char *inbox_id = json_value_text(json_object_get(object, "inbox_id"));
     *ret_inbox_id = inbox_id != NULL ? strdup(inbox_id) : NULL;
     return inbox_id != NULL && *ret_inbox_id == NULL ? -ENOMEM : 0;
 }
