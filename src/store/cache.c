@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The tables, their statements, and the hashes that keep rows honest.
- */
 #include "store/cache.h"
 
 #include <errno.h>
@@ -114,7 +111,7 @@ static const struct database_format format = {
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
     .statements = statements,
-    /* 64 MB of log: a long list is copied into the file in few pieces. */
+    /* A log of 64 MB, so that a long list is checkpointed rarely. */
     .pragmas = "PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -4096",
     .is_expendable = true,
 };
@@ -231,7 +228,7 @@ int cache_set_first_sync_done(struct connection *connection, bool is_done)
                               (int64_t)is_done);
 }
 
-/* Runs statements without arguments in a turn of their own, from the first to the last. */
+/* Executes a range of statements without arguments, in one turn. */
 static int execute_all(struct cache *cache, enum cache_statement first, enum cache_statement last)
 {
     struct connection *connection = NULL;
@@ -250,7 +247,7 @@ void cache_clean(struct cache *cache)
 
 /* ---------------------------------------------------------------- records */
 
-/* The record in this row; NULL: it is not the one that was written. */
+/* Returns the record of a row, or NULL if the row is damaged. */
 static const char *record_of_row(sqlite3_stmt *row, uint64_t text, size_t len)
 {
     const char *json = sqlite3_column_blob(row, 2);
@@ -301,7 +298,7 @@ static void end_rows(struct record_reader *reader)
     reader->rows = NULL;
 }
 
-/* 1: the current row is the record's; 0: there is none; or -errno. */
+/* Return: 1 when the current row is the record's; 0 when there is none; -errno. */
 static int find_row(struct record_reader *reader, uint64_t text, bool is_backwards)
 {
     int more;
@@ -345,14 +342,14 @@ void record_reader_end(struct record_reader *reader)
 
 /* ---------------------------------------------------------------- loading */
 
-/* NULL: it has a NUL in it, or is none. */
+/* Returns NULL if the value has a NUL in it, or is no text. */
 static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
     return text != NULL && strlen(text) == (size_t)sqlite3_column_bytes(row, column) ? text : NULL;
 }
 
-/* False: what is there is not what was written. */
+/* Returns false if the row is damaged. */
 static bool read_inbox(sqlite3_stmt *row, struct inbox_row *ret)
 {
     *ret = (struct inbox_row){
@@ -426,7 +423,7 @@ static int load_state(struct connection *connection, struct cache_state *ret_sta
     return error == -ENOENT ? 0 : error;
 }
 
-/* A full disk does not take these deletions: then they are done at another start. */
+/* Ignores errors, as of a full disk: the next start deletes the rows. */
 static void delete_gone(struct cache *cache)
 {
     struct connection *connection = NULL;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One object knows whether the service can be reached, for status.json, the events, search and content.
+ * The contact knows whether the service can be reached, for status.json, events, search and content.
  *
- * Each part of the store reports the outcomes of its requests (contact_report()). An answer that shows that
- * the service works and takes the key makes it online; a failed connection, or a refusal of the key, makes it
- * offline. A change is reported as one event: `online` only after an `offline`. The outbox makes requests of
- * its own; where their outcomes say otherwise, the sync's thread checks (contact_check()).
+ * Each part of the store reports the outcomes of its requests by contact_report(). An answer that shows that
+ * the service works and takes the key makes it online; a failed connection, or a refusal of the key, makes
+ * it offline. Each change is one event; `online` only follows an `offline`. The outbox makes requests of
+ * its own; if their outcomes contradict the contact, the sync thread calls contact_check().
  *
- * Two more things are known for a while: that no connection could be made a moment ago (readers then get the
- * error without another attempt), and that the service has more to do than it likes (nothing is then fetched
- * ahead of readers).
+ * For a while the contact also remembers that no connection could be made, so that readers get the error
+ * without another attempt, and that the service was busy, so that nothing is fetched ahead of readers.
  */
 #ifndef INBOXFS_STORE_CONTACT_H
 #define INBOXFS_STORE_CONTACT_H
@@ -24,40 +23,40 @@
 #include "store/store.h"
 
 enum contact_state {
-    CONTACT_UNKNOWN, /* nothing was asked yet */
+    CONTACT_UNKNOWN, /* no request has ended yet */
     CONTACT_ONLINE,
     CONTACT_OFFLINE,
 };
 
 struct contact {
-    const struct index *index; /* borrowed: its clock, and its listeners */
+    const struct index *index; /* borrowed, for its clock and its listeners */
     pthread_mutex_t lock;      /* a leaf */
     enum contact_state state;  /* protected by lock, like all below */
     int64_t last_answer_ms;    /* realtime; 0: never */
     int64_t unreachable_until_ms;
     int64_t busy_until_ms;
-    char error[256];      /* words of the last failure, "" when online */
-    char sync_error[256]; /* of the last sync of everything, "" when it brought all */
+    char error[256];      /* reason of the last failure, "" while online */
+    char sync_error[256]; /* reason why the last complete sync lacks something, "" if it does not */
 };
 
 void contact_init(struct contact *contact, const struct index *index);
 void contact_release(struct contact *contact);
 
-/* A request has ended. Most failures of one request say nothing. */
+/* Reports the outcome of a request. Most failures of a single request change nothing. */
 void contact_report(struct contact *contact, const struct service_result *result);
-/* The service is as good as away, whatever single requests showed. Words are cut to what fits. */
+/* Makes the contact offline after several failures. `words`: the reason, which is truncated. */
 void contact_report_offline(struct contact *contact, const char *words);
-/* A sync of everything has ended; NULL: it brought all. An answer that makes no sense is no outage, but
- * status.json shows it. */
+/* Reports the end of a sync of everything. `words`: the reason why it lacks something; NULL if it does not.
+ * An answer that cannot be used does not make the service offline, but status.json shows the reason. */
 void contact_report_sync(struct contact *contact, const char *words);
 
-/* Lists one email, which decides (waits for the network). */
+/* Lists one email, and reports the outcome (waits for the network). */
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel);
 
 bool contact_is_online(struct contact *contact);
-/* No connection could be made a moment ago. */
+/* Returns true for a short time after a connection failed. */
 bool contact_is_unreachable(struct contact *contact);
-/* A moment ago the service asked for patience (429, 503). */
+/* Returns true for a short time after the service asked for fewer requests (429, 503). */
 bool contact_is_busy(struct contact *contact);
 
 /* Fills in is_online, last_sync_ms, error and sync_error. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hides mail that was sent. The sync keeps it as the emails of an inbox that is in no list of inboxes
- * (INDEX_SENT), where hidden emails are held back.
+ * Hides sent mail. Sent mail is in the inbox INDEX_SENT, which is in no list of inboxes; hidden emails are
+ * held back there.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "store/index_changes.h"
 #include "store/store_private.h"
 
-/* Makes the record that is known of this id, or one for a record that is still to come. */
+/* Reads the record with this id, or makes one for an email that the service has not listed yet. */
 static int make_record(struct store *store, const char *id, struct email_record *ret_record)
 {
     struct email_view view;
@@ -37,7 +37,7 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
     if (error != 0)
         return error;
     record.is_held = true;
-    do { /* until no other thread takes the name first */
+    do { /* -EAGAIN: another thread took the name */
         error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
         error = error != 0 ? error : email_batch_flush(batch, &store->index);
     } while (error == -EAGAIN);
@@ -45,12 +45,12 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
     return error;
 }
 
-/* An email that is not hidden for want of memory or disk shows once more. */
+/* Ignores errors: without memory or disk the email is shown again. */
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
     store->service->ops->get_capabilities(store->service, &capabilities);
-    /* A service without the list brings nothing to be hidden. */
+    /* A service without the list never shows sent mail. */
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linear probing, at most four fifths full. A hash is scaled to the capacity, so that slots are in the order
- * of hashes: any capacity will do, and a larger table is filled from front to back, not here and there.
+ * Linear probing, at most four fifths full. The first slot is the hash scaled to the capacity. So the
+ * capacity need not be a power of two, and a growing table is copied from front to back, which the CPU's
+ * caches like.
  */
 #include "store/number_table.h"
 
@@ -11,7 +12,7 @@
 
 enum {
     FIRST_CAPACITY = 16,
-    LARGE_CAPACITY = 1 << 20, /* from here on it grows by a quarter, not twofold: little is left empty */
+    LARGE_CAPACITY = 1 << 20, /* a larger table grows by a quarter instead of twofold, to save memory */
 };
 
 void number_table_release(struct number_table *table)
@@ -50,7 +51,7 @@ void number_table_add(struct number_table *table, uint32_t hash, uint32_t number
     table->used++;
 }
 
-/* The least capacity for that many numbers, or for a good deal more than there are. */
+/* Returns the least capacity for that many numbers, or the usual step of growth if that is more. */
 static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
 {
     uint64_t least = numbers + numbers / 4 + 1;

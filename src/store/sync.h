@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps what the store knows up to date with the service.
+ * The sync keeps the store up to date with the service.
  *
- * One thread, "sync", lists mail: the newest at intervals, everything every 15 minutes and when the program
- * starts, and everything, or one inbox, when somebody asks for it (completely, or the newest alone). A
- * request is taken up by the run that starts after it was made, never by the run under way, which may have
- * asked the service too early. All that wait for the next run share it. After a run that brought nothing the
- * next comes soon, then later (backoff), at the latest after the interval of polls or 10 s, whichever is
- * more; or when the service asked for it.
+ * The sync thread makes passes. A pass lists the newest mail, at each poll interval; or all mail, at the
+ * start and every 15 minutes; or, on request, all or the newest mail of one inbox or of all. A request is
+ * served by the next pass, never by the current one, whose answers may be older than the request. All
+ * requests that wait share the next pass. After a failed pass the next one follows soon, then after growing
+ * pauses (backoff) of at most the poll interval or 10 s, whichever is more; or at the time that the service
+ * asked for.
  *
- * With many inboxes a poll asks for the newest of all mail at once, and for complete lists of some inboxes,
- * the next ones each time: its requests are bounded, and all inboxes have had their turn after 15 minutes (a
- * round).
+ * With many inboxes a poll lists the newest of all mail at once, and then completely lists the next few
+ * inboxes. So a poll has a bounded number of requests, and 15 minutes of polls (a round) list every inbox.
  *
- * A run lists the inboxes, then the emails of each, then the mail that was sent. The service has no paging:
- * an answer that is as long as its limit is followed by a question with a higher limit. Records go into the
- * index while they arrive. Only an answer that came whole, was shorter than its limit, and can be read to the
- * last record, speaks against what it lacks, which goes when a later one confirms that (index_changes.h). A
- * failure with one inbox does not hold up the others.
+ * A pass lists the inboxes, then the emails of each, then sent mail. The service has no paging: an answer
+ * that is as long as its limit is followed by a request with a higher limit. Records go into the index while
+ * they arrive. An email is removed only if complete answers lack it, twice (index_changes.h); an answer is
+ * complete if all of it arrived, it is shorter than its limit, and each record can be read. A failure with
+ * one inbox does not stop the listing of the others.
  */
 #ifndef INBOXFS_STORE_SYNC_H
 #define INBOXFS_STORE_SYNC_H
@@ -27,30 +26,29 @@
 #include "base/wait.h"
 #include "store/store.h"
 
-#define SYNC_ALL UINT32_MAX /* in place of the number of an inbox */
+#define SYNC_ALL UINT32_MAX /* all inboxes, instead of the number of one */
 
 enum sync_depth {
-    SYNC_NEWEST,   /* some emails, and more while unknown ones keep coming */
-    SYNC_COMPLETE, /* all there are */
+    SYNC_NEWEST,   /* the newest emails, and more while the last answer had unknown ones */
+    SYNC_COMPLETE, /* all emails */
 };
 
 struct sync;
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 struct sync *sync_new(struct store *store);
-/* After sync_stop(). NULL-safe. */
+/* Call sync_stop() first. NULL-safe. */
 void sync_free(struct sync *sync);
 
-/* Starts the thread. 0 or -errno. */
+/* Return: 0; -errno when the thread cannot be started. */
 int sync_start(struct sync *sync);
-/* Cancels the request to the service, wakes all that wait in sync_wait(), and waits for the thread. */
+/* Cancels the request to the service, wakes the callers of sync_wait(), and waits for the thread. */
 void sync_stop(struct sync *sync);
 
-/* Has an inbox (or SYNC_ALL) synced completely, and waits for the network until the sync is done, at most
- * until the clock shows `until_ms` (-EHOSTUNREACH). Errors and *ret_reason as store_sync(). */
+/* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
+ * (monotonic). Return: -EHOSTUNREACH after that time; otherwise, and *ret_reason, as store_sync(). */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
-/* Has an inbox (or SYNC_ALL) synced as soon as may be, without waiting. However often it is called, there is
- * one such run at a time, and one to come. */
+/* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share it. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);
 
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
