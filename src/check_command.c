@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <stdarg.h>
@@ -178,17 +179,6 @@ static bool check_answer(struct check *check, const struct service_result *resul
     return is_well;
 }
 
-static void say_capability(struct check *check, const char *matter, enum service_capability capability,
-                           const char *present_words, const char *absent_words)
-{
-    begin_matter(check, matter);
-    if (capability == CAPABILITY_UNKNOWN)
-        say(check, unknown, "there is no mail, or no answer, to find it out by");
-    else
-        say(check, capability == CAPABILITY_PRESENT ? well : absent, "%s",
-            capability == CAPABILITY_PRESENT ? present_words : absent_words);
-}
-
 /* Asks for the content of one email: a mount finds out by use whether the service has any. */
 static void ask_for_content(struct mail_service *service, const char *email_id)
 {
@@ -228,14 +218,27 @@ static void check_capabilities(struct check *check, struct mail_service *service
         ask_for_content(service, email_id);
     service->ops->get_capabilities(service, &can);
     snprintf(words, sizeof(words), "%zu, listed by the service", inboxes);
-    say_capability(check, "inboxes", can.inbox_list, words,
-                   "the service does not list them; their mail names them");
-    say_capability(check, "content", can.content, "bodies, attachments and threads can be read",
-                   "emails are shown as their records alone");
-    say_capability(check, "raw", can.raw, "messages can be read whole: there are Maildirs",
-                   "no raw messages, so no Maildirs");
-    say_capability(check, "sent", can.outbound, "the service lists sent mail",
-                   "sent/ shows what was sent from here");
+    const struct {
+        const char *matter;
+        enum service_capability capability;
+        const char *present;
+        const char *absent;
+    } rows[] = {
+        {"inboxes", can.inbox_list, words, "the service does not list them; their mail names them"},
+        {"content", can.content, "bodies, attachments and threads can be read",
+         "emails are shown as their records alone"},
+        {"raw", can.raw, "messages can be read whole: there are Maildirs", "no raw messages, so no Maildirs"},
+        {"sent", can.outbound, "the service lists sent mail", "sent/ shows what was sent from here"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_matter(check, rows[i].matter);
+        if (rows[i].capability == CAPABILITY_PRESENT)
+            say(check, well, "%s", rows[i].present);
+        else if (rows[i].capability == CAPABILITY_ABSENT)
+            say(check, absent, "%s", rows[i].absent);
+        else
+            say(check, unknown, "there is no mail, or no answer, to find it out by");
+    }
 }
 
 static void ask_service(struct check *check, struct mail_service *service)
@@ -354,14 +357,13 @@ static void check_fuse(struct check *check)
 /* Nothing is there yet: whether it could be made. */
 static void check_place(struct check *check, const char *path)
 {
-    _cleanup_free_ char *above = strdup(path);
-    while (above != NULL && above[0] != '\0' && access(above, F_OK) != 0 && errno == ENOENT) {
-        char *slash = strrchr(above, '/');
-        if (slash == NULL)
-            break;
-        *slash = '\0';
+    _cleanup_free_ char *place = g_strdup(path);
+    while (access(place, F_OK) != 0 && errno == ENOENT && strcmp(place, "/") != 0 &&
+           strcmp(place, ".") != 0) {
+        char *below = place;
+        place = g_path_get_dirname(below);
+        free(below);
     }
-    const char *place = above == NULL || above[0] == '\0' ? "/" : access(above, F_OK) == 0 ? above : ".";
     if (access(place, W_OK | X_OK) != 0)
         say(check, failed, "%s cannot be made: %s: %s", path, place, strerror(errno));
     else
@@ -404,13 +406,11 @@ static void check_directory(struct check *check, const char *path)
 static void check_state(struct check *check)
 {
     const struct options *options = check->options;
-    char data_dir[PATH_MAX] = "";
-    char whole[PATH_MAX];
-    _cleanup_free_ char *path = NULL;
     bool is_local = mail_account_is_local(options->source);
+    _cleanup_free_ char *data_dir = is_local ? mail_account_local_path(options->source) : NULL;
     if (is_local) {
         begin_matter(check, "data");
-        if (mail_account_local_path(options->source, data_dir) != 0)
+        if (data_dir == NULL)
             say(check, failed, "HOME is no absolute path: name the local service's directory, as local:DIR");
         else
             check_directory(check, data_dir);
@@ -421,15 +421,15 @@ static void check_state(struct check *check)
         return;
     }
     /* The default is named after the service, and after the key or the data directory. */
-    bool is_known = is_local ? realpath(data_dir, whole) != NULL : check->base != NULL && check->key != NULL;
-    if (!is_known) {
+    _cleanup_free_ char *whole = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
+    if (is_local ? whole == NULL : check->base == NULL || check->key == NULL) {
         say(check, unknown, "its default place is named after %s",
             is_local ? "the data directory, which the first mount makes"
                      : "the source and the key, which are needed first");
         return;
     }
-    int error = state_dir_default(is_local ? whole : check->base, check->key, &path);
-    if (error != 0)
+    _cleanup_free_ char *path = state_dir_default(is_local ? whole : check->base, check->key);
+    if (path == NULL)
         say(check, failed, "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
     else
         check_directory(check, path);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -476,15 +477,11 @@ static void stop_and_close(struct daemon *daemon)
 
 static void tell_ready(const struct daemon *daemon)
 {
-    _cleanup_free_ char *status = NULL;
+    _cleanup_free_ char *status =
+        g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
+    g_strdelimit(status, "\n", '?'); /* it would begin another word to the manager */
     tell_manager(daemon->manager_fd, "READY=1");
-    if (asprintf(&status, "STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint) < 0)
-        status = NULL;
-    for (char *c = status; c != NULL && *c != '\0'; c++)
-        if (*c == '\n') /* it would begin another word to the manager */
-            *c = '?';
-    if (status != NULL)
-        tell_manager(daemon->manager_fd, status);
+    tell_manager(daemon->manager_fd, status);
 }
 
 static int serve(struct daemon *daemon, int ready_fd)

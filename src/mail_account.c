@@ -7,7 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <glib.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,11 +117,6 @@ int mail_account_read_key(const struct options *options, char **ret_key)
 
 /* ---------------------------------------------------------------- the state, and the local service */
 
-static void log_reason(const char *what, const char *reason, int error)
-{
-    log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
-}
-
 /* The variable that a default place comes from. */
 static const char *place_variable(const char *preferred)
 {
@@ -139,12 +134,10 @@ static bool names_data_dir(const char *source)
     return strncmp(source, "local:", 6) == 0 && source[6] != '\0';
 }
 
-int mail_account_local_path(const char *source, char ret_path[PATH_MAX])
+char *mail_account_local_path(const char *source)
 {
-    if (!names_data_dir(source))
-        return options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs", ret_path);
-    int len = snprintf(ret_path, PATH_MAX, "%s", source + 6);
-    return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
+    return names_data_dir(source) ? g_strdup(source + strlen("local:"))
+                                  : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
 }
 
 /* The mount hides what is below its mount point, and to use it there means to wait for oneself. 0 or
@@ -161,10 +154,8 @@ static int check_place(const struct options *options, const char *what, const ch
 /* The data directory, made and in absolute form, since it also names the state. */
 static int make_local_dir(const struct options *options, char **ret_path)
 {
-    char path[PATH_MAX];
-    int error = mail_account_local_path(options->source, path);
-    if (error == 0)
-        error = check_place(options, "the data directory", path);
+    _cleanup_free_ char *path = mail_account_local_path(options->source);
+    int error = path == NULL ? -ENODATA : check_place(options, "the data directory", path);
     if (error != 0)
         return error;
     _cleanup_close_ int fd = file_open_dir(AT_FDCWD, path);
@@ -176,23 +167,17 @@ static int make_local_dir(const struct options *options, char **ret_path)
 
 /* A socket's path has to fit into sun_path (108 bytes). If the data directory's is too long, the socket is
  * reached through the directory's descriptor. */
-static int local_socket_path(const char *data_dir, int data_dir_fd, char ret_path[PATH_MAX])
+static char *local_socket_path(const char *data_dir, int data_dir_fd)
 {
-    int len = snprintf(ret_path, PATH_MAX, "%s/socket", data_dir);
-    if (len > 0 && (size_t)len < sizeof(((struct sockaddr_un *)NULL)->sun_path))
-        return 0;
-    len = snprintf(ret_path, PATH_MAX, "/proc/self/fd/%d/socket", data_dir_fd);
-    return len > 0 && len < PATH_MAX ? 0 : -ENAMETOOLONG;
+    return strlen(data_dir) + sizeof("/socket") <= sizeof(((struct sockaddr_un *)NULL)->sun_path)
+               ? g_strdup_printf("%s/socket", data_dir)
+               : g_strdup_printf("/proc/self/fd/%d/socket", data_dir_fd);
 }
 
-static int start_local(const char *data_dir, int data_dir_fd, struct mail_account *account,
-                       char ret_socket[PATH_MAX])
+static int start_local(const char *data_dir, const char *socket, struct mail_account *account)
 {
-    char listen[PATH_MAX + 8];
-    int error = local_socket_path(data_dir, data_dir_fd, ret_socket);
-    if (error != 0)
-        return error;
-    snprintf(listen, sizeof(listen), "unix:%s", ret_socket);
+    _cleanup_free_ char *listen = g_strdup_printf("unix:%s", socket);
+    _cleanup_free_ char *reason = NULL;
     const struct service_door doors[] = {{SERVICE_HTTP, listen}, {0}};
     const struct service_config config = {
         .doors = doors,
@@ -201,25 +186,23 @@ static int start_local(const char *data_dir, int data_dir_fd, struct mail_accoun
         .tier = SERVICE_TIER_NONE,
         .is_alone = true,
     };
-    _cleanup_free_ char *reason = NULL;
-    error = service_start(&config, &account->local, &reason);
+    int error = service_start(&config, &account->local, &reason);
     if (error != 0)
-        log_reason("cannot start the local service", reason, error);
+        log_error("cannot start the local service: %s", reason != NULL ? reason : strerror(-error));
     return error;
 }
 
 static int open_state(const struct options *options, const char *name, const char *key,
                       struct mail_account *account)
 {
-    _cleanup_free_ char *path = NULL;
-    int error = options->state_dir != NULL ? 0 : state_dir_default(name, key, &path);
-    if (error != 0) {
+    _cleanup_free_ char *path = options->state_dir == NULL ? state_dir_default(name, key) : NULL;
+    const char *state_dir = options->state_dir != NULL ? options->state_dir : path;
+    if (state_dir == NULL) {
         log_error(
             "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
-        return error;
+        return -ENODATA;
     }
-    const char *state_dir = options->state_dir != NULL ? options->state_dir : path;
-    error = check_place(options, "the state directory", state_dir);
+    int error = check_place(options, "the state directory", state_dir);
     int fd = error != 0 ? error : state_dir_open(state_dir, &account->lock_fd);
     if (fd < 0) {
         const char *variable = place_variable("XDG_STATE_HOME");
@@ -249,10 +232,7 @@ static int open_local(const struct options *options, struct mail_account *accoun
                   place_variable("XDG_DATA_HOME"), getenv(place_variable("XDG_DATA_HOME")), strerror(-error));
     if (error != 0)
         return error;
-    if (asprintf(&account->shown_source, "local:%s", data_dir) < 0) {
-        account->shown_source = NULL;
-        return -ENOMEM;
-    }
+    account->shown_source = g_strdup_printf("local:%s", data_dir);
     account->is_local = true;
     error = open_state(options, data_dir, NULL, account);
     if (error != 0)
@@ -261,12 +241,12 @@ static int open_local(const struct options *options, struct mail_account *accoun
     _cleanup_close_ int data_dir_fd = file_open_dir(AT_FDCWD, data_dir);
     if (data_dir_fd < 0)
         return data_dir_fd;
-    char socket[PATH_MAX];
+    _cleanup_free_ char *socket = local_socket_path(data_dir, data_dir_fd);
     _cleanup_secret_ char *key = NULL;
-    if ((error = start_local(data_dir, data_dir_fd, account, socket)) != 0)
+    if ((error = start_local(data_dir, socket, account)) != 0)
         return error;
     if ((error = service_read_api_key(data_dir, &key)) != 0) {
-        log_reason("cannot read the local service's key", NULL, error);
+        log_error("cannot read the local service's key: %s", strerror(-error));
         return error;
     }
     const struct api_config config = {.base_url = LOCAL_BASE_URL, .unix_socket = socket, .api_key = key};
@@ -306,11 +286,11 @@ int mail_account_check_authorities(const struct options *options, const char *ur
     const char *words = error == -ENODATA   ? "it has no certificate in PEM"
                         : error == -ENOTSUP ? "it is neither a file nor a directory"
                                             : strerror(-error);
-    if (error != 0 && asprintf(ret_reason,
-                               "cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
-                               "SSL_CERT_FILE or SSL_CERT_DIR names it)",
-                               options->ca_file, words) < 0)
-        *ret_reason = NULL;
+    if (error != 0)
+        *ret_reason =
+            g_strdup_printf("cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
+                            "SSL_CERT_FILE or SSL_CERT_DIR names it)",
+                            options->ca_file, words);
     return error;
 }
 

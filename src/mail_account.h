@@ -6,7 +6,6 @@
 #ifndef INBOXFS_MAIL_ACCOUNT_H
 #define INBOXFS_MAIL_ACCOUNT_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "mail/mail_service.h"
@@ -34,9 +33,9 @@ int mail_account_check_authorities(const struct options *options, const char *ur
 
 bool mail_account_is_local(const char *source);
 
-/* The path of the data directory that `local[:DIR]` names. 0, -ENODATA (it names none, and there is no home
- * for the default), -ENAMETOOLONG. */
-int mail_account_local_path(const char *source, char ret_path[PATH_MAX]);
+/* The path of the data directory that `local[:DIR]` names. The caller frees. Return: NULL if it names none,
+ * and there is no home for the default. */
+char *mail_account_local_path(const char *source);
 
 /* Opens everything, makes no request. 0 or -errno, said on the log; *ret_account is to be released in any
  * case. */

@@ -560,26 +560,21 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     return error != 0 ? error : take_config(given, &config, path);
 }
 
-int options_user_path(const char *variable, const char *folder, const char *rest, char ret_path[PATH_MAX])
+char *options_user_path(const char *variable, const char *folder, const char *rest)
 {
     const char *base = getenv(variable);
     const char *home = getenv("HOME");
-    int len;
     if (base != NULL && base[0] == '/')
-        len = snprintf(ret_path, PATH_MAX, "%s/%s", base, rest);
-    else if (home != NULL && home[0] == '/')
-        len = snprintf(ret_path, PATH_MAX, "%s/%s/%s", home, folder, rest);
-    else
-        return -ENODATA;
-    return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
+        return g_strdup_printf("%s/%s", base, rest);
+    return home != NULL && home[0] == '/' ? g_strdup_printf("%s/%s/%s", home, folder, rest) : NULL;
 }
 
 static int read_config(struct given *given)
 {
-    char path[PATH_MAX];
+    _cleanup_free_ char *path = options_user_path("XDG_CONFIG_HOME", ".config", "inboxfs/config");
     if (given->values[OPTION_CONFIG] != NULL)
         return read_config_file(given, given->values[OPTION_CONFIG], true);
-    if (options_user_path("XDG_CONFIG_HOME", ".config", "inboxfs/config", path) == 0)
+    if (path != NULL)
         return read_config_file(given, path, false);
     if (given->options->account == NULL)
         return 0;

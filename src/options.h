@@ -8,7 +8,6 @@
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,7 +57,7 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
 void options_release(struct options *options);
 
 /* The path of a user's folder or file: $VARIABLE/REST if the variable holds an absolute path, else
- * ~/FOLDER/REST. 0, -ENODATA (HOME is no absolute path either), -ENAMETOOLONG. */
-int options_user_path(const char *variable, const char *folder, const char *rest, char ret_path[PATH_MAX]);
+ * ~/FOLDER/REST. The caller frees. Return: NULL if HOME is no absolute path either. */
+char *options_user_path(const char *variable, const char *folder, const char *rest);
 
 #endif

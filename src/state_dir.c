@@ -4,9 +4,9 @@
  */
 #include "state_dir.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +22,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
-#include "base/strbuf.h"
 #include "options.h"
 
 enum {
-    PATH_MAX_BYTES = 4096,
     DIGEST_SHOWN = 12,
     LOCK_WAIT_MS = 20000,
     LOCK_PAUSE_MS = 20,
@@ -34,44 +32,24 @@ enum {
     RUNNING_MARK = 'R',
 };
 
-/* The host, for people who look into the directory; the digest that follows is what tells services apart. */
-static void append_host(struct strbuf *path, const char *base_url)
+char *state_dir_default(const char *base_url, const char *key)
 {
-    const char *host = strstr(base_url, "://");
-    host = host == NULL ? base_url : host + 3;
-    size_t len = strcspn(host, "/");
-    for (size_t i = 0; i < len; i++)
-        if (isalnum((unsigned char)host[i]) || host[i] == '.' || host[i] == '-')
-            strbuf_append_char(path, host[i]);
-        else
-            strbuf_append_char(path, '_');
-}
-
-static void append_digest(struct strbuf *path, const char *text)
-{
-    char digest[65];
-    hash_sha256(text, strlen(text), digest);
-    strbuf_appendf(path, "-%.*s", DIGEST_SHOWN, digest);
-    explicit_bzero(digest, sizeof(digest));
-}
-
-int state_dir_default(const char *base_url, const char *key, char **ret_path)
-{
-    char base[PATH_MAX];
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
-    int error = options_user_path("XDG_STATE_HOME", ".local/state", "inboxfs", base);
-    if (error != 0)
-        return error;
-    strbuf_appendf(&path, "%s/", base);
+    char service[65];
+    char account[65];
+    const char *start = strstr(base_url, "://");
+    start = start != NULL ? start + strlen("://") : base_url;
+    _cleanup_free_ char *host = g_strndup(start, strcspn(start, "/"));
+    _cleanup_free_ char *base = options_user_path("XDG_STATE_HOME", ".local/state", "inboxfs");
+    if (base == NULL)
+        return NULL;
+    hash_sha256(base_url, strlen(base_url), service);
     if (key == NULL)
-        strbuf_append_str(&path, "local");
-    else
-        append_host(&path, base_url);
-    append_digest(&path, base_url);
-    if (key != NULL)
-        append_digest(&path, key);
-    *ret_path = strbuf_take(&path, NULL);
-    return *ret_path == NULL ? -ENOMEM : 0;
+        return g_strdup_printf("%s/local-%.*s", base, DIGEST_SHOWN, service);
+    hash_sha256(key, strlen(key), account);
+    g_strcanon(host, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS ".-", '_');
+    char *path = g_strdup_printf("%s/%s-%.*s-%.*s", base, host, DIGEST_SHOWN, service, DIGEST_SHOWN, account);
+    explicit_bzero(account, sizeof(account));
+    return path;
 }
 
 /* ---------------------------------------------------------------- what the lock file says */
@@ -99,12 +77,9 @@ void state_dir_announce_end(int lock_fd)
 
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint)
 {
-    _cleanup_free_ char *text = NULL;
-    int len = asprintf(&text, "%c%d %u:%u %s", RUNNING_MARK, (int)getpid(), major(device), minor(device),
-                       mountpoint);
-    if (len < 0)
-        text = NULL;
-    else if (file_pwrite_all(lock_fd, text, (size_t)len, 0) != 0)
+    _cleanup_free_ char *text = g_strdup_printf("%c%d %u:%u %s", RUNNING_MARK, (int)getpid(), major(device),
+                                                minor(device), mountpoint);
+    if (file_pwrite_all(lock_fd, text, strlen(text), 0) != 0)
         log_debug("cannot say where this daemon is mounted");
 }
 

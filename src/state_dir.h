@@ -10,9 +10,9 @@
 
 /* The directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs): named
  * after the host and digests of both, so that no account's queue ever goes out with another's key. `key` may
- * be NULL (the local service, whose data directory stands for the account). The caller frees. 0, -ENODATA
- * (no home), -ENAMETOOLONG, -ENOMEM. */
-int state_dir_default(const char *base_url, const char *key, char **ret_path);
+ * be NULL (the local service, whose data directory stands for the account). The caller frees. Return: NULL
+ * if neither XDG_STATE_HOME nor HOME is an absolute path. */
+char *state_dir_default(const char *base_url, const char *key);
 
 /* Makes (0700), opens and locks it. The descriptor, and in *ret_lock_fd the one that holds the lock; or
  * -errno, said on the log: -EBUSY when another daemon has it, which is named with its mount. One that is
