@@ -82,25 +82,14 @@ static int run_call(const struct call *call, struct strbuf *words)
 
 /* ---------------------------------------------------------------- its answer */
 
-/* Nobody is to send again by itself what may be accepted already (EX_UNAVAILABLE). */
+/* A client must not send again by itself a message that may be accepted already (EX_UNAVAILABLE). */
 static const char *code_of_status(int status)
 {
-    switch (status) {
-    case EX_OK:
-        return "250 2.0.0";
-    case EX_NOUSER:
-        return "550 5.1.1";
-    case EX_DATAERR:
-        return "554 5.6.0";
-    case EX_USAGE:
-        return "554 5.3.5";
-    case EX_NOPERM:
-        return "550 5.7.1";
-    case EX_UNAVAILABLE:
-        return "554 5.3.0";
-    default:
-        return "451 4.3.0";
-    }
+    static const char *const codes[EX__MAX + 1] = {
+        [EX_OK] = "250 2.0.0",    [EX_NOUSER] = "550 5.1.1", [EX_DATAERR] = "554 5.6.0",
+        [EX_USAGE] = "554 5.3.5", [EX_NOPERM] = "550 5.7.1", [EX_UNAVAILABLE] = "554 5.3.0",
+    };
+    return status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0";
 }
 
 static const char *answer(struct server *server, const struct call *call, bool *ret_is_taken)
