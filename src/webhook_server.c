@@ -6,6 +6,7 @@
 #include "webhook_server.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +47,7 @@ struct webhook_server {
 /* A connection and the one request on it. A body of which it is known that it will be refused is thrown away
  * as it comes, for a connection that is closed on unread bytes loses the answer too. */
 struct post {
-    struct connection *connection;
+    struct connection *connection; /* NULL: there is no room for it */
     struct strbuf body;
     uint64_t received_bytes;
     unsigned int status; /* 0: not settled yet */
@@ -143,40 +144,22 @@ static enum MHD_Result answer(const struct post *post, struct MHD_Connection *co
 
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
-static struct post *post_new(struct connections *connections, int socket_fd)
-{
-    struct post *post = calloc(1, sizeof(*post));
-    if (post == NULL)
-        return NULL;
-    post->connection = connections_add(connections, socket_fd);
-    if (post->connection == NULL) {
-        free(post);
-        return NULL;
-    }
-    return post;
-}
-
-static void post_free(struct post *post, struct connections *connections)
-{
-    if (post == NULL)
-        return;
-    connections_remove(connections, post->connection);
-    strbuf_release(&post->body);
-    free(post);
-}
-
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct webhook_server *server = context;
+    struct post *post = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *socket_context = post_new(server->connections, info->connect_fd);
-    } else {
-        post_free(*socket_context, server->connections);
-        *socket_context = NULL;
+        *socket_context = post = g_new0(struct post, 1);
+        post->connection = connections_add(
+            server->connections,
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+        return;
     }
+    if (post->connection != NULL)
+        connections_remove(server->connections, post->connection);
+    strbuf_release(&post->body);
+    free(post);
 }
 
 /* Called first with the header alone, then for each piece of the body, then without one. */
@@ -184,11 +167,9 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)
 {
-    (void)url, (void)version, (void)request_context;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct post *post = info != NULL ? info->socket_context : NULL;
-    if (post == NULL)
+    struct post *post =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (post->connection == NULL)
         return MHD_NO;
     if (!post->has_begun)
         return post_begin(post, connection, method) ? answer(post, connection) : MHD_YES;
@@ -240,9 +221,7 @@ static int start_daemon(struct webhook_server *server, int listen_fd)
 int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
                          struct webhook_server **ret_server)
 {
-    _cleanup_(cleanup_webhook_server_free) struct webhook_server *server = calloc(1, sizeof(*server));
-    if (server == NULL)
-        return -ENOMEM;
+    _cleanup_(cleanup_webhook_server_free) struct webhook_server *server = g_new0(struct webhook_server, 1);
     server->store = store;
     _cleanup_free_ char *reason = NULL;
     int error = secret_file_read(secret_file, "the secret of webhooks", &server->secret, &reason);
