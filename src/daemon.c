@@ -4,7 +4,6 @@
  * other, goes into the background, waits for its end, and takes the layers down. Before that stand the three
  * things that have to do with how it was started: the background, the service manager, and the mount point.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -177,26 +176,10 @@ static int open_manager(bool is_foreground)
 
 /* ---------------------------------------------------------------- the mount point */
 
-static int unmount_dead(const char *path)
-{
-    int error = fs_mountpoint_detach(path);
-    if (error != 0)
-        log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
-                  path);
-    else
-        log_warning("removed a dead mount from %s", path);
-    return error;
-}
-
 static bool is_empty(const char *path)
 {
-    _cleanup_closedir_ DIR *directory = opendir(path);
-    if (directory == NULL)
-        return true;
-    unsigned int entries = 0;
-    while (entries < 3 && readdir(directory) != NULL)
-        entries++;
-    return entries < 3; /* "." and ".." */
+    g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+    return directory == NULL || g_dir_read_name(directory) == NULL;
 }
 
 /* Makes sure that it is a directory that can be mounted on. A mount there whose daemon died ("Transport
@@ -206,9 +189,13 @@ static int mountpoint_prepare(const char *path)
 {
     struct stat status;
     if (fs_mountpoint_is_dead(path)) {
-        int error = unmount_dead(path);
-        if (error != 0)
+        int error = fs_mountpoint_detach(path);
+        if (error != 0) {
+            log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
+                      path);
             return error;
+        }
+        log_warning("removed a dead mount from %s", path);
     }
     int error = stat(path, &status) == 0 ? 0 : -errno;
     if (error == 0 && !S_ISDIR(status.st_mode))

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
@@ -65,11 +66,11 @@ static int64_t number_of(const json_t *object, const char *key)
 /* "3 min", of the time between then and now, in either order; "" for a time that there is not. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
-    struct tm utc = {0};
+    g_autoptr(GDateTime) then = g_date_time_new_from_iso8601(date, NULL);
     ret_words[0] = '\0';
-    if (strptime(date, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
+    if (then == NULL)
         return;
-    int64_t seconds = llabs((long long)(now - timegm(&utc)));
+    int64_t seconds = llabs((long long)(now - g_date_time_to_unix(then)));
     if (seconds < 120)
         snprintf(ret_words, 32, "%" PRId64 " s", seconds);
     else if (seconds < 120 * 60)
@@ -154,17 +155,16 @@ static void show_capabilities(const json_t *status)
         {"outbound", "list of sent mail"},
     };
     const json_t *capabilities = json_object_get(status, "capabilities");
-    char line[200] = "";
+    g_autoptr(GString) line = g_string_new(NULL);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const char *state = text_of(capabilities, names[i][0]);
-        size_t len = strlen(line);
-        snprintf(line + len, sizeof(line) - len, "%s%s%s", i > 0 ? ", " : "",
-                 strcmp(state, "present") == 0  ? ""
-                 : strcmp(state, "absent") == 0 ? "no "
-                                                : "not known: ",
-                 names[i][1]);
+        g_string_append_printf(line, "%s%s%s", i > 0 ? ", " : "",
+                               strcmp(state, "present") == 0  ? ""
+                               : strcmp(state, "absent") == 0 ? "no "
+                                                              : "not known: ",
+                               names[i][1]);
     }
-    say("service", "%s", line);
+    say("service", "%s", line->str);
 }
 
 static void show(const char *path, const json_t *status)
@@ -189,15 +189,14 @@ static void show(const char *path, const json_t *status)
 
 /* status.json in a line, which begins with the mount point: null where that is no UTF-8, and so no text of
  * JSON. */
-static void show_as_json(const char *path, json_t *status)
+static void show_as_json(const char *path, const json_t *status)
 {
-    json_t *line = json_object();
+    json_auto_t *line = json_object();
     json_t *text = json_string(path);
     json_object_set_new(line, "mountpoint", text != NULL ? text : json_null());
-    json_object_update(line, status);
+    json_object_update(line, (json_t *)status);
     if (json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0)
         putchar('\n');
-    json_decref(line);
 }
 
 /* ---------------------------------------------------------------- finding the mounts */
@@ -238,19 +237,14 @@ static void complain_of(const char *path, int error)
 /* Shows it, after an empty line where it is not the first. 0, -OFFLINE or -errno, which is not said. */
 static int show_mount(const char *path, const struct status_request *request)
 {
-    json_t *status = NULL;
+    json_auto_t *status = NULL;
     int error = read_status(path, &status);
-    if (error == 0 && request->is_json) {
-        show_as_json(path, status);
-    } else if (error == 0) {
-        if (!request->is_first)
-            putchar('\n');
-        show(path, status);
-    }
-    if (error == 0 && !json_is_true(json_object_get(status, "online")))
-        error = -OFFLINE;
-    json_decref(status);
-    return error;
+    if (error != 0)
+        return error;
+    if (!request->is_json && !request->is_first)
+        putchar('\n');
+    (request->is_json ? show_as_json : show)(path, status);
+    return json_is_true(json_object_get(status, "online")) ? 0 : -OFFLINE;
 }
 
 /* The same, or -UNWRITTEN; -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs
