@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each matter is looked at by a function of its own, which says one line. The functions of a mount report
- * failures to the log, whose lines become lines of the report (begin_matter()).
+ * Each matter is looked at by a function of its own, which prints one line by say(). Only the functions that
+ * read the key report failures to the log, whose lines become lines of the report.
  */
 #include "commands.h"
 
@@ -44,34 +44,24 @@ static const char unknown[] = "?";
 
 struct check {
     const struct options *options;
-    char *base;          /* the service's URL; NULL: the local service */
-    char *key;           /* NULL: none could be read */
-    char log_prefix[32]; /* of the matter that is looked at */
-    const char *matter;  /* its name */
+    char *base; /* the service's URL; NULL: the local service */
+    char *key;  /* NULL: none could be read */
     bool has_failed;
 };
 
 /* ---------------------------------------------------------------- the report */
 
-/* From here on it is about this. */
-static void begin_matter(struct check *check, const char *matter)
-{
-    check->matter = matter;
-    snprintf(check->log_prefix, sizeof(check->log_prefix), "%-5s%-10s", failed, matter);
-    log_set_prefix(check->log_prefix);
-}
-
 /* The names of files and what a service says are strangers' text. */
-static void say(struct check *check, const char *verdict, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void say(struct check *check, const char *verdict, const char *format, ...)
+static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    printf("%-5s%-10s%s\n", verdict, check->matter, line);
+    printf("%-5s%-10s%s\n", verdict, matter, line);
     check->has_failed = fflush(stdout) != 0 || check->has_failed || verdict == failed;
 }
 
@@ -85,40 +75,39 @@ static const char *owner_of(const struct stat *status)
 static void check_source(struct check *check)
 {
     _cleanup_free_ char *reason = NULL;
-    begin_matter(check, "source");
     if (mail_account_is_local(check->options->source)) {
-        say(check, well, "the local service, inside inboxfs");
+        say(check, "source", well, "the local service, inside inboxfs");
         return;
     }
     int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
     /* The source itself is not shown before it was found to hold no password. */
     if (error != 0)
-        say(check, failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
+        say(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, well, "%s", check->base);
+        say(check, "source", well, "%s", check->base);
 }
 
 static void check_key(struct check *check)
 {
     const struct options *options = check->options;
     struct stat status;
-    begin_matter(check, "key");
+    log_set_prefix("FAIL key       ");
     if (mail_account_is_local(options->source)) {
-        say(check, well, "none is needed");
+        say(check, "key", well, "none is needed");
         return;
     }
     if (mail_account_read_key(options, &check->key) != 0)
         check->has_failed = true; /* said by the log */
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
-        say(check, well, "in the file %s: %s, mode %04o", options->api_key_file, owner_of(&status),
+        say(check, "key", well, "in the file %s: %s, mode %04o", options->api_key_file, owner_of(&status),
             status.st_mode & 07777);
     else if (options->api_key_file != NULL)
-        say(check, well, "in the file %s", options->api_key_file);
+        say(check, "key", well, "in the file %s", options->api_key_file);
     else if (options->api_key != NULL)
-        say(check, well, "%s",
+        say(check, "key", well, "%s",
             options->is_key_of_environment ? "from INBOXFS_API_KEY" : "in the configuration");
     else
-        say(check, well, "printed by the command of --api-key-command");
+        say(check, "key", well, "printed by the command of --api-key-command");
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -149,33 +138,30 @@ static bool check_answer(struct check *check, const struct service_result *resul
     const char *words = result->detail != NULL ? result->detail : "";
     bool is_encrypted = strncmp(check->base, "https://", 8) == 0;
     bool is_well = result->outcome == SERVICE_OK || result->outcome == SERVICE_ABSENT;
-    begin_matter(check, "reach");
     if (result->http_status == 0) {
-        say(check, failed, "%s", words);
+        say(check, "reach", failed, "%s", words);
         return false;
     }
     if (result->is_foreign) {
-        say(check, failed, "something on the way answers in the service's place (a proxy, a login page): %s",
-            words);
+        say(check, "reach", failed,
+            "something on the way answers in the service's place (a proxy, a login page): %s", words);
         return false;
     }
     if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
-        say(check, failed, "the service answers, but not as it should: %s", words);
+        say(check, "reach", failed, "the service answers, but not as it should: %s", words);
         return false;
     }
-    say(check, well, "the service answers within %" PRId64 " ms", took_ms);
-    begin_matter(check, "tls");
+    say(check, "reach", well, "the service answers within %" PRId64 " ms", took_ms);
     if (is_encrypted)
-        say(check, well, "the certificate is valid for this name");
+        say(check, "tls", well, "the certificate is valid for this name");
     else if (check->options->allows_http)
-        say(check, well, "none, as --allow-http allows: whoever is on the way sees key and mail");
+        say(check, "tls", well, "none, as --allow-http allows: whoever is on the way sees key and mail");
     else
-        say(check, well, "none is needed: the service is on this machine");
-    begin_matter(check, "answer");
+        say(check, "tls", well, "none is needed: the service is on this machine");
     if (!is_well)
-        say(check, failed, "the service refuses the key: %s", words);
+        say(check, "answer", failed, "the service refuses the key: %s", words);
     else
-        say(check, well, "the service takes the key");
+        say(check, "answer", well, "the service takes the key");
     return is_well;
 }
 
@@ -231,13 +217,12 @@ static void check_capabilities(struct check *check, struct mail_service *service
         {"sent", can.outbound, "the service lists sent mail", "sent/ shows what was sent from here"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        begin_matter(check, rows[i].matter);
         if (rows[i].capability == CAPABILITY_PRESENT)
-            say(check, well, "%s", rows[i].present);
+            say(check, rows[i].matter, well, "%s", rows[i].present);
         else if (rows[i].capability == CAPABILITY_ABSENT)
-            say(check, absent, "%s", rows[i].absent);
+            say(check, rows[i].matter, absent, "%s", rows[i].absent);
         else
-            say(check, unknown, "there is no mail, or no answer, to find it out by");
+            say(check, rows[i].matter, unknown, "there is no mail, or no answer, to find it out by");
     }
 }
 
@@ -274,15 +259,13 @@ static void check_service(struct check *check)
     _cleanup_free_ char *reason = NULL;
     if (check->base == NULL || check->key == NULL)
         return;
-    begin_matter(check, "tls");
     if (mail_account_check_authorities(check->options, check->base, &reason) != 0) {
-        say(check, failed, "%s", reason != NULL ? reason : "out of memory");
+        say(check, "tls", failed, "%s", reason != NULL ? reason : "out of memory");
         return;
     }
-    begin_matter(check, "reach");
     int error = api_service_new(&config, &service);
     if (error != 0)
-        say(check, failed, "%s", strerror(-error));
+        say(check, "reach", failed, "%s", strerror(-error));
     else
         ask_service(check, service);
     api_service_free(service);
@@ -296,13 +279,12 @@ static void check_webhooks(struct check *check)
     char *secret = NULL;
     if (options->webhook_secret_file == NULL)
         return;
-    begin_matter(check, "webhooks");
     int error = secret_file_read(options->webhook_secret_file, "the secret of webhooks", &secret, &reason);
     secret_free(secret);
     if (error != 0)
-        say(check, failed, "%s", reason != NULL ? reason : strerror(-error));
+        say(check, "webhooks", failed, "%s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, well, "taken at %s, signed with the secret in %s", options->webhook_listen,
+        say(check, "webhooks", well, "taken at %s, signed with the secret in %s", options->webhook_listen,
             options->webhook_secret_file);
 }
 
@@ -339,23 +321,23 @@ static void check_fuse(struct check *check)
     bool is_for_others = mount_options != NULL && (strstr(mount_options, "allow_other") != NULL ||
                                                    strstr(mount_options, "allow_root") != NULL);
     _cleanup_free_ char *trouble = fs_device_trouble();
-    begin_matter(check, "fuse");
     if (trouble != NULL)
-        say(check, failed, "%s", trouble);
+        say(check, "fuse", failed, "%s", trouble);
     else if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) == 0)
-        say(check, failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
+        say(check, "fuse", failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
     else if (!can_run_fusermount())
-        say(check, failed, "there is no fusermount3 that this user can mount with: install fuse3");
+        say(check, "fuse", failed, "there is no fusermount3 that this user can mount with: install fuse3");
     else if (is_for_others && geteuid() != 0 && !has_line("/etc/fuse.conf", "user_allow_other"))
-        say(check, failed, "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
+        say(check, "fuse", failed,
+            "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
     else
-        say(check, well, "this user can mount");
+        say(check, "fuse", well, "this user can mount");
 }
 
 /* ---------------------------------------------------------------- the state */
 
 /* Nothing is there yet: whether it could be made. */
-static void check_place(struct check *check, const char *path)
+static void check_place(struct check *check, const char *matter, const char *path)
 {
     _cleanup_free_ char *place = g_strdup(path);
     while (access(place, F_OK) != 0 && errno == ENOENT && strcmp(place, "/") != 0 &&
@@ -365,27 +347,27 @@ static void check_place(struct check *check, const char *path)
         free(below);
     }
     if (access(place, W_OK | X_OK) != 0)
-        say(check, failed, "%s cannot be made: %s: %s", path, place, strerror(errno));
+        say(check, matter, failed, "%s cannot be made: %s: %s", path, place, strerror(errno));
     else
-        say(check, well, "%s will be made by the first mount", path);
+        say(check, matter, well, "%s will be made by the first mount", path);
 }
 
 /* A directory that inboxfs keeps things in. */
-static void check_directory(struct check *check, const char *path)
+static void check_directory(struct check *check, const char *matter, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct statvfs space;
     if (fd < 0 && errno == ENOENT) {
-        check_place(check, path);
+        check_place(check, matter, path);
         return;
     }
     if (fd < 0 || fstatvfs(fd, &space) != 0) {
-        say(check, failed, "%s: %s", path, strerror(errno));
+        say(check, matter, failed, "%s: %s", path, strerror(errno));
         return;
     }
     const char *why = file_why_not_private(fd);
     if (why != NULL) {
-        say(check, failed, "%s: %s", path, why);
+        say(check, matter, failed, "%s: %s", path, why);
         return;
     }
     uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;
@@ -396,11 +378,11 @@ static void check_directory(struct check *check, const char *path)
     else if (holder < 0)
         snprintf(use, sizeof(use), "another process uses it");
     if ((space.f_flag & ST_RDONLY) != 0)
-        say(check, failed, "%s: its file system is read-only", path);
+        say(check, matter, failed, "%s: its file system is read-only", path);
     else if (left < SPACE_MIN_BYTES)
-        say(check, failed, "%s: only %" PRIu64 " MB are left there", path, left / 1000000);
+        say(check, matter, failed, "%s: only %" PRIu64 " MB are left there", path, left / 1000000);
     else
-        say(check, well, "%s: yours, %" PRIu64 " MB left, %s", path, left / 1000000, use);
+        say(check, matter, well, "%s: yours, %" PRIu64 " MB left, %s", path, left / 1000000, use);
 }
 
 static void check_state(struct check *check)
@@ -409,30 +391,30 @@ static void check_state(struct check *check)
     bool is_local = mail_account_is_local(options->source);
     _cleanup_free_ char *data_dir = is_local ? mail_account_local_path(options->source) : NULL;
     if (is_local) {
-        begin_matter(check, "data");
         if (data_dir == NULL)
-            say(check, failed, "HOME is no absolute path: name the local service's directory, as local:DIR");
+            say(check, "data", failed,
+                "HOME is no absolute path: name the local service's directory, as local:DIR");
         else
-            check_directory(check, data_dir);
+            check_directory(check, "data", data_dir);
     }
-    begin_matter(check, "state");
     if (options->state_dir != NULL) {
-        check_directory(check, options->state_dir);
+        check_directory(check, "state", options->state_dir);
         return;
     }
     /* The default is named after the service, and after the key or the data directory. */
     _cleanup_free_ char *whole = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
     if (is_local ? whole == NULL : check->base == NULL || check->key == NULL) {
-        say(check, unknown, "its default place is named after %s",
+        say(check, "state", unknown, "its default place is named after %s",
             is_local ? "the data directory, which the first mount makes"
                      : "the source and the key, which are needed first");
         return;
     }
     _cleanup_free_ char *path = state_dir_default(is_local ? whole : check->base, check->key);
     if (path == NULL)
-        say(check, failed, "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
+        say(check, "state", failed,
+            "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
     else
-        check_directory(check, path);
+        check_directory(check, "state", path);
 }
 
 int check_command(const struct options *options)
