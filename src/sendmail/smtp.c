@@ -29,15 +29,8 @@ struct server {
 
 /* ---------------------------------------------------------------- a call in a process of its own */
 
-struct call {
-    const struct sendmail_calls *calls;
-    const struct smtp_message *message; /* NULL: `recipient` is to be checked */
-    const char *recipient;
-};
-
-static int send_message(const struct call *call)
+static int send_message(const struct sendmail_calls *calls, const struct smtp_message *message)
 {
-    const struct smtp_message *message = call->message;
     _cleanup_free_ char **recipients = calloc(message->recipients_len + 1, sizeof(*recipients));
     int text = memfd_create("message", MFD_CLOEXEC);
     if (recipients == NULL || text < 0 || file_write_all(text, message->text, message->text_len) != 0 ||
@@ -46,30 +39,27 @@ static int send_message(const struct call *call)
         return EX_TEMPFAIL;
     }
     memcpy(recipients, message->recipients, message->recipients_len * sizeof(*recipients));
-    return call->calls->send(call->calls->context, message->sender, recipients);
+    return calls->send(calls->context, message->sender, recipients);
 }
 
-/* In the new process. Standard output carries answers: what the call writes there goes with its words. */
-static _Noreturn void carry_out(const struct call *call, int words)
-{
-    int status = EX_OSERR;
-    if (dup2(words, STDOUT_FILENO) >= 0 && dup2(words, STDERR_FILENO) >= 0)
-        status = call->message != NULL ? send_message(call)
-                                       : call->calls->check(call->calls->context, call->recipient);
-    fflush(stdout);
-    _exit(status);
-}
-
-/* Returns the call's status, and its first line of words. */
-static int run_call(const struct call *call, struct strbuf *words)
+/* Sends the message, or checks the recipient if `message` is NULL, in a new process. Its standard output and
+ * error go to `words`, for this process's standard output carries answers. Returns the call's status, and the
+ * first line that it wrote. */
+static int run_call(const struct sendmail_calls *calls, const struct smtp_message *message,
+                    const char *recipient, struct strbuf *words)
 {
     int ends[2];
     int status = 0;
     if (pipe(ends) != 0)
         return EX_OSERR;
     pid_t child = fork();
-    if (child == 0)
-        carry_out(call, ends[1]);
+    if (child == 0) {
+        status = EX_OSERR;
+        if (dup2(ends[1], STDOUT_FILENO) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0)
+            status = message != NULL ? send_message(calls, message) : calls->check(calls->context, recipient);
+        fflush(stdout);
+        _exit(status);
+    }
     close(ends[1]);
     if (child > 0)
         strbuf_read_to_end(words, ends[0]);
@@ -92,11 +82,13 @@ static const char *code_of_status(int status)
     return status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0";
 }
 
-static const char *answer(struct server *server, const struct call *call, bool *ret_is_taken)
+/* Returns the answer to the client; *ret_is_taken: whether the call took the recipient or the message. */
+static const char *answer(struct server *server, const struct smtp_message *message, const char *recipient,
+                          bool *ret_is_taken)
 {
     static const char prefix[] = "inboxfs-sendmail: ";
     _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
-    int status = run_call(call, &words);
+    int status = run_call(server->calls, message, recipient, &words);
     const char *text = strbuf_str(&words);
     if (strncmp(text, prefix, strlen(prefix)) == 0)
         text += strlen(prefix);
@@ -110,18 +102,15 @@ static const char *answer(struct server *server, const struct call *call, bool *
 
 static const char *check_recipient(void *context, const char *address)
 {
-    struct server *server = context;
     bool is_taken = false;
-    const char *text =
-        answer(server, &(struct call){.calls = server->calls, .recipient = address}, &is_taken);
+    const char *text = answer(context, NULL, address, &is_taken);
     return is_taken ? NULL : text;
 }
 
 static const char *deliver(void *context, const struct smtp_message *message)
 {
-    struct server *server = context;
     bool is_taken = false;
-    return answer(server, &(struct call){.calls = server->calls, .message = message}, &is_taken);
+    return answer(context, message, NULL, &is_taken);
 }
 
 /* ---------------------------------------------------------------- the conversation */
