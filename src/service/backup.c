@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite copies the database page by page, as one transaction sees it. The pool comes behind it: its files
- * never change, and are never removed, so all that the copy of the database names are there.
+ * SQLite copies the database page by page, as one transaction sees it. The files of the pool are copied after
+ * it: they never change and are never removed, so each file that the copy of the database names is there.
  */
 #include "service/backup.h"
 
@@ -29,7 +29,7 @@ static int copy_file(int from_fd, int to_fd, const char *name)
     if (error != 0)
         return error;
     error = file_replace_lazily_at(to_fd, name, bytes, len, 0600);
-    explicit_bzero(bytes, len); /* it may be the key */
+    explicit_bzero(bytes, len); /* the bytes may be the key */
     free(bytes);
     return error;
 }
@@ -62,7 +62,7 @@ static int copy_pages(sqlite3 *db, sqlite3 *copy)
 
 static int copy_database(sqlite3 *db, int copy_fd, const char *path)
 {
-    /* SQLite would make it by the umask. */
+    /* SQLite would make the file by the umask. */
     int fd = openat(copy_fd, "inbox.sqlite3", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
@@ -94,12 +94,11 @@ static int copy_data(struct database *database, const char *data_dir, const char
         error = copy_pool(connection->db, data_fd, copy_fd);
     database_end_read(database, connection);
     int key_error = error == 0 ? copy_file(data_fd, copy_fd, "api-key") : error;
-    if (key_error != 0 && key_error != -ENOENT) /* its owner may keep it elsewhere */
+    if (key_error != 0 && key_error != -ENOENT) /* the administrator may keep the key elsewhere */
         return key_error;
     return file_sync(copy_fd);
 }
 
-/* Gives the whole copy its name, durably. */
 static int publish(const char *part, const char *target)
 {
     if (renameat2(AT_FDCWD, part, AT_FDCWD, target, RENAME_NOREPLACE) != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of connections. Sockets are only shut down here; the connections' own threads then see the end and
- * close them.
+ * The list of connections. This unit only shuts sockets down; the connections' own threads then read the end
+ * and close them.
  */
 #include "service/connections.h"
 
@@ -15,12 +15,12 @@
 #include "base/lock.h"
 
 enum {
-    BUSY_MS = 60 * 1000, /* before a busy connection makes room */
+    BUSY_MS = 60 * 1000, /* after this time a busy connection makes room */
 };
 
-/* In place of a peer's address. */
+/* Stand in for a peer's address. */
 enum {
-    SHARED_PEER = 0, /* many programs connect from there */
+    SHARED_PEER = 0, /* an address from which many programs connect */
     ALL_PEERS = 1,
 };
 
@@ -29,8 +29,8 @@ struct connection {
     int socket_fd;
     uint64_t peer;
     enum connection_phase phase;
-    bool was_accepted; /* some request of it was */
-    bool is_cut_off;   /* it is on its way out */
+    bool was_accepted; /* at least one of its requests was */
+    bool is_cut_off;   /* its socket was shut down */
     int64_t since_ms;  /* when it entered its phase */
 };
 
@@ -38,8 +38,8 @@ struct connections {
     struct clock *clock;
     size_t max_open;
     pthread_mutex_t lock;
-    pthread_cond_t changed;           /* some connection did, while all are to end */
-    LIST_HEAD(list, connection) list; /* protected by lock, as below, the connections too */
+    pthread_cond_t changed;           /* a connection changed its phase or was removed, while draining */
+    LIST_HEAD(list, connection) list; /* protected by lock, as are the members below and the connections */
     size_t busy;
     bool is_draining;
     bool is_closed; /* see connections_end() */
@@ -51,7 +51,7 @@ static void cut_off(struct connection *connection)
     connection->is_cut_off = true;
 }
 
-/* A socket that was shut down still gives what had arrived before. */
+/* After a shutdown, a socket can still be read up to the last byte that arrived before. */
 static void discard_received(int socket_fd)
 {
     char bytes[4096];
@@ -129,11 +129,11 @@ static size_t count_locked(const struct connections *connections, uint64_t peer)
     return count;
 }
 
-/* In the order in which connections make room. */
+/* The order in which connections make room. */
 enum claim {
     CLAIM_STRANGER, /* waits for a request, and none was accepted before */
     CLAIM_IDLE,
-    CLAIM_SLOW, /* busy for long */
+    CLAIM_SLOW, /* busy for BUSY_MS or longer */
     CLAIM_ALL,  /* makes no room */
 };
 
@@ -145,7 +145,7 @@ static enum claim claim_of(const struct connections *connections, const struct c
     return connection->phase != CONNECTION_WORKING && ms >= BUSY_MS ? CLAIM_SLOW : CLAIM_ALL;
 }
 
-/* Cuts off a connection of this peer. False: none makes room. The oldest ones are at the end of the list. */
+/* Cuts off a connection of this peer. Returns false if none makes room. The list ends with the oldest. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     struct connection *chosen = NULL;
@@ -165,7 +165,7 @@ static bool make_room_locked(struct connections *connections, uint64_t peer)
     return chosen != NULL;
 }
 
-/* Returns true if there is a place for a connection of this peer, which may have cost another one. */
+/* Returns true if a connection of this peer has a place, for which another one may be cut off. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (peer != SHARED_PEER && count_locked(connections, peer) >= (connections->max_open + 1) / 2)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows of messages and emails; and the receiving of a message from elsewhere.
+ * Writes the rows of messages and emails, and receives messages from elsewhere.
  *
- * A receiver refuses nothing that can be kept. A message that lacks a sender gets the one of the envelope,
- * one without a date the time, and one without a Message-ID a random one.
+ * Receiving refuses nothing that can be kept. A message without a sender gets the envelope's, a message
+ * without a date gets the current time, and a message without a Message-ID gets a random one.
  */
 #include "service/delivery.h"
 
@@ -127,15 +127,14 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum d
 
 /* ---------------------------------------------------------------- receiving: what a message lacks */
 
-/* The domain of the inboxes that the message is for. */
 static const char *domain_of(const char *recipient)
 {
     const char *at = strrchr(recipient, '@');
     return at != NULL ? at + 1 : recipient;
 }
 
-/* Mail of programs on this machine is often from a user without a domain; a bounce is from nobody. An
- * answer would go to the text in From that is no address, so that it is refused with words. */
+/* Programs on this machine often send mail from a user without a domain, and the sender of a bounce is empty.
+ * Without a sender, an answer goes to the text in From that is no address, and is refused with a reason. */
 static int make_up_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;
@@ -156,7 +155,7 @@ static int make_up_sender(const char *sender, const char *domain, struct message
     return message->from != NULL ? 0 : -ENOMEM;
 }
 
-/* A date in the future would keep the message before all later ones. */
+/* A date in the future would list the message before all later messages. */
 static int complete(const struct delivery *delivery, struct message *message, bool *ret_has_id)
 {
     const char *domain = domain_of(delivery->recipients[0]);
@@ -182,7 +181,7 @@ static int find_thread(sqlite3 *db, const char *message_id, struct message *mess
     return error == -ENOENT ? 0 : error;
 }
 
-/* The message replied to decides, else the nearest before it that is known here. */
+/* The message that this one replies to decides; if it is not stored here, the nearest in References. */
 static int join_thread(sqlite3 *db, struct message *message)
 {
     message->thread = 0;
@@ -194,8 +193,8 @@ static int join_thread(sqlite3 *db, struct message *message)
     return error;
 }
 
-/* A message that is here already is not stored again: mail servers deliver to each recipient by itself, and
- * again where they did not learn that they had. */
+/* A message that is stored already is not stored again: mail servers deliver to each recipient separately,
+ * and deliver again if they lost our answer. */
 static int store_once(sqlite3 *db, struct message *message, bool has_id, const struct message_row *row,
                       int64_t *ret_seq)
 {
@@ -212,7 +211,7 @@ static int store_once(sqlite3 *db, struct message *message, bool has_id, const s
             *ret_seq = seq;
             return error == -ENOENT ? -EUCLEAN : error;
         }
-        /* Another message with its id: it takes no key away from the first. */
+        /* Another message has this id: the first one keeps the key. */
         key = other_key;
         error = random_uuid(other_key);
     } else if (error == -ENOENT) {
@@ -234,7 +233,7 @@ static bool names(const json_t *list, const char *recipient)
     return false;
 }
 
-/* Whom the headers do not name was reached as by Bcc, mailing lists and aliases too. */
+/* A recipient whom no header names counts as reached by Bcc, also through a mailing list or an alias. */
 static enum delivery_way way_to(const struct message *message, const char *recipient)
 {
     return names(message->to, recipient)   ? DELIVERY_TO
@@ -272,7 +271,7 @@ static int put_into(sqlite3 *db, const struct delivery *delivery, const struct m
 {
     json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
     if (recipient == NULL)
-        return -ENOENT; /* What is not UTF-8 is no inbox's address. */
+        return -ENOENT; /* no inbox has an address that is not UTF-8 */
     enum delivery_way way = way_to(message, address);
     int error = delivery_put(db, message, seq, way, recipient);
     if (error == -ENOENT && delivery_makes_inbox(delivery->new_inboxes, address)) {
@@ -313,7 +312,7 @@ static int store_and_put(struct database *database, const struct delivery *deliv
 
 static int receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
-    /* Programs that deliver by way of a file put such a line there; it is none of the message. */
+    /* Programs that deliver from an mbox put a "From " line there, which is no part of the message. */
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
     _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
                                                     .raw_len = delivery->raw_len - mbox_len};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One email, as received or as sent: its content record, its attachments, its raw text, and marks. The paths
- * are /api/v1/email/ID and /api/v1/email/outbound/ID, and what stands below them.
+ * are /api/v1/email/ID and /api/v1/email/outbound/ID, and those below them.
  *
- * Both sides differ in the table that says who may see a message: `emails` or `outbound`. A content record
- * (interface, GET /api/v1/email/ID) has the email, the emails of its thread before it, and both as Markdown
- * for a language model (the prompts). A thread is what one inbox sees of it: what it received and is valid,
- * and what was sent from it. A message that an inbox sent to itself is there once, as received.
+ * The two sides differ in the table that decides who may see a message: `emails` or `outbound`. A content
+ * record (interface, GET /api/v1/email/ID) has the email, the earlier emails of its thread, and both as
+ * Markdown for a language model (the prompts). Each inbox has its own view of a thread: the valid emails that
+ * it received and the emails that were sent from it. A message to oneself is in it once, as received.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -24,19 +24,18 @@
 
 /* ---------------------------------------------------------------- bounds */
 
-/* An answer has to stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote:
- * a control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred
- * blanks. So texts are bounded by their length in JSON, and cut. The rest of a record, addresses above
- * all, is below 5 MB: then one with both prompts is below 34 MB, and the answer, which is a record, with one
- * or more before it and with the prompts of all of them once more, below 95 MB. */
+/* An answer must stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
+ * control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred blanks.
+ * So each text is cut at a length in JSON. All else in a record, mainly addresses, is below 5 MB, and a
+ * record with both prompts below 34 MB. The answer is one such record, with one or more earlier ones and with
+ * the prompts of all of them once more: below 95 MB. */
 enum {
     BODY_MAX_BYTES = 10 * 1000 * 1000,
-    PROMPT_MAX_BYTES = 4 * 1000 * 1000, /* of one email */
-    PREVIOUS_MAX_BYTES =
-        12 * 1000 * 1000, /* of the records of all emails before; the newest is always there */
+    PROMPT_MAX_BYTES = 4 * 1000 * 1000,    /* of one email */
+    PREVIOUS_MAX_BYTES = 12 * 1000 * 1000, /* of all earlier emails' records; the newest is always there */
 };
 
-/* In a string, as jansson writes it. */
+/* The length of a character in a string that jansson writes. */
 static size_t json_len(const struct character *character)
 {
     if (character->code < 0x20)
@@ -61,14 +60,14 @@ static size_t len_within(const char *text, size_t len, size_t max_bytes)
 
 /* ---------------------------------------------------------------- prompts */
 
-/* The text of a member; "" where the database has lost it. */
+/* Returns "" if the member is missing, as in a damaged database. */
 static const char *text_of(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
     return text != NULL ? text : "";
 }
 
-/* The text of header fields is one line each (message_read()), so that it cannot pass for another field. */
+/* Each header field is one line (message_read()), so that its text cannot pass for another field. */
 static void append_address(struct strbuf *out, const json_t *address)
 {
     const char *name = text_of(address, "name");
@@ -107,7 +106,7 @@ static void append_attachments(struct strbuf *out, const json_t *list)
     strbuf_append_char(out, '\n');
 }
 
-/* Appends the bytes that fit. If these are not all, the second call sets the buffer's error. */
+/* Appends the bytes that fit. If not all of them fit, the second call sets the buffer's error. */
 static void append_plain(struct strbuf *out, const char *text)
 {
     size_t len = strlen(text);
@@ -133,7 +132,6 @@ static void append_body(struct strbuf *out, const json_t *record, unsigned int l
         strbuf_append_char(out, '\n');
 }
 
-/* Subject as heading, who, when, what is attached, and the text. */
 static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *subject = text_of(record, "subject");
@@ -151,8 +149,7 @@ static void append_whole_email(struct strbuf *out, const json_t *record, unsigne
     append_body(out, record, level);
 }
 
-/* Appends one email, its heading of `level` 1 to 6; cut, where it is long. The record is a content record;
- * its prompts are not read. 0 or -ENOMEM. */
+/* Appends a content record, cut if it is too long. `level` is that of its heading. Return: 0 or -ENOMEM. */
 static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
@@ -165,7 +162,7 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
     return is_cut ? strbuf_append_char(out, '\n') : out->error;
 }
 
-/* Appends a thread: the emails before, oldest first, and the email itself. */
+/* Appends a thread: the earlier emails, oldest first, and the email itself. */
 static int prompt_append_thread(struct strbuf *out, const json_t *previous, const json_t *content_record)
 {
     size_t count = json_array_size(previous) + 1;
@@ -182,12 +179,12 @@ static int prompt_append_thread(struct strbuf *out, const json_t *previous, cons
 
 /* ---------------------------------------------------------------- threads */
 
-/* An email, from a row of this shape: message, thread, inbox, record, header, plain_text, html. */
+/* An email of a row with the columns message, thread, inbox, record, header, plain_text, html. */
 struct thread_email {
     int64_t message;
     int64_t thread;
     int64_t inbox;
-    json_t *record; /* content record, its thread_prompt and previous_emails not yet filled in; owned */
+    json_t *record; /* content record, without its thread_prompt and previous_emails; owned */
 };
 
 enum {
@@ -217,7 +214,7 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     return text != NULL ? json_stringn(text, len_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
-/* The prompts and previous_emails are set later. */
+/* The caller sets the prompts and previous_emails. */
 static json_t *build_record(sqlite3_stmt *statement, const json_t *record, json_t *header)
 {
     static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
@@ -242,14 +239,14 @@ static int add_prompt(json_t *record)
     return result == 0 ? 0 : -ENOMEM;
 }
 
-/* Returns true where a record has what each email has. */
+/* Returns true if a record has the members that each email has. */
 static bool is_sound(json_t *record)
 {
     return json_unpack_ex(record, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
                           "inbox_id", "subject", "date", "message_id", "from_address", "address") == 0;
 }
 
-/* From a statement's row whose first columns are those of a thread_email. 0, -EUCLEAN or -ENOMEM. */
+/* Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
 static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
     _cleanup_json_ json_t *record = column_json(statement, 3);
@@ -267,7 +264,7 @@ static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *r
     return 0;
 }
 
-/* Puts the email of the row before those in the list. 0, -errno, or 1: there is no room for it. */
+/* Puts the email of the row at the front of the list. Return: 0; 1 if there is no room for it; -errno. */
 static int add_previous(sqlite3_stmt *statement, json_t *list, size_t *json_bytes)
 {
     bool is_newest = json_array_size(list) == 0;
@@ -283,8 +280,8 @@ static int add_previous(sqlite3_stmt *statement, json_t *list, size_t *json_byte
     return has_room ? 0 : 1;
 }
 
-/* The content records of the thread before `email`, oldest first, one level deep; bounded: the newest that
- * fit. The caller owns *ret_list. 0 or -errno. */
+/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, one
+ * level deep. The caller owns *ret_list. Return: 0 or -errno. */
 static int thread_load_previous(sqlite3 *db, const struct thread_email *email, json_t **ret_list)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -351,8 +348,8 @@ int email_load_content(sqlite3 *db, const char *id, json_t **ret_record)
     return load_record(db, SIDE_RECEIVED, id, ret_record);
 }
 
-/* The loaders fill the reply with what is asked of an email. 0, -ENOENT (it is not there, or not to be seen
- * from that side) or -errno. */
+/* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if it does not exist or cannot be
+ * seen from that side; -errno. */
 
 static int load_content(sqlite3 *db, const struct request *request, struct reply *reply)
 {
@@ -380,7 +377,7 @@ static int load_raw(sqlite3 *db, const struct request *request, struct reply *re
     return 0;
 }
 
-/* From a row of raw_sql; `list`: the message's attachments, in the order in which its text has them. */
+/* Reads a row of raw_sql. `list` has the message's attachments, in the order of its text. */
 static int read_attachment(sqlite3_stmt *statement, const json_t *list, const char *id, struct reply *reply)
 {
     size_t i;
@@ -448,7 +445,7 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
 /* ---------------------------------------------------------------- marks */
 
 /* Sets the record's user_mark_status, inside a write transaction, and answers with the record. An email
- * counts as valid when its status is `valid` or it is so marked. 0, -ENOENT or -errno. */
+ * counts as valid if its status is `valid` or a user marked it so. Returns -ENOENT if there is none. */
 static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes: rows of the table `inboxes`, the rules in the order in which they are asked, and the reading of
- * requests. SPF, DKIM and DMARC are never asked: mail that did not cross a network has no such verdict, and
- * none is made up.
+ * Inboxes: the rows of the table `inboxes`, the rules in the order in which they apply, and the reading of
+ * requests. No rule asks for SPF, DKIM or DMARC: mail that crossed no network has no such verdict, and the
+ * service makes none up.
  */
 #include "service/inbox.h"
 
@@ -115,7 +115,7 @@ static bool lists(const json_t *entries, const char *text)
     return false;
 }
 
-/* `rule`: {"addresses": [], "domains": []}, or JSON's null. */
+/* `rule` is {"addresses": [], "domains": []}, or JSON's null. */
 static bool matches(const json_t *rule, const char *address)
 {
     const char *at = strrchr(address, '@');

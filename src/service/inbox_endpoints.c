@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POST /api/v1/inbox/upsert: makes an inbox, or updates one in full. The account's first inbox is greeted by
- * an email.
+ * POST /api/v1/inbox/upsert: makes an inbox, or updates one in full. The service sends a welcome to the
+ * account's first inbox.
  */
 #include <errno.h>
 
@@ -25,7 +25,7 @@ static int create(const struct service_context *context, sqlite3 *db, json_t *se
     return error == 0 && any_error == -ENOENT ? sending_welcome(db, &inbox, context->domain) : error;
 }
 
-/* An inbox keeps the address it has, even where the service now runs for another domain. */
+/* An inbox may keep its address, even if the service now runs for another domain. */
 static bool may_have_address(const struct service_context *context, const struct service_inbox *current,
                              const json_t *settings)
 {
@@ -34,7 +34,7 @@ static bool may_have_address(const struct service_context *context, const struct
     return is_kept || delivery_is_in_domain(address, context->domain);
 }
 
-/* Inside a write transaction, to be undone on an error. -EEXIST: another inbox has the address. */
+/* In a write transaction. Returns -EEXIST if another inbox has the address; the caller then rolls back. */
 static int upsert(const struct service_context *context, sqlite3 *db, json_t *settings, struct reply *reply)
 {
     _cleanup_inbox_ struct service_inbox current = {0};
@@ -50,7 +50,7 @@ static int upsert(const struct service_context *context, sqlite3 *db, json_t *se
     error = id != NULL ? service_inbox_store(db, current.seq, settings) : create(context, db, settings);
     if (error != 0)
         return error;
-    /* The secret that signs webhooks is in the administrator's file, and is shown to nobody. */
+    /* The secret that signs webhooks is in the administrator's file, and no answer shows it. */
     json_object_set_new(settings, "webhook_secret", json_null());
     reply_json(reply, MHD_HTTP_OK, json_incref(settings));
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * API keys: the table of keys, the first key with its file, and the commands of inboxd. Digests are compared,
- * never keys, so that the time that a search takes tells nothing of a key.
+ * API keys: the table of keys, the first key with its file, and the commands of inboxd. A search compares
+ * digests, never keys, so that the time it takes reveals nothing about a key.
  */
 #include "service/keys.h"
 
@@ -28,7 +28,6 @@ static bool is_well_formed(const char *key)
     return strlen(key) == API_KEY_LENGTH && strspn(key, "0123456789abcdef") == API_KEY_LENGTH;
 }
 
-/* Inside a write transaction. 0, -EEXIST or -errno. */
 static int add_key(sqlite3 *db, const char *key)
 {
     char id[37];
@@ -43,7 +42,7 @@ static int add_key(sqlite3 *db, const char *key)
                          clock_realtime_ms(clock_system()));
 }
 
-/* Inside a write transaction. 0, -ENOKEY (no such key, or it is revoked already) or -errno. */
+/* Returns -ENOKEY if there is no such key, or it is revoked already. */
 static int revoke_key(sqlite3 *db, const char *id)
 {
     int error = query_execute(db, "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL",

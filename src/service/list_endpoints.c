@@ -2,10 +2,10 @@
 /*
  * The lists of inboxes, of received and of sent emails: GET /api/v1/inbox, /email and /email/outbound.
  *
- * Clients disagree on how a list is written in a query (repeated key, JSON text in one value, the old
- * singular name): all are taken, and what they leave out may come as "null" or empty. The SQL statement is
- * put together from the filters that are asked for; every value is bound. Its rows are sent as they are read
- * (reply.h), so that no list is ever in memory as a whole. An unchanged list is answered by its ETag alone.
+ * Clients write a list in a query in different forms (repeated key, JSON text in one value, the old singular
+ * name). All are accepted, and a parameter that a client leaves out may be "null" or empty. The SQL statement
+ * is put together from the filters in the request; every value is bound. Its rows are sent as they are read
+ * (reply.h), so that no list is ever in memory as a whole. A client that has the newest list gets a 304.
  */
 #include <errno.h>
 #include <glib.h>
@@ -37,7 +37,7 @@ enum {
 };
 
 struct query_reader {
-    struct json_input in; /* where problems are */
+    struct json_input in; /* collects problems */
     struct list_query *query;
     bool is_out_of_memory;
 };
@@ -144,12 +144,12 @@ static void list_query_release(struct list_query *query)
 struct list {
     struct connection *connection;
     sqlite3_stmt *statement;
-    int64_t changes; /* how often it changed; about as many emails are in it */
+    int64_t changes; /* how often the list changed; about as many emails are in it */
 };
 
 static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
                                      " (SELECT value FROM json_each(?2)))";
-/* So that a single inbox is read by its index, newest first, and nothing is sorted. */
+/* With "=" SQLite reads a single inbox by its index, newest first, and sorts nothing. */
 static const char inbox_filter[] = " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)";
 static const char from_filter[] = " AND r.from_address IN (SELECT value FROM json_each(?3))";
 static const char search_filter[] =
@@ -192,7 +192,7 @@ static int prepare(const struct list_query *query, enum email_side side, struct 
                       : error;
 }
 
-/* Answers 304 and true when the client has the state that `etag` names. */
+/* Answers 304 and returns true if the client has the state that `etag` names. */
 static bool is_unchanged(const struct request *request, const char *etag, struct reply *reply)
 {
     const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
@@ -204,7 +204,7 @@ static bool is_unchanged(const struct request *request, const char *etag, struct
     return true;
 }
 
-/* Names what the list shows, by its statement and by the number that counts its changes. 0 or -errno. */
+/* Makes the ETag from the list's statement and the number of its changes. Return: 0 or -errno. */
 static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -226,7 +226,7 @@ static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
     return 0;
 }
 
-/* Answers with the list, or that it is unchanged; consumes the list. `error`: of its preparation. */
+/* Answers with the list, or with a 304. Consumes the list. `error` is the result of its preparation. */
 static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
 {
     char etag[REPLY_ETAG_SIZE];

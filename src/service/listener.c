@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listening sockets of both families, and the removal of what a killed service left.
+ * Listening sockets of both families, and the removal of the socket of a killed service.
  */
 #include "service/listener.h"
 
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 
 enum {
-    BACKLOG = 1024, /* whoever connects while this is full may be cut off by the kernel, after connect() */
+    BACKLOG = 1024, /* while this is full, the kernel may cut a client off after connect() */
     PORT_MAX = 65535,
 };
 
@@ -26,8 +26,8 @@ static const char *unix_path(const char *text)
     return strncmp(text, unix_prefix, len) == 0 ? text + len : NULL;
 }
 
-/* A name that nobody answers at was left by a service that was killed. One whose queue is full is in use, and
- * is not waited for. */
+/* ECONNREFUSED means that a killed service left the socket. If the queue is full, a service uses the socket;
+ * the probe does not wait for it. */
 static void remove_stale(const struct sockaddr_un *address)
 {
     struct stat status;
@@ -50,7 +50,7 @@ static int open_unix(const char *path, int *ret_fd)
     memcpy(address.sun_path, path, strlen(path) + 1);
     remove_stale(&address);
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* On Linux the mode of the socket becomes the mode of its name: there is no moment when it is open. */
+    /* On Linux the mode of the socket becomes the mode of its name, so other users can never connect. */
     if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         listen(fd, BACKLOG) != 0)
         return -errno;
@@ -58,7 +58,7 @@ static int open_unix(const char *path, int *ret_fd)
     return 0;
 }
 
-/* getaddrinfo() would take 65616 for 80. */
+/* getaddrinfo() would read 65616 as 80. */
 static bool is_port(const char *text)
 {
     size_t len = strlen(text);

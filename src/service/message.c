@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages: their values, the records and the search text made of them, and what is read of their RFC 5322
- * text. message_text.c writes it.
+ * Messages: their values, the records and the search text made of them, and the reading of their RFC 5322
+ * text, which message_text.c writes.
  */
 #include "service/message.h"
 
@@ -129,16 +129,16 @@ char *message_search_text(const struct message *message)
 
 /* ---------------------------------------------------------------- reading */
 
-/* The list of attachments and the reading of one both go by mime_read(), so that they count alike. */
+/* The list of attachments and the reading of one both use mime_read(), so that both count alike. */
 
 enum {
-    LINE_MAX_BYTES = 8192,       /* of a subject and its like, in a record */
-    VALUE_MAX_BYTES = 64 * 1024, /* of a header that is decoded, as it is written; the rest is not kept */
+    LINE_MAX_BYTES = 8192,       /* of a header as one line in a record */
+    VALUE_MAX_BYTES = 64 * 1024, /* of a header before it is decoded; the remainder is not kept */
     NAME_MAX_BYTES = 255,
 };
 
 struct message_reading {
-    struct message *message; /* to be filled; NULL: only an attachment is wanted */
+    struct message *message; /* to be filled; NULL if only an attachment is wanted */
     struct mime_texts texts;
     size_t wanted; /* index of an attachment */
     char *bytes;   /* its content */
@@ -151,13 +151,12 @@ static size_t decoded_len(struct span value)
     return value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
 }
 
-/* Cuts the text to max_bytes at most, between characters. */
 static void cut(char *text, size_t max_bytes)
 {
     text[character_cut(text, strlen(text), max_bytes)] = '\0';
 }
 
-/* ">From " in the first line is what became of an mbox's on its way here. */
+/* A first line that begins with ">From " was the "From " line of an mbox before a program quoted it. */
 static struct span skip_mbox_line(const char *raw, size_t len)
 {
     struct span text = {raw, len};
@@ -186,7 +185,7 @@ static int list_attachment(struct message *message, const struct mime_entity *pa
     return random_uuid(attachment->id);
 }
 
-/* 1: the attachment that was wanted is there. */
+/* Returns 1 if it has read the wanted attachment. */
 static int read_attachment(struct message_reading *reading, const struct mime_entity *part)
 {
     const char *words = NULL;
@@ -233,7 +232,6 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 
 /* ---- headers */
 
-/* One line for a record. */
 static int read_line(struct span value, char **ret_text)
 {
     int error = header_text_decode(value.bytes, decoded_len(value), ret_text);
@@ -244,8 +242,8 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is no address, so that an answer to all has it, too. It is made fit to be shown; if it
- * then looks like an address, a U+FFFD, which no address contains, is put behind it. */
+/* Adds a text that is no address, so that an answer to all includes the text. Characters that cannot be shown
+ * are replaced. If the text looks like an address then, it gets a U+FFFD at its end, which no address has. */
 static int add_unreadable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
@@ -276,8 +274,8 @@ static int add_readable(struct address_list *addresses, json_t *list)
     return 0;
 }
 
-/* All fields of that name as two lists: the addresses, and what is none, in the same form; of each at most
- * ADDRESS_LIST_MAX, however many fields there are. The caller owns both. 0 or -ENOMEM. */
+/* Reads all fields of that name into two lists of the same form, of at most ADDRESS_LIST_MAX each: the
+ * addresses, and the texts that are none. The caller owns both. Return: 0 or -ENOMEM. */
 static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
 {
     struct address_list addresses = {0};
@@ -297,7 +295,7 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     return error;
 }
 
-/* The addresses of these fields, and behind them what stands there and is none. */
+/* Lists the addresses of these fields, and after them the texts that are none. */
 static int read_recipients(struct span header, const char *field, json_t **ret_list)
 {
     json_t *others = NULL;
@@ -309,8 +307,8 @@ static int read_recipients(struct span header, const char *field, json_t **ret_l
     return error;
 }
 
-/* The ids of a value as "<…@…>". An id that could not stand in a header of a reply is left out; of many, the
- * first and the newest are kept. The caller owns the list, on failure too. */
+/* Reads the ids of a value as "<…@…>". Leaves out an id that cannot stand in a header of a reply; of too
+ * many, keeps the first and the newest. The caller owns the list, on failure too. */
 static int read_message_ids(struct span value, json_t **ret_ids)
 {
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);
@@ -354,7 +352,7 @@ static int read_sender(struct span header, struct message *message)
                                                                : error;
 }
 
-/* Milliseconds since 1970; 0: there is none that can be understood. */
+/* Returns milliseconds since 1970, or 0 if there is no valid date. */
 static int64_t read_date(struct span value)
 {
     int64_t ms = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The RFC 5322 text of a message, which GMime writes. It always has the same form: the body, or
- * multipart/mixed with the body first and the attachments behind it.
+ * The RFC 5322 text of a message, which GMime writes. Its form is the body alone, or multipart/mixed with the
+ * body first and the attachments after it.
  */
 #include "service/message.h"
 
@@ -82,8 +82,8 @@ static GMimeObject *new_attachment(const struct message_attachment *attachment)
                     attachment->name, content);
 }
 
-/* Returns true if a mail server takes the bytes as they are (RFC 5321 sections 4.1.1.4 and 4.5.3.1.6, RFC
- * 6152): a forwarded message that it does not take is enclosed as a file. */
+/* Returns true if mail servers take the bytes unchanged (RFC 5321 sections 4.1.1.4 and 4.5.3.1.6, RFC 6152).
+ * If they do not, a forwarded message is enclosed as a file. */
 static bool is_fit(const char *text, size_t len)
 {
     size_t line = 0;
@@ -96,7 +96,7 @@ static bool is_fit(const char *text, size_t len)
     return true;
 }
 
-/* The content of a message/rfc822 is put there by insert_forwarded(). */
+/* insert_forwarded() adds the content of a message/rfc822. */
 static GMimeObject *new_forwarded(const struct message *message)
 {
     static const char name[] = "forwarded.eml";
@@ -140,7 +140,7 @@ static void add_address(InternetAddressList *addresses, const json_t *address)
     g_object_unref(mailbox);
 }
 
-/* All at once: GMime writes the whole header anew at each change of a message's list, even an empty one. */
+/* Adds all addresses at once: GMime writes the whole header anew after each change of a message's list. */
 static void add_addresses(GMimeMessage *mime, GMimeAddressType type, const json_t *list)
 {
     if (json_array_size(list) == 0)
@@ -194,7 +194,7 @@ static GMimeStream *write_object(GMimeObject *object)
     return memory;
 }
 
-/* Returns true if the text is a body alone, with no blank line before it. */
+/* Returns true if the text is a body alone, without a header or blank line before it. */
 static bool lacks_blank_line(struct span text)
 {
     struct span header, body;
@@ -202,8 +202,8 @@ static bool lacks_blank_line(struct span text)
     return header.len == 0 && body.bytes == text.bytes && (text.len == 0 || text.bytes[0] != '>');
 }
 
-/* Into the last part, which is empty. GMime would read the message, make it anew, and leave out lines that it
- * does not expect. */
+/* Inserts the message into the last part, which is empty. GMime would parse the message, write it anew, and
+ * leave out lines that it does not expect. */
 static void insert_forwarded(GByteArray *written, struct span forwarded)
 {
     static const char before_boundary[] = "\r\n--";
@@ -233,7 +233,7 @@ int message_write(const struct message *message, char **ret_raw, size_t *ret_len
     return 0;
 }
 
-/* SMTP has one line end: each LF, CR and CR LF becomes CR LF. A line that is too long is one of a header: it
+/* Each LF, CR and CR LF becomes CR LF, the only line end of SMTP. Only a line of a header can be too long; it
  * is folded, at a blank if it has one. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text)
 {

@@ -22,7 +22,7 @@
 enum {
     PAUSE_MIN_MS = 1000,
     PAUSE_MAX_MS = 60 * 60 * 1000,
-    DOUBLINGS_MAX = 12, /* more pass the longest pause */
+    DOUBLINGS_MAX = 12, /* more would exceed the longest pause */
     POLL_MS = 1000,
 };
 
@@ -76,8 +76,8 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
     character_replace(result->words, CHARACTER_NOT_PLAIN, '?');
 }
 
-/* A row that is due further ahead than the longest pause was written before the clock was set back. 0,
- * -ENOENT (none is due) or -errno. */
+/* A row that is due later than after the longest pause was written before the clock was set back, so it is
+ * due now. Return: 0; -ENOENT if no row is due; -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
     struct connection *connection = NULL;
@@ -104,14 +104,14 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     return error;
 }
 
-/* The rows that share the target of ?1, and are due at ?2: ?3 says whether all rows of the kind do. */
+/* The rows that share the target of row ?1 and are due at ?2. ?3 is true if all rows of the kind share it. */
 #define SHARES_TARGET                                                                          \
     "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
-/* If the target is away, the attempt was one for all rows that are due there. If the target went silent over
- * this row, the others make way for rows of other targets, and come before this row, because they have
- * fewer attempts. */
+/* If the target is away, the attempt counts for all rows that are due there. If the target gave this row no
+ * answer, its other rows wait a moment, so that rows of other targets come first. They then come before this
+ * row, because they have fewer attempts. */
 static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
@@ -128,7 +128,6 @@ static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct 
                          now, (int64_t)work->has_one_target, (int64_t)PAUSE_MIN_MS);
 }
 
-/* Inside a write transaction. */
 static int write_down(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
                       const struct outgoing_result *result)
 {
@@ -148,14 +147,14 @@ static int record(struct outgoing *outgoing, const struct outgoing_row *row,
     return database_end_write(outgoing->database, write_down(outgoing->work, connection->db, row, result));
 }
 
-/* Sleeps, until there were more commits than these at the longest. */
-static void rest(struct outgoing *outgoing, uint64_t commits, int64_t wait_ms)
+/* Sleeps for `wait_ms`, or until there is a commit after the first `commits`, or the cancel is set. */
+static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int64_t wait_ms)
 {
     int64_t until = clock_monotonic_ms(clock_system()) + wait_ms;
     (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
 }
 
-/* What is not written down would be sent again and again, so nothing else is done before it is. */
+/* Repeats until the result is recorded: without a record, the thread would send this row again and again. */
 static void record_surely(struct outgoing *outgoing, const struct outgoing_row *row,
                           const struct outgoing_result *result)
 {
@@ -163,7 +162,7 @@ static void record_surely(struct outgoing *outgoing, const struct outgoing_row *
     int error;
     while ((error = record(outgoing, row, result)) != 0 && !cancel_is_set(&outgoing->cancel)) {
         log_error("what became of outgoing mail cannot be written down: %s", strerrordesc_np(-error));
-        rest(outgoing, database_commits(outgoing->database), backoff_next_ms(&backoff));
+        sleep_until_commit(outgoing, database_commits(outgoing->database), backoff_next_ms(&backoff));
     }
 }
 
@@ -178,7 +177,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
         outgoing_explain(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
-    /* What was broken off by our own end says nothing. */
+    /* If our own end broke off the attempt, its result means nothing. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
     if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= work->attempts_max)
         result.outcome = OUTGOING_FAILED;
@@ -191,7 +190,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* How long to sleep, as long as nothing is committed. */
+/* Returns how long to sleep if there is no commit. */
 static int64_t next_wait_ms(struct outgoing *outgoing)
 {
     int64_t poll_ms = outgoing->work->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
@@ -209,7 +208,7 @@ static int64_t next_wait_ms(struct outgoing *outgoing)
     return error != 0 ? POLL_MS : wait_ms > 0 ? wait_ms : 0;
 }
 
-static void *run(void *argument)
+static void *outgoing_thread(void *argument)
 {
     struct outgoing *outgoing = argument;
     bool was_said = false;
@@ -224,7 +223,7 @@ static void *run(void *argument)
             log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));
         was_said = error != 0 && error != -ENOENT;
         if (error != 0)
-            rest(outgoing, commits, was_said ? POLL_MS : next_wait_ms(outgoing));
+            sleep_until_commit(outgoing, commits, was_said ? POLL_MS : next_wait_ms(outgoing));
     }
     return NULL;
 }
@@ -238,7 +237,7 @@ int outgoing_start(const struct outgoing_work *work, struct database *database,
     outgoing->work = work;
     outgoing->database = database;
     cancel_init(&outgoing->cancel);
-    int error = thread_start(&outgoing->thread, settings[work->kind], run, outgoing);
+    int error = thread_start(&outgoing->thread, settings[work->kind], outgoing_thread, outgoing);
     if (error != 0) {
         cancel_release(&outgoing->cancel);
         free(outgoing);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. The file is written first, its row
- * second: a row never names a file that is not there in full.
+ * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. An upload writes the file first and the
+ * row second, so that each row has a whole file.
  */
 #include "service/pool.h"
 
@@ -62,7 +62,7 @@ static int insert_row(const struct service_context *context, const char *id, con
     return database_end_write(context->database, error);
 }
 
-/* Stores the file durably. 0 or -errno. */
+/* Stores the file durably. Return: 0 or -errno. */
 static int pool_add(const struct service_context *context, const char *name, const char *content_type,
                     const void *bytes, size_t len, char ret_id[37])
 {
@@ -74,7 +74,7 @@ static int pool_add(const struct service_context *context, const char *name, con
     if (error == 0)
         error = insert_row(context, id, name, content_type, len);
     if (error != 0) {
-        /* After -EIO the row may be there all the same; then its file must be, too. */
+        /* After -EIO the row may have been committed, and would need its file. */
         if (error != -EIO)
             unlinkat(context->pool_fd, id, 0);
         return error;

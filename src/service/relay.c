@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One message to one recipient by libcurl, what the server's answer means, and the end of an email's journey:
- * its status, and its bounce.
+ * Sends one message to one recipient by libcurl, interprets the server's answer, and records the result: the
+ * email's status, or its bounce.
  */
 #include "service/relay.h"
 
@@ -25,8 +25,8 @@
 enum {
     CONNECT_TIMEOUT_S = 30,
     ANSWER_TIMEOUT_S = 5 * 60, /* RFC 5321 section 4.5.3.2 */
-    TIMEOUT_S = 30 * 60,       /* of all of it */
-    ENDING_MS = 5000,          /* at our own end, for the answer to a message that was sent whole */
+    TIMEOUT_S = 30 * 60,       /* of the whole attempt */
+    ENDING_MS = 5000,          /* when the service ends, for the answer to a message that was sent whole */
     ANSWER_MAX_BYTES = 1000,
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
     ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
@@ -36,9 +36,9 @@ struct relay {
     struct outgoing_work work;
     struct outgoing *outgoing;
     const char *domain;
-    char *url;         /* its path is what the server is greeted with */
+    char *url;         /* its path is our name in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */
-    bool needs_tls;    /* by STARTTLS */
+    bool needs_tls;    /* if not by smtps://, by STARTTLS */
 };
 
 /* ---------------------------------------------------------------- one message */
@@ -46,12 +46,12 @@ struct relay {
 /* A message on its way to one recipient. */
 struct relay_transfer {
     struct transfer base;
-    char *sender; /* both as message_ascii_address() has them */
+    char *sender; /* both are from message_ascii_address() */
     char *recipient;
     struct strbuf text;
-    size_t offset;        /* of what is still to be read */
-    struct strbuf answer; /* the beginning of the newest, its lines as they came */
-    bool is_answer_open;  /* another line of it follows */
+    size_t offset;        /* of the next byte to be read */
+    struct strbuf answer; /* the newest one, cut; its lines as they came */
+    bool is_answer_open;  /* another line of the answer follows */
 };
 
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
@@ -62,12 +62,12 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
         len = size * count;
     memcpy(buffer, transfer->text.data + transfer->offset, len);
     transfer->offset += len;
-    if (len == 0) /* the last dot is out, or about to be */
+    if (len == 0) /* the last dot is sent, or will be next */
         transfer->base.ending_ms = ENDING_MS;
     return len;
 }
 
-/* A line of the server's. "250-" goes on, "250 " is the last of an answer. */
+/* Takes a line of the server's answer: "250-" goes before other lines, "250 " before the last. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct relay_transfer *transfer = context;
@@ -98,8 +98,7 @@ static void set_server(struct transfer *transfer, const struct relay *relay)
     TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
 }
 
-/* libcurl is not told the length: it counts the dots that it adds to the text, and would stop where its count
- * is that length. */
+/* Sets no length: libcurl would stop too early, because it also counts the dots that it adds to the text. */
 static void set_message(struct relay_transfer *message, struct curl_slist *recipients)
 {
     struct transfer *transfer = &message->base;
@@ -114,7 +113,7 @@ static void set_message(struct relay_transfer *message, struct curl_slist *recip
     TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
 }
 
-/* 421 and 530 (we should have said who we are) refuse no message for good, whenever they come. */
+/* 421 and 530 (authentication required) refuse no message for good, at whatever step they come. */
 static void judge(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
 {
     bool is_done = transfer->base.result == CURLE_OK;
@@ -132,7 +131,7 @@ static void judge(const struct relay_transfer *transfer, long status, struct out
         outgoing_explain(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
-/* An address that cannot be followed by another one: it was checked when the email was sent. */
+/* The recipient's address cannot smuggle in another one: it was checked when the email was sent. */
 static void transfer_message(const struct relay *relay, struct relay_transfer *transfer,
                              struct cancel *cancel, struct outgoing_result *result)
 {
@@ -147,7 +146,7 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *t
     curl_slist_free_all(recipients);
 }
 
-/* Fills a transfer that has its recipient. 0, or -errno, with -ENOENT: there is no such email. */
+/* Fills a transfer that has its recipient. Return: 0; -ENOENT if there is no such email; -errno. */
 static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
     struct connection *connection = NULL;
@@ -221,7 +220,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
 
 /* ---------------------------------------------------------------- start and stop */
 
-/* Only what no name server can change. */
+/* Lists only forms that no name server can redirect. */
 static bool is_this_machine(const char *host)
 {
     struct in_addr address;
@@ -230,7 +229,7 @@ static bool is_this_machine(const char *host)
     return strcasecmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* The URL is not repeated in words: there may be a password in it. */
+/* The reason does not repeat the URL, which may contain a password. */
 static int read_url(struct relay *relay, const struct relay_config *config, char **ret_reason)
 {
     g_autoptr(GUri) url = g_uri_parse(config->url, G_URI_FLAGS_HAS_PASSWORD, NULL);

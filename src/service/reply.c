@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies: their bodies (bytes, JSON, an array of records made while it is sent), their headers, and their
- * handing over to libmicrohttpd.
+ * Replies: their bodies (bytes, JSON, an array of records made while it is sent), their headers, and the call
+ * that gives them to libmicrohttpd.
  */
 #include "service/reply.h"
 
@@ -21,17 +21,17 @@ enum {
 
 /* ---------------------------------------------------------------- the array of records */
 
-/* The text is "[", the records with "," between them, "]". A piece is copied from SQLite's own memory, which
- * stays as it is until the next row is asked for. */
+/* The text is "[", the records with "," between them, "]". A record is copied from SQLite's own memory, which
+ * is valid until the next step of the statement. */
 struct record_array {
     struct database *database;
     struct connection *connection;
     sqlite3_stmt *statement;
-    const char *piece; /* what is to be copied next */
+    const char *piece; /* copied next */
     size_t piece_len;
-    bool has_records; /* at least one was begun */
-    bool owes_record; /* the row was found, and what stands before its record is the piece */
-    bool is_at_end;   /* the closing bracket is, or was, copied */
+    bool has_records; /* at least one record was found */
+    bool owes_record; /* `piece` is the "[" or "," before the record of the current row */
+    bool is_at_end;   /* `piece` is, or was, the closing bracket */
 };
 
 static void record_array_free(void *context)
@@ -102,7 +102,7 @@ void reply_bytes(struct reply *reply, const char *content_type, char *bytes, siz
 
 void reply_json(struct reply *reply, unsigned int status, json_t *value)
 {
-    /* json_dumps() would double its buffer, and copy what is in it, until the text fits. */
+    /* json_dumps() would double and copy its buffer until the text fits. */
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
     size_t len = value != NULL ? json_dumpb(value, NULL, 0, flags) : 0;
     char *text = len > 0 ? malloc(len) : NULL;
@@ -110,7 +110,7 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value)
         json_dumpb(value, text, len, flags);
     json_decref(value);
     if (text == NULL) {
-        /* Without memory for the words there is still a status. */
+        /* Without memory for the text, the reply is the status alone. */
         reply_bytes(reply, "application/json", NULL, 0);
         reply->status = MHD_HTTP_SERVICE_UNAVAILABLE;
         return;
@@ -171,7 +171,7 @@ void reply_failure(struct reply *reply, int error)
 
 /* ---------------------------------------------------------------- sending */
 
-/* A reply whose body the library has. */
+/* libmicrohttpd calls this when it needs the reply's body no more. */
 static void free_sent(void *context)
 {
     struct reply *sent = context;
@@ -179,7 +179,7 @@ static void free_sent(void *context)
     free(sent);
 }
 
-/* Takes over the body. NULL without memory. */
+/* Takes over the body. Returns NULL without memory. */
 static struct MHD_Response *respond_with_body(struct reply *reply)
 {
     struct reply *sent = malloc(sizeof(*sent));
@@ -199,7 +199,7 @@ static struct MHD_Response *respond_with_body(struct reply *reply)
 
 static void add_headers(const struct reply *reply, struct MHD_Response *response)
 {
-    /* Text of strangers must not run as a page of this origin. */
+    /* A stranger's text must not run as a page of this origin. */
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; sandbox");
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "private, no-cache");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests as endpoints read them: headers, JSON bodies, forms.
+ * The headers, JSON bodies and forms of requests.
  *
- * libmicrohttpd's post processor (0.9.75) would take apart parts that are multipart, refuse a file with a
- * line that begins like the boundary, and cut a name at a backslashed quote.
+ * libmicrohttpd's post processor (0.9.75) is not used for forms: it splits parts that are multipart, refuses
+ * a file with a line that begins like the boundary, and cuts a name at a backslashed quote.
  */
 #include "service/request.h"
 
@@ -39,7 +39,7 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- forms */
 
-/* Browsers and curl write a quote in a name as %22, and nothing else (WHATWG, "multipart/form-data"). */
+/* Browsers and curl encode only the quote of a name, as %22 (WHATWG, "multipart/form-data"). */
 static void decode_quotes(char *name)
 {
     char *to = name;
@@ -64,7 +64,7 @@ static int check_name(const char *given, char **ret_name)
     return 0;
 }
 
-/* The file name when the part is the field that is searched for. 0, -ENOENT, -EINVAL, -ENOMEM. */
+/* Returns -ENOENT unless the part is `field` and has a file name, -EINVAL if the name is bad, or -ENOMEM. */
 static int read_disposition(struct span header, const char *field, char **ret_name)
 {
     _cleanup_free_ char *part = NULL;

@@ -19,7 +19,7 @@ static const char *text_of(const json_t *attachment, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Names that were made up are numbered anew. */
+/* A made-up name is not compared, because its number may have changed. */
 static bool is_same(const json_t *before, const json_t *now)
 {
     bool is_made_up = strncmp(text_of(now, "filename"), "attachment-", strlen("attachment-")) == 0;
@@ -27,7 +27,7 @@ static bool is_same(const json_t *before, const json_t *now)
            (is_made_up || strcmp(text_of(before, "filename"), text_of(now, "filename")) == 0);
 }
 
-/* What is an attachment now was one before, in the same order. */
+/* Each attachment of now was an attachment before, in the same order. */
 static void keep_ids(const json_t *before, json_t *now)
 {
     size_t index = 0;
@@ -58,20 +58,20 @@ static int update(sqlite3 *db, int64_t seq, json_t *header, const struct message
                                       "ssi", message->plain_text, message->html, seq);
 }
 
-/* A message that was written here has its attachments as before. */
+/* A message that the service wrote itself keeps its attachments. */
 static int reread(sqlite3 *db, int64_t seq, json_t *header, const char *raw, size_t len)
 {
     struct message message = {0};
     size_t before = json_array_size(json_object_get(header, "attachments"));
     int error = message_read(raw, len, &message);
-    /* A list that is full lists no later attachments: nothing shows whether any moved up. */
+    /* A full list may have left out later attachments, which may have moved up into it. */
     if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
         error = update(db, seq, header, &message);
     message_release(&message);
     return error;
 }
 
-/* The next one behind *seq. -ENOENT: there is none. */
+/* Rereads the next message after *seq. Returns -ENOENT if there is none. */
 static int reread_next(sqlite3 *db, int64_t *seq)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;

@@ -18,11 +18,11 @@ enum {
     TEXT_MAX_CHARACTERS = 256 * 1024,
     PAUSE_MS = 100,
     QUIET_MS = 1000,
-    PATIENCE_MS = 5000,  /* a batch is made after this time though messages are stored all along */
-    IDLE_MS = 60 * 1000, /* between two looks for what other processes have stored */
+    PATIENCE_MS = 5000,  /* after this time a batch is indexed, even while messages are being stored */
+    IDLE_MS = 60 * 1000, /* between two looks for messages that other processes have stored */
 };
 
-/* Stands in the index for a text that is too long to be indexed. A search compares each such message. */
+/* The index has this in place of a text that is too long. A search compares each such message. */
 #define TOO_LONG "\1\1\1"
 
 struct search_index {
@@ -42,7 +42,7 @@ static void append_trigram(struct strbuf *match, const char *text)
     strbuf_append_char(match, '"');
 }
 
-/* The first and the last trigram, and those between at even distances. */
+/* Writes the query for the first and the last trigram, and some at even distances between. */
 static char *write_match(const char *term, long trigrams)
 {
     _cleanup_strbuf_ struct strbuf match = STRBUF_INIT(1024);
@@ -55,8 +55,7 @@ static char *write_match(const char *term, long trigrams)
     return match.error == 0 ? strdup(strbuf_str(&match)) : NULL;
 }
 
-/* With c candidates the index has c texts read. Without it about limit * emails / c are read, the newest
- * first. */
+/* With c candidates, the index leads to c texts; without it, a search reads about limit * emails / c. */
 static int64_t most_candidates(int64_t emails, int64_t limit)
 {
     int64_t max = 1;
@@ -86,7 +85,8 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
 
 /* ---------------------------------------------------------------- indexing */
 
-/* The last message of the next batch; *ret_first is the last one before it, the same: there is none. */
+/* *ret_last is the last message of the next batch, *ret_first the last one before the batch. Both are equal
+ * if there is no batch. */
 static int find_batch(sqlite3 *db, int64_t *ret_first, int64_t *ret_last)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -106,7 +106,6 @@ static int find_batch(sqlite3 *db, int64_t *ret_first, int64_t *ret_last)
     return error != 0 ? error : step < 0 ? step : 0;
 }
 
-/* Inside a write transaction. */
 static int index_messages(sqlite3 *db, int64_t first, int64_t last)
 {
     int error =
@@ -118,7 +117,7 @@ static int index_messages(sqlite3 *db, int64_t first, int64_t last)
                       : query_execute(db, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
 }
 
-/* 0; -ENOENT: all messages are indexed; -errno. */
+/* Return: 0; -ENOENT if all messages are indexed; -errno. */
 static int index_batch(struct database *database)
 {
     struct connection *connection = NULL;
@@ -140,7 +139,7 @@ static int64_t in_ms(int64_t ms)
     return clock_monotonic_ms(clock_system()) + ms;
 }
 
-/* Returns when nothing is stored for PAUSE_MS, or after something was, for QUIET_MS. */
+/* Waits until no message was stored for PAUSE_MS or, after one was, for QUIET_MS. */
 static void let_others_store(struct search_index *index)
 {
     int64_t until_ms = in_ms(PATIENCE_MS);
@@ -150,7 +149,7 @@ static void let_others_store(struct search_index *index)
         wait_ms = QUIET_MS;
 }
 
-static void *run(void *argument)
+static void *index_thread(void *argument)
 {
     struct search_index *index = argument;
     bool was_said = false;
@@ -174,7 +173,7 @@ int search_index_start(struct database *database, struct search_index **ret_inde
         return -ENOMEM;
     index->database = database;
     cancel_init(&index->cancel);
-    int error = thread_start(&index->thread, "inboxd-index", run, index);
+    int error = thread_start(&index->thread, "inboxd-index", index_thread, index);
     if (error != 0) {
         cancel_release(&index->cancel);
         free(index);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POST /api/v1/email/send, from the request's JSON to the delivered message; and the email that greets the
- * account's first inbox.
+ * POST /api/v1/email/send, from the request's JSON to the delivered message; and the welcome to the account's
+ * first inbox.
  *
- * The long work (attachments, the text of the message) is done before the turn to write, so that senders do
- * not wait for each other's megabytes. The idempotency key and the daily limit may change in between, and are
- * asked again inside the transaction, which stores the message, delivers it, records it as sent, and
- * remembers its key.
+ * The long work (attachments, the text of the message) is done before the write transaction, so that senders
+ * do not wait for each other's megabytes. Meanwhile the idempotency key and the daily limit may change, so
+ * both are checked again inside the transaction.
  */
 #include "service/sending.h"
 
@@ -31,15 +30,15 @@
 #include "sql/query.h"
 
 enum {
-    FORWARD_DEPTH_MAX = 10,       /* readers of MIME recurse into what is enclosed */
-    NAMES_MAX_BYTES = 500 * 1000, /* of those that an email names besides its sender */
+    FORWARD_DEPTH_MAX = 10,       /* MIME readers recurse into enclosed messages */
+    NAMES_MAX_BYTES = 500 * 1000, /* of all recipients' names */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
 };
 
 /* ---------------------------------------------------------------- the request */
 
-/* Published clients send from_address as an object, the interface's core as a string: both are taken. */
+/* Published clients send from_address as an object, the interface's core as a string: both are accepted. */
 
 static const char *const type_names[] = {"new", "reply", "forward"};
 
@@ -129,7 +128,7 @@ static void check_body(const struct json_input *in, const char *name, const char
         validate_fail(in, name, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
-/* Checks all lists together: the record of an email must not become longer than clients read. */
+/* Bounds all lists together, because clients refuse an email's record that is too long. */
 static void check_names(const struct json_input *in, const struct submission *submission)
 {
     const json_t *const lists[] = {submission->to, submission->cc, submission->bcc, submission->reply_to};
@@ -214,7 +213,7 @@ void submission_release(struct submission *submission)
 /* A reply carries In-Reply-To and References (RFC 5322 section 3.6.4) and joins the thread; a forward
  * encloses the original whole and starts a thread of its own. */
 
-/* A message, and what is stored of it. */
+/* A message, and the text and row that are stored of it. */
 struct composition {
     struct service_inbox sender;
     struct message message;
@@ -355,7 +354,7 @@ static int fill_in(const struct service_context *context, const struct submissio
     return message_name(message, context->domain);
 }
 
-/* Makes of the message what is stored of it. */
+/* Makes the message's text and row. */
 static int write_out(struct composition *composition)
 {
     int error = message_row_fill(&composition->row, &composition->message);
@@ -365,7 +364,7 @@ static int write_out(struct composition *composition)
     return error;
 }
 
-/* Fills a composition of zeros, or answers why the request cannot be carried out. `db` reads. 0 or -errno. */
+/* Fills a composition of zeros, or answers why it cannot. Only reads `db`. Return: 0 or -errno. */
 static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
                    struct composition *composition, struct reply *reply)
 {
@@ -389,20 +388,19 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 
 /* The recipients without an inbox here. */
 struct remainder {
-    int64_t outbound;       /* seq of the email */
-    bool is_pending;        /* the relay takes some */
-    bool has_failed;        /* there are others */
-    struct strbuf *reasons; /* a bounce's, for these */
+    int64_t outbound;       /* the email's seq */
+    bool is_pending;        /* the relay gets at least one */
+    bool has_failed;        /* at least one can be reached in no way */
+    struct strbuf *reasons; /* of the bounce about the failed ones */
 };
 
-/* NULL without memory. */
 static char *support_address(const char *domain)
 {
     char *address = NULL;
     return asprintf(&address, "support@%s", domain) < 0 ? NULL : address;
 }
 
-/* Bounces come from the support address, so an answer to one is the only mail that fails without one. */
+/* Mail to the support address causes no bounce, because it answers a bounce, which comes from there. */
 static int fail_recipient(const struct service_context *context, const char *address, bool is_here,
                           struct remainder *remainder)
 {
@@ -429,13 +427,13 @@ static int set_aside(const struct service_context *context, sqlite3 *db, const c
     return outgoing_add(db, OUTGOING_RELAY, remainder->outbound, address);
 }
 
-/* Delivers a stored message into each inbox that it names, once. */
+/* Delivers a stored message into each inbox that it names. */
 static int distribute(const struct service_context *context, sqlite3 *db, const struct message *message,
                       int64_t seq, struct remainder *remainder)
 {
     const json_t *lists[] = {
         [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
-    /* To before Cc before Bcc: an inbox reached in several ways counts as reached in the most open one. */
+    /* To before Cc before Bcc: of several headers that name an inbox, the most open one counts. */
     for (size_t way = 0; way < ARRAY_LEN(lists); way++) {
         size_t i;
         const json_t *recipient;
@@ -451,7 +449,7 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
     return 0;
 }
 
-/* The record of what an inbox sent (interface, GET /api/v1/email/outbound). */
+/* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
 static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
                        const struct service_inbox *sender, enum message_type type, char ret_id[37])
 {
@@ -475,7 +473,7 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
 
 /* ---------------------------------------------------------------- sending, once */
 
-/* 0: there is none. */
+/* 0 for no limit */
 static const int64_t daily_limits[] = {
     [SERVICE_TIER_NONE] = 0, [SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
 
@@ -484,7 +482,7 @@ static void reply_id(struct reply *reply, const char *id)
     reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
 }
 
-/* Answers where the key was used before: nothing is to be sent then. 0 or -errno. */
+/* Answers if the key was used before; the caller then sends nothing. Return: 0 or -errno. */
 static int check_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
 {
     if (submission->idempotency_key == NULL)
@@ -516,7 +514,7 @@ static int check_limit(sqlite3 *db, const struct service_context *context, struc
     return 0;
 }
 
-/* Hands the recorded email to each that it is for. */
+/* Gives the recorded email to the inboxes and the relay, and bounces it if it has failed recipients. */
 static int hand_on(const struct service_context *context, sqlite3 *db, const struct message *message,
                    int64_t seq, int64_t outbound)
 {
@@ -565,7 +563,7 @@ static int commit(const struct service_context *context, const struct submission
     return database_end_write(context->database, error);
 }
 
-/* 0: the reply says what happened. -errno: nothing was sent, but for -EIO, when it is not known. */
+/* Return: 0 with the result in the reply; -EIO if the email may have been sent; another -errno if not. */
 static int send_once(const struct service_context *context, const struct submission *submission,
                      struct reply *reply)
 {
@@ -581,7 +579,8 @@ static int send_once(const struct service_context *context, const struct submiss
     return error == 0 && reply->status == 0 ? commit(context, submission, &composition, reply) : error;
 }
 
-/* Attachments come from the pool, and a forwarded email is enclosed. */
+/* Besides the request's own text, attachments from the pool and a forwarded email can make a message large.
+ * */
 static bool is_large(const struct request *request, const json_t *body)
 {
     const char *type = json_string_value(json_object_get(body, "message_type"));
@@ -616,7 +615,7 @@ int endpoint_send(struct request *request, struct reply *reply)
     return error;
 }
 
-/* ---------------------------------------------------------------- what the service writes itself */
+/* ---------------------------------------------------------------- mail from the service itself */
 
 static const char welcome_subject[] = "Welcome to your inbox";
 static const char welcome_text[] =
@@ -641,7 +640,7 @@ static const char bounce_text[] =
     "\n"
     "Your local email inbox service\n";
 
-/* Fills in what is left to fill in of a message to an inbox: its text is there. */
+/* Fills in all values of a message to an inbox except its text. */
 static int address_letter(struct message *message, const struct service_inbox *inbox, const char *from,
                           const char *from_name, const char *domain)
 {
@@ -686,7 +685,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
     return error == 0 ? deliver_letter(db, &composition) : error;
 }
 
-/* `row` has the thread and the header of the email that bounces. */
+/* `row` has the thread and the header of the email that bounced. */
 static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
 {
     _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way of a request: head, key, route, body, endpoint, reply. libmicrohttpd accepts connections, parses,
- * and calls the functions of the last section; all else is here, in that order.
+ * The stages of a request, in this order: head, key, route, body, endpoint, reply. libmicrohttpd accepts
+ * connections, parses requests, and calls the functions of the last section.
  */
 #include "service/server.h"
 
@@ -26,24 +26,25 @@
 
 enum {
     CONNECTIONS_MAX = 256,
-    CONNECTIONS_SPARE = 256, /* for those that make room, until they are gone */
-    IDLE_S = 30,             /* between two bytes */
+    CONNECTIONS_SPARE = 256, /* for connections that were cut off, until they are closed */
+    IDLE_S = 30,             /* between two bytes of a client */
     DRAIN_MS = 10 * 1000,
-    STACK_BYTES = 2 * 1024 * 1024, /* JSON and MIME nest, within their libraries' bounds */
+    STACK_BYTES = 2 * 1024 * 1024, /* the parsers of JSON and MIME recurse, within bounds */
 
     HOST_MAX_BYTES = 255,
-    /* Without the body: the target, its parameters as the library keeps them, headers, and the answer's. */
+    /* Without the body: the target, its parameters in libmicrohttpd's form, and the headers of both sides. */
     REQUEST_MAX_BYTES = 256 * 1024,
 
     SMALL_BODY_MAX_BYTES = 1024 * 1024,
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
-    FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file, and the form around it */
+    FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file and the form around it */
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    MAKERS_MAX = 4, /* of large replies: each takes several times the memory of its reply */
+    MAKERS_MAX = 4, /* threads that make a large reply at one time: each takes several times the reply's size
+                       in memory */
     REPLIES_MAX_BYTES =
-        256 * 1000 * 1000, /* of large replies that wait for their clients; then none is made */
+        256 * 1000 * 1000, /* of large replies that clients have not read yet; at this limit none is made */
 };
 
 /* ---------------------------------------------------------------- the routes */
@@ -55,13 +56,13 @@ struct route {
     const char *method;
     const char *pattern; /* "*" stands for a segment that is a parameter */
     int (*answer)(struct request *request, struct reply *reply);
-    const char *body_type; /* NULL: a body that comes is thrown away */
-    size_t body_max_bytes; /* it is collected in memory */
+    const char *body_type; /* NULL: a body is discarded */
+    size_t body_max_bytes; /* collected in memory */
     enum email_side side;
-    bool is_large; /* what it answers with is in memory as a whole, and may have many MB */
+    bool is_large; /* the whole answer is in memory, and may have many MB */
 };
 
-/* A fixed segment stands before a parameter in the same place. A path has one method. */
+/* Of two patterns for a path, the one with the fixed segment comes first. A path has one method. */
 static const struct route routes[] = {
     {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
     {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},
@@ -80,10 +81,10 @@ static const struct route routes[] = {
 
 /* ---------------------------------------------------------------- the head */
 
-/* A page of a stranger's site can have its own name resolved to this machine, and then speaks to this service
- * from within a user's browser, but it cannot keep that name out of Host. */
+/* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
+ * from a user's browser. But the browser puts that name into Host. */
 
-/* The host without its port; false where it has no such form. */
+/* Reads the host without its port. Returns false if the value has no valid form. */
 static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
 {
     bool is_bracketed = value[0] == '[';
@@ -112,7 +113,7 @@ static bool is_loopback_name(const char *host)
 
 static bool is_ours(const char *host, const struct service_context *context)
 {
-    /* A browser sends an address as Host for pages from that address alone: no stranger's page can. */
+    /* A browser sends an address as Host only for pages from that address, so not for a stranger's page. */
     if (g_hostname_is_ip_address(host) || is_loopback_name(host) || strcasecmp(host, context->domain) == 0)
         return true;
     for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
@@ -135,8 +136,8 @@ static void check_host(const struct request *request, const char *version, unsig
             "The service does not go by the name in Host: use its address, or start it with --allow-host.");
 }
 
-/* Sets the reply (400, 421) where the head cannot be believed. False: nobody can tell where the next request
- * begins, so that the connection is to end with this one. */
+/* Sets the reply (400, 421) if the head is refused. Returns false if the end of the request is unclear: the
+ * connection must end with this request. */
 static bool check_head(const struct request *request, const struct request_head *head, const char *version,
                        struct reply *reply)
 {
@@ -150,7 +151,7 @@ static bool check_head(const struct request *request, const struct request_head 
 
 /* ---------------------------------------------------------------- the route of a request */
 
-/* A "/" at the end of a path changes nothing. */
+/* A "/" at the end of a path is ignored. */
 static bool matches(const char *pattern, const char *path, struct request *request)
 {
     size_t parameters = 0;
@@ -167,8 +168,7 @@ static bool matches(const char *pattern, const char *path, struct request *reque
     return *path == '\0' || strcmp(path, "/") == 0;
 }
 
-/* The route of a request by its path; fills in the request's parameters. NULL: the reply says why (404, 405).
- */
+/* Finds the route of a path and sets the request's parameters. Returns NULL after a reply of 404 or 405. */
 static const struct route *find_route(struct request *request, const char *path, const char *method,
                                       struct reply *reply)
 {
@@ -190,28 +190,28 @@ static const struct route *find_route(struct request *request, const char *path,
 
 /* ---------------------------------------------------------------- one request and its reply */
 
-/* The library hands requests over in pieces. They are put together here, within bounds, and answered once. A
- * request that is refused by its head is answered only after its body was thrown away, for a connection that
- * is closed on unread bytes loses the answer too; but nothing big is taken only to be thrown away. */
+/* libmicrohttpd passes a request in pieces, which are put together here, within bounds. If the head leads to
+ * a refusal, the answer goes out after the body was discarded, because a client may lose the answer if the
+ * connection is closed on unread bytes. A body above DISCARD_MAX_BYTES is not read for that. */
 
 struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    sem_t makers;              /* turns to make a large reply */
-    atomic_size_t reply_bytes; /* of the large replies that were made */
+    sem_t makers;              /* one for each thread that may make a large reply */
+    atomic_size_t reply_bytes; /* of the large replies in memory */
     atomic_size_t body_bytes;  /* of all requests under way */
-    char *address;             /* where it listens; NULL: not yet */
+    char *address;             /* where it listens; NULL before */
 };
 
 struct exchange {
     struct server *server; /* borrowed */
     struct request request;
-    struct reply reply; /* status 0: none yet */
+    struct reply reply; /* status 0 before it is set */
     const struct route *route;
     size_t discarded_bytes;
-    bool is_settled; /* there is a reply, and no reason to take the body first */
-    bool is_last;    /* nothing that follows on the connection can be believed */
+    bool is_settled; /* the reply is set, and is sent before the body was read */
+    bool is_last;    /* the connection must end after the reply */
 };
 
 static void release_body(struct exchange *exchange)
@@ -252,7 +252,7 @@ static bool has_media_type(const struct request *request, const char *type)
     return value != NULL && strncasecmp(value, type, len) == 0 && strchr("; \t", value[len]) != NULL;
 }
 
-/* The declared length; 0 where none is. */
+/* Returns the declared length, or 0 if there is none. */
 static uint64_t declared_length(const struct request *request)
 {
     const char *value = request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -265,7 +265,7 @@ static void reply_too_large(struct exchange *exchange)
                 exchange->route->body_max_bytes);
 }
 
-/* Checks what is declared of the body. */
+/* Checks the body's declared type and length. */
 static void expect_body(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
@@ -281,7 +281,7 @@ static void expect_body(struct exchange *exchange)
         request->body = STRBUF_INIT(route->body_max_bytes);
 }
 
-/* The head is there: the key, the route and what is declared of the body are checked. NULL without memory. */
+/* Checks the head, key, route, and declared type and length of the body. Returns NULL without memory. */
 static struct exchange *exchange_begin(struct server *server, struct MHD_Connection *connection,
                                        const char *path, const char *method, const char *version)
 {
@@ -302,14 +302,14 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     if (exchange->reply.status == 0)
         expect_body(exchange);
 
-    /* A client that asks before it sends gets its answer before; so does one that announces too much. */
+    /* With "Expect", or a body that is too long to be discarded, the refusal is sent before the body. */
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
     bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || head.is_endless;
     exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
     return exchange;
 }
 
-/* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
+/* Takes a piece of the body. Returns false at DISCARD_MAX_BYTES: the caller cuts the connection. */
 static bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len)
 {
     bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
@@ -337,7 +337,7 @@ static void make_reply(struct exchange *exchange)
               strerrordesc_np(-error));
 }
 
-/* The same, within the memory for large replies. A turn is never long: nobody waits for a client in it. */
+/* The semaphore is never held for long: no thread waits for a client while it makes a reply. */
 static void make_large_reply(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -353,7 +353,7 @@ static void make_large_reply(struct exchange *exchange)
     sem_post(&server->makers);
 }
 
-/* All is there: answers. `closes`: the connection is to end with it. */
+/* Answers a complete request. `closes` ends the connection after the answer. */
 static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 {
     const struct route *route = exchange->reply.status == 0 ? exchange->route : NULL;
@@ -366,7 +366,7 @@ static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
 
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
-/* NULL: it was refused. */
+/* Returns NULL if connections_add() refused the connection. */
 static struct connection *client_of(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
@@ -387,7 +387,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* A stranger's connection stays idle, so that it makes room where the stranger takes no answers. */
+/* A connection without a valid key stays idle, so that it makes room if the client reads no answers. */
 static enum MHD_Result answer(struct exchange *exchange, struct connection *client)
 {
     struct connections *connections = exchange->server->connections;
@@ -400,7 +400,7 @@ static enum MHD_Result answer(struct exchange *exchange, struct connection *clie
     return result;
 }
 
-/* Called first with the header alone, then for each piece of the body, then without one. */
+/* libmicrohttpd calls this after the header, then for each piece of the body, then at the end. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)
@@ -441,7 +441,7 @@ void server_free(struct server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* A client that connects from now on is refused at once: nobody would read its request. */
+        /* The kernel refuses clients from now on, instead of queueing them unread. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_end(server->connections, DRAIN_MS);
@@ -461,8 +461,8 @@ DEFINE_CLEANUP_FREE(server)
 
 static int start_daemon(struct server *server, int listen_fd)
 {
-    /* Without MHD_USE_POLL the library calls select(), which cannot wait for descriptors above 1,023: in
-     * inboxfs a user's open files take these. */
+    /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
+     * inboxfs the user's open files may take those below. */
     server->daemon = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
         NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
@@ -490,7 +490,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     error = start_daemon(server, listen_fd);
     if (error != 0)
         return error;
-    listen_fd = -1; /* the library's */
+    listen_fd = -1; /* libmicrohttpd owns it */
     *ret_server = TAKE_PTR(server);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts and stops the service. It locks its directory, opens the database and the pool, makes the first key,
- * starts what sends mail out, and the servers last, so that whoever can connect is served.
+ * Starts and stops the service: locks its directory, opens the database and the pool, makes the first key,
+ * starts the threads that send mail out, and starts the servers last, so that each client that can connect is
+ * served.
  */
 #include "service/service.h"
 
@@ -28,7 +29,7 @@ enum {
     LARGE_BLOCK_BYTES = 1024 * 1024,
 };
 
-/* Has one of the two servers. */
+/* Has one of the two servers; the other is NULL. */
 struct open_door {
     enum service_protocol protocol;
     struct server *http;
@@ -43,7 +44,7 @@ struct service {
     struct relay *relay;
     struct webhook *webhook;
     struct search_index *index;
-    SSL_CTX *tls;            /* NULL: none */
+    SSL_CTX *tls;            /* NULL without TLS */
     struct open_door *doors; /* in the configuration's order */
     size_t doors_len;
 };
@@ -108,7 +109,7 @@ static int open_directory(struct service *service, const char *data_dir, char **
     service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
     if (service->dir_fd < 0)
         return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
-    /* Another user who can write there could put a key in force, and read all mail with it. */
+    /* Another user who can write there could add a key, and read all mail with it. */
     const char *why = file_why_not_private(service->dir_fd);
     if (why != NULL)
         return reason_give(ret_reason, -EPERM, "the data directory %s: %s", data_dir, why);
@@ -202,7 +203,8 @@ static int start(const struct service_config *config, struct service **ret_servi
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
     g_mime_init();
-    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES); /* what is freed of a large message goes back at once */
+    mallopt(M_MMAP_THRESHOLD,
+            LARGE_BLOCK_BYTES); /* the memory of a large message returns to the kernel when it is freed */
     int error = check_domain(config->domain, ret_reason);
     if (error == 0)
         error = open_data(service, config, ret_reason);

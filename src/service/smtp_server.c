@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread accepts, a pool has a thread for each connection. A connection's phases (connections.h) are: its
- * next command; a message's text; the storing of a message; and the answer.
+ * One thread accepts connections, and a pool has a thread for each. A connection is idle before a command,
+ * receiving in a message's text, working while a message is stored, and sending during an answer
+ * (connections.h).
  */
 #include "service/smtp_server.h"
 
@@ -23,14 +24,14 @@
 #include "service/listener.h"
 
 enum {
-    CONNECTIONS_SPARE = 32, /* for those that make room, until they are gone */
+    CONNECTIONS_SPARE = 32, /* for connections that were cut off, until they are closed */
     DRAIN_MS = 10 * 1000,
-    NO_RESOURCES_MS = 100, /* before another attempt to accept */
-    LINGER_MS = 500,       /* for what a client still sends, that is thrown away */
+    NO_RESOURCES_MS = 100, /* between a failed accept() and the next */
+    LINGER_MS = 500,       /* for bytes that a client still sends after the end; they are discarded */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
     TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
-    ANSWERS_MAX_BYTES = 1024 * 1024,     /* more than all that is read at once leads to */
+    ANSWERS_MAX_BYTES = 1024 * 1024,     /* more than the answers to READ_BYTES */
 };
 
 _Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
@@ -39,7 +40,7 @@ _Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
 struct smtp_server {
     struct smtp_server_config config;
     int listen_fd;
-    char *address; /* where it listens; NULL: not yet */
+    char *address; /* where it listens; NULL before */
     struct connections *connections;
     struct worker_pool *pool;
     pthread_t thread;
@@ -55,11 +56,11 @@ struct smtp_client {
     struct smtp_server *server;
     struct connection *connection;
     int fd;
-    SSL *tls; /* NULL: in the clear */
+    SSL *tls; /* NULL before STARTTLS */
     struct strbuf answers;
 };
 
-/* ---------------------------------------------------------------- what a session asks for */
+/* ---------------------------------------------------------------- the calls of a session */
 
 static int find_inbox(struct database *database, const char *address)
 {
@@ -100,7 +101,7 @@ const char *smtp_server_describe(int error)
         return "451 4.3.0 The data are in use by another program; try again later";
     case -EUSERS:
         return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
-    case -ENOENT: /* an inbox that RCPT found got another address: it is asked for again */
+    case -ENOENT: /* an inbox that RCPT found has another address now; the client repeats RCPT */
         return "451 4.2.1 A recipient's inbox is gone; try again";
     default:
         return "451 4.3.0 The message could not be kept; try again later";
@@ -143,7 +144,7 @@ static bool send_all(const struct smtp_client *client, const char *bytes, size_t
     return true;
 }
 
-/* Sends what has been answered, and enters the phase that follows. False: the connection is to be closed. */
+/* Sends the answers and enters the next phase. Returns false if the connection must be closed. */
 static bool send_answers(struct smtp_client *client, const struct smtp_session *session)
 {
     struct connections *connections = client->server->connections;
@@ -162,7 +163,7 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
     return true;
 }
 
-/* The number of bytes; 0: that was the end. The socket has a time-out. */
+/* Returns the number of bytes; 0 at the end, after an error, or after the socket's time-out. */
 static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
 {
     static const char late[] = "421 4.4.2 Nothing came for too long\r\n";
@@ -176,7 +177,7 @@ static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
     return len > 0 ? (size_t)len : 0;
 }
 
-/* The connection is idle meanwhile, so that it makes room for others. */
+/* The connection stays idle during the handshake, so that it makes room for others. */
 static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
 {
     SSL *tls = SSL_new(client->server->config.tls);
@@ -190,7 +191,7 @@ static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
     return true;
 }
 
-/* What is closed on unread bytes loses the last answer too. */
+/* If a socket is closed on unread bytes, the client may lose the last answer. */
 static void say_good_bye(const struct smtp_client *client)
 {
     char bytes[READ_BYTES];
@@ -211,7 +212,7 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     bool goes_on = send_answers(client, session);
     while (goes_on && (len = receive(client, bytes)) > 0) {
         smtp_session_receive(session, bytes, len);
-        explicit_bzero(bytes, len); /* there may be a password in them */
+        explicit_bzero(bytes, len); /* they may contain a password */
         goes_on = client->answers.len == 0 || send_answers(client, session);
         if (goes_on && smtp_session_wants_tls(session))
             goes_on = begin_tls(client, session);
@@ -224,7 +225,7 @@ static void client_free(struct smtp_client *client)
     struct smtp_server *server = client->server;
     connections_remove(server->connections, client->connection);
     SSL_free(client->tls);
-    ERR_clear_error(); /* the thread serves others after this one */
+    ERR_clear_error(); /* the next client of this thread must not get these errors */
     close(client->fd);
     strbuf_release(&client->answers);
     free(client);
@@ -264,7 +265,7 @@ static void send_away(int fd)
     close(fd);
 }
 
-/* Owns the socket. */
+/* Takes the socket over. */
 static void welcome(struct smtp_server *server, int fd)
 {
     const struct timeval idle = {.tv_sec = server->config.idle_ms / 1000,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message is written once, however many inboxes it is delivered to: `messages` and `contents` have it,
- * `emails` and `outbound` say who received and who sent it. The records that lists answer with are kept as
- * the JSON text they are sent as, so that a list of 100,000 is a copy. Large columns have a table of their
- * own, or come last, so that scans do not read them.
+ * A message is written once, in `messages` and `contents`, however many inboxes receive it; `emails` has a
+ * row for each inbox that received it, and `outbound` one for the inbox that sent it. The records of lists
+ * are kept as the JSON text that is sent, so that a list of 100,000 is a copy. Large columns have a table of
+ * their own, or come last, so that scans do not read them.
  */
 #include "service/tables.h"
 
@@ -25,8 +25,8 @@ static const char version_1[] =
     "CREATE TABLE inboxes (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " address TEXT NOT NULL UNIQUE COLLATE NOCASE, record TEXT NOT NULL,"
     " email_changes INTEGER NOT NULL DEFAULT 0);"
-    /* message_id: by which replies find it; a made up one where another message has the same. thread: seq of
-     * its first message. header: what the content records of all who see it have in common. */
+    /* message_id: the key by which replies find the message; a random one if another message has the same.
+     * thread: seq of its first message. header: the fields that all its content records have in common. */
     "CREATE TABLE messages (seq INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE,"
     " thread INTEGER NOT NULL, forward_depth INTEGER NOT NULL, date_ms INTEGER NOT NULL, header TEXT NOT "
     "NULL, search_text TEXT NOT NULL);"
@@ -48,8 +48,8 @@ static const char version_1[] =
     " outbound_id TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pool (id TEXT PRIMARY KEY, name TEXT NOT NULL, content_type TEXT NOT NULL,"
     " bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL) WITHOUT ROWID;"
-    /* ETags are made of these: how often each list changed, received mail by inbox too, so that a client that
-     * polls one inbox is not sent all of it again for what happened elsewhere. */
+    /* ETags contain how often a list changed. Received mail is counted by inbox, too, so that a client that
+     * polls one inbox does not get the whole list again after a change in another. */
     "INSERT INTO settings VALUES ('inbox_changes', 0), ('email_changes', 0), ('outbound_changes', 0);"
     "CREATE TRIGGER inbox_inserted AFTER INSERT ON inboxes BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'inbox_changes'; END;"
@@ -64,7 +64,7 @@ static const char version_1[] =
     "CREATE TRIGGER outbound_inserted AFTER INSERT ON outbound BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'outbound_changes'; END;";
 
-/* The service hands these to others by itself (outgoing.h). */
+/* The queue of outgoing.h. */
 static const char version_2[] =
     "CREATE TABLE outgoing (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, email INTEGER NOT NULL,"
     " address TEXT NOT NULL COLLATE NOCASE, attempts INTEGER NOT NULL DEFAULT 0, begun_ms INTEGER NOT NULL,"
@@ -77,9 +77,9 @@ static const struct database_step steps[] = {
     {version_1, NULL},
     {version_2, NULL},
     {"", rereading_run},
-    {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* which nobody read */
+    {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* unused */
     {TABLES_NAME_INSTANCE, NULL},
-    {SEARCH_INDEX_TABLES, NULL}, /* filled by its thread, so that the start does not wait */
+    {SEARCH_INDEX_TABLES, NULL}, /* its thread fills it, so that the start does not wait */
     /* due_ms was NULL in a row that had failed for good. */
     {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
@@ -102,7 +102,7 @@ int tables_open_existing(const char *data_dir, struct database **ret_database)
 
 /* ---------------------------------------------------------------- large messages */
 
-/* The memory is the process's, and so is the lock. */
+/* One lock for the whole process, because it bounds the memory of the process. */
 static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
 
 void large_message_begin(void)

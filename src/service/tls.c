@@ -36,7 +36,7 @@ static SSL_CTX *make_context(void)
     return context;
 }
 
-/* Nobody is asked for a passphrase: that would wait at the terminal. */
+/* By default OpenSSL would ask for the passphrase on the terminal, and wait. */
 static int give_no_passphrase(char *passphrase, int size, int is_writing, void *context)
 {
     (void)passphrase, (void)size, (void)is_writing, (void)context;

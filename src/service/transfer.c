@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cancel is obeyed in on_progress(), which libcurl calls at least once a second while it waits, too.
+ * on_progress() looks at the cancel. libcurl calls it at least once a second, even while it waits.
  */
 #include "service/transfer.h"
 

@@ -31,7 +31,7 @@ static json_t *location_path(const struct location *location)
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message)
 {
-    /* A request with a thousand bad recipients is answered with the first problems alone. */
+    /* The answer to a thousand bad recipients has only the first problems. */
     if (json_array_size(validation->problems) >= 20)
         return;
     validation->has_failed = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One webhook by libcurl: its body, its signature, where it may go, and its outcome in the email's record.
+ * Sends one webhook by libcurl: writes and signs its body, checks its address, and records the outcome in the
+ * email's record.
  */
 #include "service/webhook.h"
 
@@ -43,7 +44,7 @@ struct webhook {
 struct webhook_transfer {
     struct transfer base;
     const struct webhook *webhook;
-    bool is_forbidden; /* an address was not to be connected to */
+    bool is_forbidden; /* the name has an address that webhooks may not connect to */
 };
 
 static bool is_this_machine(const struct sockaddr *address)
@@ -66,8 +67,8 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Nothing of the answer is kept: a holder of a key chooses the URL, and could read so what programs of this
- * machine answer to nobody else. */
+/* Keeps nothing of the answer's body: the holder of a key chooses the URL, and must not read through us
+ * answers that other programs give to this machine alone. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     (void)bytes, (void)context;
@@ -85,7 +86,7 @@ static void set_request(struct webhook_transfer *request, const char *url, const
     TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, request);
     TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
     TRANSFER_SET(transfer, CURLOPT_URL, url);
-    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* libcurl would guess one */
+    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses one */
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
@@ -116,7 +117,7 @@ static void judge(const struct webhook_transfer *transfer, long status, struct o
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
     bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
     bool is_done = rc == CURLE_OK && status / 100 == 2;
-    bool is_too_large = rc == CURLE_OK && status == 413; /* which the next attempt will be, too */
+    bool is_too_large = rc == CURLE_OK && status == 413; /* and the next attempt would be, too */
     result->outcome = is_done                                       ? OUTGOING_DONE
                       : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
                                                                     : OUTGOING_LATER;
@@ -164,8 +165,8 @@ static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content
     return email_load_content(db, query_column_text(statement, 1), ret_content);
 }
 
-/* The text of a body. A receiver such as inboxfs takes WEBHOOK_BODY_MAX_BYTES: fields that make a body longer
- * are null in it, and GET /api/v1/email/ID answers with all of them. NULL without memory. */
+/* Writes the body as text; NULL without memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES: in a
+ * longer body, long fields are null, and GET /api/v1/email/ID answers with all of them. */
 static char *write_body(json_t *content)
 {
     static const char *const fields[] = {
@@ -180,7 +181,7 @@ static char *write_body(json_t *content)
     return json_dumps(content, JSON_COMPACT);
 }
 
-/* What is posted now, and where to. 0; -ENOENT: the inbox has no webhook any more; -errno. */
+/* Loads the URL and the body. Return: 0; -ENOENT if the inbox has no webhook any more; -errno. */
 static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
     struct connection *connection = NULL;
@@ -210,7 +211,7 @@ static int attempt(void *context, struct database *database, const struct outgoi
     return error == -ENOENT ? 0 : error;
 }
 
-/* The attempt as the record of the email has it; NULL without memory. */
+/* Returns the attempt in the form of the email's record; NULL without memory. */
 static char *write_log(const struct outgoing_result *result)
 {
     char id[37];
