@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts: the nodes, their descriptors, their names, and who writes to one.
+ * The table of drafts: nodes, descriptors, names, writers.
  */
 #include "tree/draft_table.h"
 
@@ -78,8 +78,8 @@ uint64_t draft_node_number(const struct draft_node *node)
     return node->is_root ? 0 : (uint64_t)(uintptr_t)node >> NUMBER_SHIFT;
 }
 
-/* Its path in /proc, and only there, is a name for what an O_PATH descriptor stands for: by that it can be
- * opened, truncated or linked. */
+/* Only the path in /proc is a name for the file of an O_PATH descriptor, by which it can be opened,
+ * truncated or linked. */
 void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
 {
     snprintf(ret_path, DRAFT_FD_PATH_SIZE, "/proc/self/fd/%d", fd);
@@ -102,7 +102,7 @@ void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64
                 return;
             g_hash_table_remove(table->nodes, node->key);
         }
-        /* Its name was perhaps the last reason to know the folder that it is in. */
+        /* The name was perhaps the last reference to the parent. */
         struct draft_node *parent = node->parent;
         free_node(node);
         node = parent;
@@ -115,8 +115,8 @@ static bool has_name_locked(const struct draft_node *node, const struct draft_no
     return node->parent == parent && strcmp(node->name, name) == 0;
 }
 
-/* Gives the node this name; a NULL parent: none, and so it is without memory, until it is looked up again.
- * The folder of the name before comes back with its reference, which the caller gives back, or NULL. */
+/* Sets the node's name; without a parent, or without memory, the node has none until the next lookup.
+ * Returns the former parent, whose reference the caller gives back, or NULL. */
 static struct draft_node *set_name_locked(struct draft_node *node, struct draft_node *parent,
                                           const char *name)
 {
@@ -141,7 +141,7 @@ static void set_name(struct draft_table *table, struct draft_node *node, struct 
 
 /* ---------------------------------------------------------------- descriptors */
 
-/* Takes `*fd`, a descriptor of the file, where the node has none yet. */
+/* Takes `*fd`, a descriptor of the file, if the node has none yet. */
 static void hold_locked(struct draft_table *table, struct draft_node *node, int *fd, struct draft_hold *ret)
 {
     if (node->holders == 0)
@@ -167,59 +167,60 @@ void draft_hold_release(struct draft_hold *hold)
     draft_node_unref(table, node, 1);
 }
 
-/* The way to a node at one moment, from the folder nearest above that is held, which may be the node. */
-struct place {
+/* The path to a node at one moment, from the nearest held folder above; empty if the node is held. */
+struct node_path {
     char buffer[PATH_MAX];
     const char *path; /* in `buffer` */
     char key[DRAFT_KEY_SIZE];
 };
 
-/* Holds the folder where the path begins. 0, -ESTALE or -ENAMETOOLONG. */
-static int hold_start(struct draft_table *table, struct draft_node *node, struct place *ret_place,
+/* Holds the folder where the path begins. Return: 0, -ESTALE or -ENAMETOOLONG. */
+static int hold_start(struct draft_table *table, struct draft_node *node, struct node_path *ret_path,
                       struct draft_hold *ret_start)
 {
-    char *begin = ret_place->buffer + sizeof(ret_place->buffer) - 1;
+    char *begin = ret_path->buffer + sizeof(ret_path->buffer) - 1;
     struct draft_node *start;
     int none = -1;
     *begin = '\0';
     LOCK_GUARD(&table->lock);
-    memcpy(ret_place->key, node->key, sizeof(node->key));
+    memcpy(ret_path->key, node->key, sizeof(node->key));
     for (start = node; start->holders == 0; start = start->parent) {
         if (start->parent == NULL)
             return -ESTALE;
         size_t len = strlen(start->name);
-        if (len + 1 > (size_t)(begin - ret_place->buffer))
+        if (len + 1 > (size_t)(begin - ret_path->buffer))
             return -ENAMETOOLONG;
         if (start != node)
             *--begin = '/';
         begin -= len;
         memcpy(begin, start->name, len);
     }
-    ret_place->path = begin;
+    ret_path->path = begin;
     hold_locked(table, start, &none, ret_start);
     return 0;
 }
 
-/* A path that was changed past the mount may lead anywhere, by links, too: only the file itself will do. */
-static int open_place(const struct draft_table *table, int start_fd, const struct place *place)
+/* A path that was changed past the mount may lead to any file, also by links: only the node's own file is
+ * accepted. */
+static int open_path(const struct draft_table *table, int start_fd, const struct node_path *node_path)
 {
     char key[DRAFT_KEY_SIZE];
     struct stat stat;
-    _cleanup_close_ int fd = openat(start_fd, place->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(start_fd, node_path->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
     if (fstat(fd, &stat) != 0)
         return -errno;
     write_key(&stat, key);
-    return stat.st_dev == table->device && strcmp(key, place->key) == 0 ? TAKE_FD(fd) : -ESTALE;
+    return stat.st_dev == table->device && strcmp(key, node_path->key) == 0 ? TAKE_FD(fd) : -ESTALE;
 }
 
-/* With names_lock held. */
+/* The caller holds names_lock. */
 static int hold_by_name(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
-    struct place place;
-    int error = hold_start(table, node, &place, &start);
+    struct node_path node_path;
+    int error = hold_start(table, node, &node_path, &start);
     if (error != 0)
         return error;
     if (start.node == node) {
@@ -227,7 +228,7 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, stru
         start.table = NULL;
         return 0;
     }
-    _cleanup_close_ int fd = open_place(table, start.fd, &place);
+    _cleanup_close_ int fd = open_path(table, start.fd, &node_path);
     if (fd < 0)
         return fd;
     LOCK_GUARD(&table->lock);
@@ -241,7 +242,7 @@ int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_
     return hold_by_name(table, node, ret);
 }
 
-/* Not by ".": that takes the permission to search it, which listing does not. */
+/* Not by ".": opening that needs the permission to search the folder, which listing does not. */
 int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -268,8 +269,8 @@ static struct draft_node *new_node_locked(struct draft_table *table, const char 
     return node;
 }
 
-/* What is removed keeps its descriptor, so that its inode number is not given to another file, and the key
- * tells files apart; but for what is removed past the mount. */
+/* A file that is removed through the mount keeps its descriptor, so no other file gets its inode number, and
+ * the key tells files apart. This does not hold for files removed past the mount. */
 static struct draft_node *intern(struct draft_table *table, struct draft_node *parent, const char *name,
                                  const char *key)
 {
@@ -308,7 +309,7 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
 
 /* ---------------------------------------------------------------- changing names */
 
-/* Holds what the name in this folder leads to, where the kernel knows it. */
+/* Holds the node of this name, if the kernel knows one. */
 static int hold_known(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
 {
     char key[DRAFT_KEY_SIZE];
@@ -336,7 +337,7 @@ int draft_hold_name(struct draft_table *table, struct draft_node *parent, const 
     return error != 0 ? error : hold_known(table, folder.fd, name, ret);
 }
 
-/* One that has another name may be known by that. */
+/* A node that has another name by now keeps it. */
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name)
 {
     struct draft_table *table = hold->table;
@@ -349,7 +350,7 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
         old_parent = set_name_locked(hold->node, NULL, NULL);
     pthread_mutex_unlock(&table->lock);
     draft_node_unref(table, old_parent, 1);
-    /* A removed file: this hold ends with the node. */
+    /* The file is removed: this hold ends with the node. */
     if (fstat(hold->fd, &stat) == 0 && stat.st_nlink == 0) {
         draft_node_unref(table, hold->node, 1);
         hold->table = NULL;
@@ -388,7 +389,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
         return error;
     if (renameat2(folder.fd, name, new_folder.fd, new_name, flags) != 0)
         return -errno;
-    /* Between two names of one file rename(2) does nothing. */
+    /* rename(2) between two names of one file does nothing. */
     if (from.node != NULL && from.node == to.node)
         return 0;
     if (from.node != NULL)
@@ -444,8 +445,8 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
     return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
-/* The file goes on in the spool, and may come back before the kernel forgets this node, which therefore gives
- * the file's key up. Its new key is for draft_table_release() alone. */
+/* The file lives on in the spool, and may come back before the kernel forgets this node, so the node gives
+ * up the file's key. Only draft_table_release() uses the new key. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
 {
     LOCK_GUARD(&table->lock);

@@ -33,14 +33,14 @@
 enum {
     EMAILS_AT_ONCE = 64,
     FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record */
-    INDEX_BLOCK_BYTES = 128 * 1024,      /* what programs read at once; each of their reads comes here */
+    INDEX_BLOCK_BYTES = 128 * 1024,      /* preferred size of a read, since every read comes here */
     INBOX_TEXT_MAX_BYTES = 1024 * 1024,  /* of inbox.json */
     WORD_BITS = 64,
 };
 
 struct inboxes {
-    /* The inbox in which emails were looked up last, in the upper half, and how often, up to
-     * INBOX_LOOKUPS_OF_DEMAND. Counts that threads take from each other are few. */
+    /* The inbox of the latest lookups of emails, in the upper half, and their number, up to
+     * INBOX_LOOKUPS_OF_DEMAND. Threads rarely overwrite each other's counts. */
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
@@ -72,10 +72,10 @@ static void release_inboxes(struct tree *tree)
 
 /* ---------------------------------------------------------------- which emails are asked for one by one */
 
-/* A listing tells the kernel the attributes of what it names, so that no program has to ask for them; but
- * each costs the kernel a kilobyte and two microseconds, for nothing where names are all that is wanted. So
- * in a very large inbox the first emails alone are listed with them, and the others, too, once enough have
- * been looked up to see that somebody wants them. */
+/* A listing carries the attributes of its entries, so that programs need not ask for them. But each entry
+ * costs the kernel a kilobyte and two microseconds, for nothing if only names are wanted. So in a very large
+ * inbox only the first emails are listed with attributes, until enough lookups show that programs need those
+ * of the others. */
 static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
 {
     uint64_t first = (uint64_t)inbox << 32;
@@ -109,7 +109,7 @@ static int get_email(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-/* True the first time for each email. */
+/* Returns true the first time for each email. */
 static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 {
     guint index = number / WORD_BITS;
@@ -129,8 +129,8 @@ struct email_handle {
     uint64_t first_text; /* take_first_content_of_email(): the text that was given, or an older one */
 };
 
-/* The record of this moment, not that of the open: the kernel keeps what it reads for every reader of the
- * file, so old text given to an old reader would be everybody's. */
+/* Reads the present record, not that of the open: the kernel caches the result for all readers of the file,
+ * so old bytes for one reader would go to all. */
 static int read_email(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct email_handle *email = (struct email_handle *)handle;
@@ -200,7 +200,7 @@ struct inbox_handle {
     pid_t opener;           /* the process; 0: not known, so that every close counts as its own */
 };
 
-/* Every other failure is reported by the store. */
+/* The store reports all other failures. */
 static void report_incomplete(const struct inbox_handle *inbox)
 {
     struct tree *tree = inbox->base.tree;
@@ -246,8 +246,8 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
     return ftruncate(inbox->fd, size) == 0 ? 0 : -errno;
 }
 
-/* The text to put to the service, or NULL where there is nothing to do. Once taken it counts as put, so that
- * an error goes to one close(2), and the service is asked once. -EINVAL: it is not complete. */
+/* Takes the text to send to the service, or NULL if nothing changed. The text then counts as sent, so that
+ * one close(2) gets an error, and the service one request. Return: -EINVAL when it is not complete JSON. */
 static int take_change(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
     _cleanup_free_ char *text = NULL;
@@ -344,8 +344,8 @@ static void release_index(struct tree_handle *handle)
     free(handle);
 }
 
-/* Not kept by the kernel: two readers who opened it before and after new mail each read their own, and lines
- * are put together faster than the kernel would cache them. */
+/* The kernel does not cache it: readers who opened it before and after new mail see different lists, and
+ * making the lines is faster than caching them. */
 static int open_index(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                       struct tree_handle **ret_handle)
 {
@@ -396,7 +396,7 @@ static uint64_t file_ino(uint32_t inbox, size_t row)
     return node_ino(NODE_INBOX_FILE, (uint64_t)inbox << FILE_BITS | row);
 }
 
-/* The file that the inode is, and the inbox that it is in. NULL: none, or gone. */
+/* Finds the file and its inbox; returns NULL if the inode is none, or gone. */
 static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struct inbox_view *ret_view)
 {
     size_t row = node_number(ino) & ((1U << FILE_BITS) - 1);
@@ -427,8 +427,8 @@ static int open_file(struct tree *tree, const struct tree_caller *caller, uint64
     return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
 }
 
-/* A file that may be written is cut off through an open file alone. Programs that copy give it mode, times
- * and owner in the end: accepted, to no effect, for what they wrote has been taken. */
+/* A writable file can be truncated only through an open file. Programs that copy set mode, times and owner
+ * in the end: that succeeds without effect, for the text was taken. */
 static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -501,8 +501,8 @@ static uint64_t parent_of_invalid(struct tree *tree, uint64_t folder)
     return node_ino(NODE_INBOX, node_number(folder));
 }
 
-/* A rename between an inbox and its .invalid/ marks an email as valid or not, and keeps its name. Waits for
- * the network, 5 s. -EPERM: another name, or the service does not move it. */
+/* A rename between an inbox and .invalid/ marks an email as valid or not. Waits for the network, at most 5
+ * s. Return: -EPERM when the name changes, or the service does not move the email. */
 static int mark_email(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                       uint64_t new_folder, const char *new_name, unsigned int flags)
 {
@@ -513,7 +513,7 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
                    node_number(folder) == node_number(new_folder);
     if (!is_mark || !node_takes_rename_flags(flags))
         return node_refuse_rename(flags);
-    /* The names of an inbox's own files are nobody's mail. */
+    /* The inbox's own files are no emails. */
     bool is_there = is_valid ? store_find_held(tree->store, inbox_of(folder), name, &view)
                              : store_find_email(tree->store, inbox_of(folder), name, &view);
     if (!is_there || strcmp(name, new_name) != 0)
@@ -532,8 +532,8 @@ const struct node_ops invalid_ops = {
 
 /* ---------------------------------------------------------------- an inbox */
 
-/* Positions: the inbox's own files come first, then .invalid/, the records of all emails and the folders of
- * all emails; these two are the store's. No number of emails comes near POSITION_FOLDERS. */
+/* Positions: the inbox's own files, .invalid/, the records of all emails, the folders of all emails; the
+ * last two in the store's positions. No number of emails comes near POSITION_FOLDERS. */
 #define POSITION_INVALID ARRAY_LEN(files)
 #define POSITION_EMAILS (POSITION_INVALID + 1)
 #define POSITION_FOLDERS (UINT64_C(1) << 40)
@@ -556,8 +556,8 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-/* An entry of each email from this position of the store on. By name alone where the listing has given away
- * attributes enough. False: the buffer is full. */
+/* Puts an entry for each email from this position of the store on, as a name alone when enough entries had
+ * attributes. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t position)
 {
     struct email_view views[EMAILS_AT_ONCE];
@@ -586,7 +586,7 @@ static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t po
     return true;
 }
 
-/* What is at a position before POSITION_EMAILS. NULL: there is nothing. */
+/* Returns the name of the entry before POSITION_EMAILS, or NULL if there is none. */
 static const char *get_own(struct tree *tree, uint32_t inbox, uint64_t position, struct tree_entry *ret)
 {
     if (position == POSITION_INVALID)
@@ -653,7 +653,6 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-/* mkdir(2) makes an inbox at the service. */
 static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                       const struct tree_new *what, struct tree_entry *ret)
 {
@@ -668,7 +667,7 @@ static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint6
     if (!store_get_inbox(tree->store, number, &view) ||
         get_folder(tree, caller, node_ino(NODE_INBOX, number), ret) != 0)
         return -EIO;
-    /* The service may have written the address its own way: then this name leads there only once. */
+    /* If the service writes the address in another form, the name leads there only once. */
     ret->is_name_lasting = strcmp(view.name, name) == 0;
     return 0;
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outbox/, attachments/, sent/ and failed/: views over the items of the outbox, what is written to them, and
- * mail that is moved into or out of them. The outbox decides what becomes of an item; here it has names,
- * attributes and open files.
- *
- * sent/ also shows the service's own list of sent mail: `status` and `latest_event` in the receipts of mail
- * that went out from here, and a record file for each mail that was sent elsewhere. Receipts are made when
- * they are looked at, so that nothing has to be kept in step.
+ * outbox/, attachments/, sent/ and failed/: views of the outbox's items, writing them, and moves into and
+ * out of these folders. The outbox handles the items; this file their names, attributes and open files.
  */
 #include "tree/items.h"
 
@@ -32,9 +27,9 @@ enum {
     DELIVERY_MAX_BYTES = 1024 * 1024
 };
 
-/* rsync(1) with --delay-updates makes this folder, moves there what it has copied, and from there all of it
- * at once. If rsync cannot make the folder, it throws the copies away and ends with status 0. So the folder
- * is there, and takes nothing: rsync fails then. */
+/* rsync(1) with --delay-updates makes this folder, and moves all copies out of it at the end. If rsync
+ * cannot make the folder, it deletes the copies and exits with 0. So the folder exists, and takes no files:
+ * rsync then fails. */
 static const char rsync_folder_name[] = ".~tmp~";
 
 static bool is_settled(enum outbox_folder folder)
@@ -117,7 +112,7 @@ static int open_sent_record(struct tree *tree, const struct tree_caller *caller,
 
 const struct node_ops sent_record_ops = {.get = get_sent_record, .open = open_sent_record};
 
-/* For good. -ENOENT: it is none. */
+/* Removes a record of mail sent elsewhere, for good. Return: -ENOENT when there is none. */
 static int remove_sent_record(struct tree *tree, const char *name)
 {
     struct email_view view;
@@ -129,8 +124,8 @@ static int remove_sent_record(struct tree *tree, const char *name)
     return 0;
 }
 
-/* The service's id of the file of this name in sent/; NULL: none is known, or it is another folder. The
- * caller frees. */
+/* Returns the service's id of this file in sent/ (the caller frees it), or NULL if none is known, or in
+ * another folder. */
 static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
@@ -141,14 +136,14 @@ static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const ch
     return id;
 }
 
-/* A file has left sent/ by the user's doing: its record is not to take its place. `id` may be NULL. */
+/* Hides the record of a file that the user removed from sent/. `id` may be NULL. */
 static void hide_sent(struct tree *tree, const char *id)
 {
     if (id != NULL)
         store_hide_sent(tree->store, id);
 }
 
-/* Appends the service's members of a receipt in sent/; nothing if the service does not list the mail. */
+/* Appends the service's members to a receipt in sent/, if the service lists the mail. */
 static void append_delivery(const struct tree *tree, const struct outbox_stat *receipt, struct strbuf *out)
 {
     struct email_view view;
@@ -163,7 +158,7 @@ static void append_delivery(const struct tree *tree, const struct outbox_stat *r
         strbuf_append(out, delivery.data, delivery.len);
 }
 
-/* How much longer the receipt is than the outbox says. */
+/* Returns how many bytes append_delivery() adds to a receipt. */
 static size_t delivery_len(const struct tree *tree, const struct outbox_stat *stat)
 {
     _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
@@ -174,7 +169,7 @@ static size_t delivery_len(const struct tree *tree, const struct outbox_stat *st
 
 /* ---------------------------------------------------------------- entries */
 
-/* `folder`: where it is looked at, which may be where it no longer shows. */
+/* `folder`: where the name was looked up; the item may have left it. */
 static uint64_t item_ino(const struct outbox_stat *stat, enum outbox_folder folder)
 {
     if (stat->aspect == OUTBOX_RECEIPT)
@@ -189,7 +184,7 @@ static void fill_item(const struct tree *tree, const struct outbox_stat *stat, u
                0, ret);
 }
 
-/* The inode stays what it was when it was looked up, wherever the item has gone since. */
+/* The inode number stays the same wherever the item moves. */
 static int get_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct outbox_stat stat;
@@ -264,9 +259,9 @@ static bool is_listed_as_item(struct tree *tree, GHashTable *ids, const struct e
            outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
 }
 
-/* The kernel may come in the middle first: when what it had cached of the listing is gone. So a position is
- * made of the order of hand-in, and not of the place in a listing, which removals change. Mail that was sent
- * elsewhere stands behind all items: no order comes near this number. */
+/* The kernel may read from the middle when it has dropped a cached part. So a position is the order of
+ * hand-in, not an index in the listing, which removals change. Mail sent elsewhere comes after all items: no
+ * order reaches this number. */
 #define POSITION_SENT_RECORDS (UINT64_C(1) << 62)
 
 static uint64_t position_of(const struct outbox_entry *entry)
@@ -274,7 +269,7 @@ static uint64_t position_of(const struct outbox_entry *entry)
     return 2 * entry->order + (entry->stat.aspect == OUTBOX_RECEIPT);
 }
 
-/* The first entry at this position or behind it. */
+/* Returns the index of the first entry at or behind the position. */
 static size_t find_entry(const struct outbox_listing *items, uint64_t position)
 {
     size_t from = 0;
@@ -301,7 +296,7 @@ static void read_sent_records(const struct tree_dir *dir, GHashTable *ids, uint6
             return;
 }
 
-/* Names alone: the kernel asks for each anyway, since nothing of these folders is lasting. */
+/* Only names, for nothing of these folders is lasting, and the kernel asks for each entry. */
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
     struct items_listing *listing = dir->state;
@@ -350,7 +345,7 @@ static struct outbox_handle *file_of(const struct tree_handle *handle)
     return atomic_load(&((const struct item_handle *)handle)->file);
 }
 
-/* The file, made if it is not there. */
+/* Gets the file, and makes it if there is none. */
 static int need_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, struct outbox_handle **ret_file)
 {
@@ -379,8 +374,8 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
-/* The kernel lets one write at a time through. It knows no size of a file that a maker makes, so appended
- * bytes go to the end of the message. */
+/* The kernel sends one write at a time. It knows no size of a file that a maker makes, so appended bytes go
+ * to the end of the message. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
@@ -461,8 +456,8 @@ static const struct handle_ops item_handle_ops = {
     .abandon = abandon_item,
 };
 
-/* The kernel has one inode for all who write to a reply file at a time, so it must not cache: each of them
- * writes a message of its own. */
+/* All who write to a reply file share its inode, and each writes a message of its own: so the kernel must
+ * not cache. */
 int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
@@ -492,7 +487,7 @@ static int open_item(struct tree *tree, const struct tree_caller *caller, uint64
     uint64_t number = node_number(ino);
     struct outbox_stat stat;
     struct outbox_handle *file;
-    /* It may have left since its name was looked up; then the name is free, or another's. */
+    /* The item may have left since the lookup; the name is then free, or another item's. */
     if (node_kind(ino) == NODE_ITEM && outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
         is_settled(stat.folder)) {
         removed_names_forget(&tree->removed, ino);
@@ -531,8 +526,8 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
     return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
 
-/* install(1), cp -p and the like set mode and owner by path after closing, when the mail may be out already:
- * accepted, to no effect, whoever is to own it. */
+/* install(1) and cp -p set mode and owner by path after closing, when the mail may have been sent: that
+ * succeeds without effect. */
 static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -574,7 +569,6 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-/* Its receipt goes with it. */
 static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
                        const char *name)
 {
@@ -594,7 +588,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
         removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
     if (error == -ENOENT &&
         removed_names_find(&tree->removed, folder_ino, name, caller->pid, now_ms, &entry) &&
-        node_kind(entry.ino) == NODE_RECEIPT) { /* of a message that is out by now, nothing was cancelled */
+        node_kind(entry.ino) == NODE_RECEIPT) { /* not in outbox/: the message was sent, not cancelled */
         removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms);
         return 0;
     }
@@ -604,7 +598,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 /* ---------------------------------------------------------------- handing in: drafts/ → outbox/,
  * attachments/ */
 
-/* "drafts/sub/name": for words only, so the name alone will do where the folder's path is not known. */
+/* Writes "drafts/sub/name" for messages to the user; "drafts/name" if the folder's path is not known. */
 static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
                       char ret_path[PATH_MAX])
 {
@@ -644,7 +638,7 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
                                caller->pid, &stat);
     if (error != 0)
         return error;
-    /* mv(1) of several files looks at each that it has moved, when it may be out already. */
+    /* mv(1) of several files looks at each file after its move, when it may have been sent. */
     fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);
     removed_names_add(&tree->removed, items_folder_ino(to->folder), to->name, caller->pid,
                       clock_monotonic_ms(tree->clock), &entry);
@@ -733,8 +727,8 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 
 /* ---------------------------------------------------------------- the folders' operations */
 
-/* Programs that copy a folder give the one that they copy into its mode, owner and times, when all has been
- * sent: accepted, to no effect, so that nobody repeats it. */
+/* Programs that copy into the folder set its mode, owner and times at the end, when all was sent: that
+ * succeeds without effect, so that nothing is copied again. */
 static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                              struct tree_handle *handle, const struct tree_change *change)
 {

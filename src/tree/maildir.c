@@ -50,7 +50,7 @@ enum {
     LOCAL_MAX = 64, /* names of programs' own files in one folder */
     BOX_LINKS = 5,  /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
     UIDVALIDITY_SIZE = 32,  /* of the text */
-    LOCAL_FOLDER_SIZE = 64, /* of a path below the folder "maildir" of the state directory */
+    LOCAL_FOLDER_SIZE = 64, /* a path below "maildir" in the state directory */
     LOCAL_PATH_SIZE = LOCAL_FOLDER_SIZE + NAME_MAX + 1,
 };
 
@@ -58,9 +58,9 @@ static const char uidvalidity_name[] = ".uidvalidity";
 
 struct maildir {
     struct maildir_memory *memory;
-    int dir_fd;                /* of what is kept on disk */
-    struct draft_node root;    /* the same, for drafts: programs' own files are known as those are */
-    pthread_mutex_t sync_lock; /* held while an inbox is looked through: one at a time */
+    int dir_fd;                /* the folder "maildir" */
+    struct draft_node root;    /* the same folder as a root of the table of drafts */
+    pthread_mutex_t sync_lock; /* held by refresh(): one inbox at a time */
 };
 
 /* ---------------------------------------------------------------- inode numbers */
@@ -140,8 +140,8 @@ static void release_maildir(struct tree *tree)
     free(maildir);
 }
 
-/* A program that keeps another mailbox in step takes what is not there for removed. So nothing is shown while
- * a cache that was lost is filled again. */
+/* A program that mirrors a mailbox takes missing mail for removed. So nothing is shown while a lost cache is
+ * filled again. */
 bool maildir_is_shown(const struct tree *tree)
 {
     return store_has_raw(tree->store) && store_knows_all_mail(tree->store);
@@ -149,8 +149,7 @@ bool maildir_is_shown(const struct tree *tree)
 
 /* ---------------------------------------------------------------- following the inboxes */
 
-/* Has the kernel drop its copies of the folders with messages. It has none before somebody looked at the
- * Maildir. */
+/* Notifies the kernel of the folders with messages, if a program has looked at the Maildir. */
 static void notify_messages_changed(struct tree *tree, uint32_t inbox)
 {
     if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
@@ -196,7 +195,7 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             uint32_t email = views[i].number;
-            /* The id may have to be read from the disk, so only where it is not known yet. */
+            /* Reading the id may wait for the disk, so only if it is not known yet. */
             bool is_known = maildir_memory_find_email(tree->maildir->memory, inbox, email, &mail);
             const struct maildir_sighting sighting = {
                 .email = email,
@@ -218,7 +217,7 @@ static bool is_fresh(struct tree *tree, uint32_t inbox)
     return maildir_memory_get_state(tree->maildir->memory, inbox, &state) && !state.is_stale;
 }
 
-/* Brings the memory up to date with the inbox (waits for the disk where there is need). 0 or -errno. */
+/* Updates the memory from the inbox; waits for the disk if the inbox changed. Return: 0 or -errno. */
 static int refresh(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
@@ -244,7 +243,7 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Mail that came and was not looked through yet has changed new/ already, by as much as it will have then. */
+/* Mail that was not looked through yet counts as a change of new/ already. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
@@ -262,13 +261,13 @@ static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enu
     return tree->started_ms * NS_PER_MS;
 }
 
-/* The content of .uidvalidity; its length. */
+/* Writes the content of .uidvalidity; returns its length. */
 static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret_text[UIDVALIDITY_SIZE])
 {
     struct maildir_state state = {.uidvalidity = 0};
     maildir_memory_get_state(tree->maildir->memory, inbox, &state);
-    /* The second line is the highest U number that mail may have. mbsync takes a higher one for damage, and
-     * may find mail that arrived after it read this. */
+    /* The second line is the highest U number that mail may have. mbsync takes a higher number for damage,
+     * and may find mail that arrived after it read this file. */
     uint32_t taken = (state.uid_max / UIDS_AT_ONCE + 1) * UIDS_AT_ONCE;
     int len = snprintf(ret_text, UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);
     return (size_t)len;
@@ -291,7 +290,7 @@ static void fill_uidvalidity(struct tree *tree, const struct inbox_view *inbox, 
                timespec_of_ns(changed_ns(tree, inbox, MAILDIR_PART_NEW)), LASTING_NAME, ret);
 }
 
-/* A message whose size is not known is to be looked up first. */
+/* A message of unknown size must be looked up first. */
 static void fill_message(const struct tree *tree, const struct email_view *email,
                          const struct maildir_mail *mail, struct tree_entry *ret)
 {
@@ -351,7 +350,7 @@ static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_
 
 /* ---------------------------------------------------------------- programs' own files */
 
-/* notmuch(1) makes its index where the mail is, unless it is configured otherwise. */
+/* notmuch(1) makes its index in the Maildir by default. */
 static const char notmuch_name[] = ".notmuch";
 
 /* Returns true if a program may have a file of this name in this folder. */
@@ -361,7 +360,7 @@ static bool is_local(uint64_t folder, const char *name)
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* The name of an inbox's folder is made of its id, for numbers are given anew in each mount. */
+/* The folder's name is made of the inbox's id, for numbers change with each mount. */
 static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[LOCAL_FOLDER_SIZE])
 {
     struct inbox_view inbox;
@@ -377,8 +376,8 @@ static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[L
     return 0;
 }
 
-/* Its name below the folder `root` of struct maildir: that is how the table of drafts knows it. 0 or -ENOENT.
- */
+/* Writes the path below `root` of struct maildir, by which the table of drafts knows the file. Return: 0 or
+ * -ENOENT. */
 static int local_path(const struct tree *tree, uint64_t folder, const char *name,
                       char ret_path[LOCAL_PATH_SIZE])
 {
@@ -389,8 +388,8 @@ static int local_path(const struct tree *tree, uint64_t folder, const char *name
     return error;
 }
 
-/* The folder that holds them on disk; `is_made`: make it where it is not there. The caller closes. Or -errno.
- */
+/* Opens the folder that holds these files on disk; makes it if `is_made`. Return: a descriptor (caller
+ * closes) or -errno. */
 static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
 {
     char name[LOCAL_FOLDER_SIZE];
@@ -413,7 +412,7 @@ struct maildir_names {
     } items[LOCAL_MAX];
 };
 
-/* None where the folder has not been made yet, or there can be none. 0 or -errno. */
+/* The result is empty if the folder was not made yet or cannot have such files. Return: 0 or -errno. */
 static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
 {
     const struct dirent *item;
@@ -439,7 +438,7 @@ static int list_local(const struct tree *tree, uint64_t folder, struct maildir_n
 
 /* ---------------------------------------------------------------- lookup */
 
-/* The message of this name in a cur or new folder, as it is now. 0 or -ENOENT. */
+/* Finds the message of this name in cur or new. Return: 0 or -ENOENT. */
 static int find_message(struct tree *tree, uint64_t folder, const char *text, struct maildir_mail *ret_mail,
                         struct email_view *ret_email)
 {
@@ -461,7 +460,7 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
                : -ENOENT;
 }
 
-/* Its size alone is wanted: what was fetched stays in the cache. */
+/* Only the size is wanted; the fetched bytes stay in the cache. */
 static int fetch_size(struct tree *tree, const struct tree_caller *caller, const struct email_view *email,
                       struct maildir_mail *mail)
 {
@@ -553,8 +552,8 @@ void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
         notify_message_appeared(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-/* Finds the email in the memory, after a refresh if it is not known there, or not since it was back. */
-static int meet_email(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
+/* Finds the email in the memory, after a refresh if it is unknown there or was gone. */
+static int find_or_refresh(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
 {
     struct maildir_memory *memory = tree->maildir->memory;
     if (maildir_memory_find_email(memory, email->inbox, email->number, ret) && !ret->is_gone)
@@ -574,7 +573,7 @@ int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
-    int error = meet_email(tree, &email, &mail);
+    int error = find_or_refresh(tree, &email, &mail);
     if (error != 0)
         return error;
     if (!maildir_mail_is_shown(&mail) || mail.folder != MAILDIR_NEW)
@@ -634,7 +633,7 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    /* A file in tmp is to be delivered. An IMAP server takes EDQUOT for an answer to its client, and other
+    /* A file in tmp is about to be delivered. IMAP servers pass EDQUOT to their clients, and take other
      * errors for defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
@@ -655,9 +654,9 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
 /* ---------------------------------------------------------------- names removed and renamed: of messages,
  * these are marks */
 
-/* A message that a mail program removes is marked as trashed, and shows on. When the program empties its
- * trash, the message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again
- * each time. */
+/* A message that a mail program removes is marked as trashed, and stays. When the program empties its trash,
+ * the message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again each
+ * time. */
 static int remove_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
@@ -673,7 +672,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
-/* The new name must be one of the same message: everything else would be delivering, or taking it away. */
+/* The new name must be one of the same message: other renames would deliver or remove mail. */
 static int mark_message(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name)
 {
@@ -709,7 +708,7 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
-/* A file from another folder takes room, unless it replaces one. `fd` is of the new folder. */
+/* A file from another folder takes room unless it replaces one. `fd` is the new folder. */
 static int check_can_move(const struct tree *tree, uint64_t parent, uint64_t new_parent, int fd,
                           const char *new_name)
 {
@@ -747,14 +746,14 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 /* ---------------------------------------------------------------- listings */
 
-/* Nothing to be looked for, in a box that may be long: `new` usually is so. */
+/* Returns true if the folder has no messages, without a search of a long inbox: `new` usually is empty. */
 static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
 {
     struct maildir_state state;
     return !maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0;
 }
 
-/* Brings the folder up to date (waits for the disk). */
+/* Updates the folder first; waits for the disk. */
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->tree;
@@ -777,7 +776,7 @@ static void release_maildir_dir(struct tree_dir *dir)
     free(dir->state);
 }
 
-/* Programs' own files come first: how many there are does not change while this is listed. */
+/* Programs' own files come first: their number does not change during a listing. */
 static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
     const struct maildir_names *names = dir->state;
@@ -806,8 +805,8 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-/* The folders by name alone: looking them up brings what is remembered of them up to date. .uidvalidity is
- * for those who know of it: notmuch(1) would take it for mail. */
+/* Only names of folders, for their lookup updates the memory. .uidvalidity is not listed: notmuch(1) would
+ * take it for mail. */
 static void read_box(const struct tree_dir *dir, uint64_t position)
 {
     size_t local = ((const struct maildir_names *)dir->state)->len;
@@ -819,7 +818,7 @@ static void read_box(const struct tree_dir *dir, uint64_t position)
             return;
 }
 
-/* From memory: a message whose size is not known is given by its name alone. */
+/* From memory; a message of unknown size is only a name. */
 static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
     struct tree *tree = dir->tree;
@@ -927,7 +926,7 @@ static int read_uidvalidity(struct tree_handle *handle, size_t len, off_t offset
     return handle_read_text(uidvalidity->text, uidvalidity->len, len, offset, ret);
 }
 
-/* The text that is there may be written again, and no other, for numbers are given here alone. */
+/* Only the present text may be written again, for only this file numbers messages. */
 static ssize_t write_uidvalidity(struct tree_handle *handle, const struct tree_caller *caller,
                                  const void *bytes, size_t len, off_t offset)
 {
