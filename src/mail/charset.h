@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charsets: bytes of strangers' text become UTF-8.
+ * Charsets: converts the text of senders to UTF-8.
  *
- * A charset is named by a label, which senders write in many ways and often wrongly: text labelled iso-8859-1
- * is windows-1252 in truth, and gb2312 is GB 18030. The labels are read as the WHATWG Encoding Standard says,
- * as browsers and the large mail services do. A label that it does not have is given to iconv(3).
+ * A label names a charset. Senders write labels in many ways and often wrongly: text labelled iso-8859-1 is
+ * really windows-1252, and gb2312 is GB 18030. Labels are read by the WHATWG Encoding Standard, as in
+ * browsers and the large mail services. iconv(3) gets every label that the standard lacks.
  */
 #ifndef INBOXFS_MAIL_CHARSET_H
 #define INBOXFS_MAIL_CHARSET_H
@@ -13,17 +13,17 @@
 
 #include "base/strbuf.h"
 
-/* The treatment of bytes that are no text in their charset, nor in UTF-8. */
+/* The treatment of bytes that are valid neither in their charset nor in UTF-8. */
 enum charset_damage {
-    CHARSET_REFUSE,  /* nothing is appended: -EILSEQ */
-    CHARSET_REPLACE, /* U+FFFD stands for each; of a charset that is not known, they are windows-1252 */
+    CHARSET_REFUSE,  /* appends nothing: -EILSEQ */
+    CHARSET_REPLACE, /* appends U+FFFD for each; reads them as windows-1252 if the charset is unknown */
 };
 
-/* Appends bytes of a charset in UTF-8. Those that do not fit it, or whose label is unknown, are appended as
- * they are where they are valid UTF-8; to refuse damage is to refuse those too that only look like it, as ISO
- * 2022 and HZ do. No label (`label_len` is 0) and US-ASCII say nothing about bytes
- * beyond ASCII: then they are UTF-8 where they are valid UTF-8, else windows-1252, in which all bytes are
- * text. The label need not end at a NUL. 0, -EILSEQ, or the buffer's error. */
+/* Converts bytes to UTF-8 and appends them. Bytes that do not fit their charset, or whose label is unknown,
+ * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE does not take ISO 2022 and HZ for UTF-8,
+ * although their bytes look like it. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read
+ * as UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
+ * NUL. Return: 0; -EILSEQ for refused bytes; the buffer's error. */
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
                    enum charset_damage damage);
 

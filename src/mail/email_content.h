@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The content of one email (interface, GET /api/v1/email/{id}): its bodies, what is attached to it, and the
- * thread before it. A field in another shape than the published one is passed over, never
- * refused, as long as it is the content of an email at all.
+ * The content of one email (interface, GET /api/v1/email/{id}): its bodies, its attachments, and the earlier
+ * emails of its thread. The reader ignores every field whose type differs from the published one.
  */
 #ifndef INBOXFS_MAIL_EMAIL_CONTENT_H
 #define INBOXFS_MAIL_EMAIL_CONTENT_H
@@ -19,24 +18,24 @@ enum {
     EMAIL_CONTENT_PREVIOUS_MAX = 1000,
 };
 
-/* UTF-8, may hold NULs; a NUL stands behind it. `bytes` is NULL where the service has none. */
+/* UTF-8 with a NUL at its end; it may hold other NULs. `bytes` is NULL if the service has no such text. */
 struct email_text {
     char *bytes;
     size_t len;
 };
 
 struct email_attachment {
-    char *id;       /* never NULL: one that cannot be asked for is left out */
-    char *filename; /* or NULL, as the sender wrote it: for file names see file_name.h */
+    char *id;       /* never NULL: the reader leaves out attachments without an id */
+    char *filename; /* as the sender wrote it (not a safe file name: file_name.h), or NULL */
 };
 
-/* Every pointer is owned, and NULL where the service sent none (or something else than text). */
+/* Every pointer is owned, and NULL if the service sent no such field or one of another type. */
 struct email_content {
     char *id;
     char *subject;
     int64_t date_ms; /* since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    struct address_list from; /* at most one. What is no address is kept in `unusable` of these lists */
+    struct address_list from; /* texts that are not addresses are in `unusable` of each list */
     struct address_list to;
     struct address_list cc;
     struct address_list reply_to;
@@ -46,18 +45,20 @@ struct email_content {
     struct email_text thread_prompt;
     struct email_text plain_text;
     struct email_text html;
-    bool alternative_content; /* both bodies say the same; false only where the service says so */
+    bool alternative_content; /* both bodies have the same text; false only if the service says so */
     struct email_attachment *attachments;
     size_t attachments_len;
-    struct email_content *previous_emails; /* oldest first, as the service has them; themselves without */
+    struct email_content
+        *previous_emails; /* in the service's order, oldest first; these have none themselves */
     size_t previous_emails_len;
 };
 
-/* Reads the JSON text. 0; -EBADMSG: not an object with anything of a content in it (a metadata record is
- * none); -EMSGSIZE: longer than EMAIL_CONTENT_MAX_BYTES, or nested too deep; -EILSEQ: not UTF-8; -ENOMEM. */
+/* Reads the JSON text. The caller releases the content. Return: 0; -EBADMSG if the text is not a JSON object
+ * with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than
+ * EMAIL_CONTENT_MAX_BYTES, or nested too deep; -EILSEQ if it is not UTF-8; -ENOMEM. */
 int email_content_from_text(const char *text, size_t len, struct email_content *ret_content);
 
-/* All zeros afterwards, which is a content too: one without anything. */
+/* Releases all fields and sets them to zero, which is an empty content. */
 void email_content_release(struct email_content *content);
 
 #define _cleanup_email_content_ __attribute__((cleanup(email_content_release)))

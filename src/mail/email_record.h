@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The metadata record of a received email (interface, GET /api/v1/email): what the rest of the program needs
- * of it, the text that is shown as its file, and that text as a line of index.jsonl. Every field that the
- * service sent is in that text, known or not.
+ * The metadata record of a received email (interface, GET /api/v1/email): the fields that the program uses,
+ * the text of the email's .json file, and that text as a line of index.jsonl. The text has every field that
+ * the service sent, known or not.
  */
 #ifndef INBOXFS_MAIL_EMAIL_RECORD_H
 #define INBOXFS_MAIL_EMAIL_RECORD_H
@@ -17,9 +17,8 @@ enum {
 };
 
 struct email_record {
-    const char *key; /* what tells this email from others: its id, or "~" and a hash of the record without
-                        one */
-    const char *inbox_id; /* or NULL: the record names none */
+    const char *key;      /* identifies the email: its id, or "~" and a hash of a record without an id */
+    const char *inbox_id; /* NULL if the record has none */
     const char *stem;     /* its file name without ".json" (file_name.h); index_put_email() makes it unique */
     const char
         *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
@@ -29,20 +28,21 @@ struct email_record {
                         name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    bool is_held; /* rules or checks hold it back: its `status` is not "valid", and nobody marked it valid */
-    char *owned;  /* where these texts are, when they are the record's own */
+    bool is_held; /* held back by rules or checks: its `status` is not "valid", and no user marked it valid */
+    char *owned;  /* the memory of these texts if the record owns them, else NULL */
 };
 
-/* Reads the JSON text of one record. Odd types of known fields are carried, not refused. 0, or for a record
- * that cannot be read: -EBADMSG (not a JSON object), -EILSEQ (not UTF-8), -EEXIST (a key twice), -EMSGSIZE
- * (longer than EMAIL_RECORD_MAX_BYTES, too many fields, or nested too deep); or -ENOMEM. */
+/* Reads the JSON text of one record. Known fields may have any type. The caller releases the record. Return:
+ * 0; -EBADMSG if the text is not a JSON object; -EILSEQ if it is not UTF-8; -EEXIST if a key is in it twice;
+ * -EMSGSIZE if it is longer than EMAIL_RECORD_MAX_BYTES, has too many fields, or is nested too deep; -ENOMEM.
+ */
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);
 
-/* Writes the record as a line of index.jsonl and its line break: compact JSON, with its file name as the last
- * field. `json` is a record's text, `line_len` goes with it; `name` needs no escapes, as file_name_stem()
- * makes them. Exactly line_len + name_len bytes are written, whatever the text is. */
+/* Writes the record as a line of index.jsonl with its line break: compact JSON, with the file name as the
+ * last field. `json` and `line_len` are those of one record. `name` must need no JSON escapes, like the names
+ * of file_name_stem(). Exactly line_len + name_len bytes are written, even if `json` is damaged. */
 void email_record_write_line(const char *json, size_t json_len, const char *name, size_t name_len,
                              size_t line_len, char *ret_line);
 
