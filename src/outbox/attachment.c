@@ -194,69 +194,35 @@ enum {
     MAGIC_BYTES = 64 * 1024 /* the beginning of the file, for libmagic */
 };
 
-static unsigned int count_touches(struct outbox *outbox, const struct item *item)
-{
-    LOCK_GUARD(&outbox->lock);
-    return item == NULL ? 0 : item->file.touches;
-}
-
-static int open_content(struct outbox *outbox, const struct content_upload *upload, struct content_type *type,
-                        struct upload_request *ret_request, char ret_type[CONTENT_TYPE_SIZE],
+static int open_content(struct outbox *outbox, uint64_t content, int64_t size, int *ret_fd,
                         struct stat *ret_status)
 {
-    _cleanup_close_ int fd = -1;
-    int error = spool_open_content(outbox->spool, upload->content, O_RDONLY, &fd);
-    if (error == 0 && fstat(fd, ret_status) != 0)
+    int error = spool_open_content(outbox->spool, content, O_RDONLY, ret_fd);
+    if (error == 0 && fstat(*ret_fd, ret_status) != 0)
         error = -errno;
-    if (error == 0 && upload->size != 0 && ret_status->st_size != upload->size)
-        error = -EBADMSG;
+    return error == 0 && size != 0 && ret_status->st_size != size ? -EBADMSG : error;
+}
+
+/* The claim, or that the content is the message's alone, keeps other threads from changing it meanwhile. */
+int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
+                   int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret)
+{
+    struct mail_service *service = outbox->config.service;
+    char content_type[CONTENT_TYPE_SIZE];
+    struct stat status;
+    _cleanup_close_ int fd = -1;
+    *ret = (struct service_result){.retry_after_ms = -1};
+    int error = open_content(outbox, content, size, &fd, &status);
     if (error != 0)
         return error;
     _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
     ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
     if (magic_len < 0)
         return (int)magic_len;
-    content_type_find(type, upload->name, beginning, (size_t)magic_len, ret_type);
-    *ret_request = (struct upload_request){
-        .name = upload->name,
-        .content_type = ret_type,
-        .fd = TAKE_FD(fd),
-        .len = (size_t)ret_status->st_size,
-    };
-    return 0;
-}
-
-/* The claim keeps other threads from changing the content, but another program may write into the spool;
- * then the upload may be half of one content and half of another. The time says nothing where a user set
- * it meanwhile, as programs do that copy files. */
-static bool has_changed(int fd, const struct stat *before, bool was_touched)
-{
-    struct stat now;
-    if (fstat(fd, &now) != 0 || now.st_size != before->st_size)
-        return true;
-    return !was_touched &&
-           (now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
-}
-
-int content_upload(struct outbox *outbox, struct content_type *type, const struct content_upload *upload,
-                   struct cancel *cancel, char **ret_id, struct service_result *ret)
-{
-    struct mail_service *service = outbox->config.service;
-    char content_type[CONTENT_TYPE_SIZE];
-    struct upload_request request;
-    struct stat status;
-    *ret = (struct service_result){.retry_after_ms = -1};
-    unsigned int touches = count_touches(outbox, upload->toucher);
-    int error = open_content(outbox, upload, type, &request, content_type, &status);
-    if (error != 0)
-        return error;
+    content_type_find(type, name, beginning, (size_t)magic_len, content_type);
+    free(TAKE_PTR(beginning));
+    const struct upload_request request = {
+        .name = name, .content_type = content_type, .fd = fd, .len = (size_t)status.st_size};
     service->ops->upload(service, &request, cancel, ret_id, ret);
-    bool was_touched = upload->toucher == NULL || count_touches(outbox, upload->toucher) != touches;
-    if (ret->outcome == SERVICE_OK && has_changed(request.fd, &status, was_touched)) {
-        ret->outcome = SERVICE_UNKNOWN;
-        ret->error = EIO;
-        ret->detail = strdup("the file changed while it was uploaded");
-    }
-    close(request.fd);
     return 0;
 }

@@ -27,18 +27,10 @@ struct content_type {
 };
 void content_type_release(struct content_type *type);
 
-/* An upload from a content of the spool. */
-struct content_upload {
-    uint64_t content;
-    const char *name;
-    int64_t size;               /* when it was handed in; 0: not known */
-    const struct item *toucher; /* whose times users may set meanwhile; or NULL */
-};
-
-/* Uploads it, and says in *ret what came of it (waits for the network). A content whose size or time changes
- * meanwhile does not count: SERVICE_UNKNOWN. Returns 0; -EBADMSG: it is not what was handed in; or of the
- * disk: nothing was asked then. */
-int content_upload(struct outbox *outbox, struct content_type *type, const struct content_upload *upload,
-                   struct cancel *cancel, char **ret_id, struct service_result *ret);
+/* Uploads a content of the spool under a name, and says in *ret what came of it (waits for the network).
+ * Returns 0; -EBADMSG: it has not the size that it was handed in with (0: not known); or of the disk: nothing
+ * was asked then. */
+int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
+                   int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims, changes, and the named ends of an item (sent, failed, uploaded, interrupted, waiting again). This
- * is the only file that changes an item's row after it was loaded.
+ * Claims, changes, and what an attempt makes of an item (sent, failed, uploaded, waiting again). This is the
+ * only file that changes an item's row after it was loaded.
  */
 #include "outbox/change.h"
 
@@ -413,12 +413,11 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
 static void record_end_locked(struct outbox *outbox, struct item *item, const struct change *change,
                               enum item_state from)
 {
-    bool is_settled = item_state_has_receipt(item->row.state) && !item_state_is_unsettled(item->row.state);
     if (item->row.state != from) {
         item->failure = item_state_is_failure(item->row.state) ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
-    if (change->is_own_doing && is_settled && !item->is_event_due) {
+    if (change->is_own_doing && !item->is_event_due) {
         item->is_event_due = true;
         outbox->events_due++;
     }
@@ -599,7 +598,8 @@ int change_begin_end(struct change *change, struct item *item, enum item_state s
     return error;
 }
 
-void change_count(struct outbox *outbox, struct change *change)
+/* The message may have gone out: it counts for today, once. */
+static void count(struct outbox *outbox, struct change *change)
 {
     change->is_counted = change->next.quota_day == 0;
     if (change->is_counted)
@@ -613,15 +613,21 @@ static void drop_contents(struct row *row)
         row->pieces[i].content = 0;
 }
 
-/* Commits an end, where it could be begun, and publishes its event. */
-static void end(struct outbox *outbox, struct change *change, int error, enum event_kind event)
+/* Commits a change where it could be begun. If the item is settled by it, publishes its event. */
+static void end(struct outbox *outbox, struct change *change, int error)
 {
     struct item *item = change->item;
-    change->is_own_doing = true;
-    change->next.finished_ms = outbox_realtime_ms(outbox);
-    drop_contents(&change->next);
-    if (error == 0 && change_commit(outbox, change, 1) == 0) {
+    enum item_state state = change->next.state;
+    change->is_own_doing = item_state_is_settled(state);
+    if (change->is_own_doing) {
+        change->next.finished_ms = outbox_realtime_ms(outbox);
+        drop_contents(&change->next);
+    }
+    if (error == 0 && change_commit(outbox, change, 1) == 0 && change->is_own_doing) {
         const struct row *row = &item->row; /* the claim keeps it as it is */
+        enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
+                                : state == ITEM_UPLOADED ? EVENT_UPLOADED
+                                                         : EVENT_FAILED;
         outbox_notify(outbox, event, item_folder(item), row->name, row->id, row->error);
     }
     change_release(outbox, change);
@@ -632,64 +638,47 @@ static void end(struct outbox *outbox, struct change *change, int error, enum ev
     outbox_broadcast_locked(outbox);
 }
 
-void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                   const char *words)
+/* A file that is never sent stays where it is when it is interrupted: its program may want it back, as vim
+ * does its swap file. The words are kept, so that no other name makes a message of it. */
+void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
+                 const char *words)
 {
     struct change change;
-    end(outbox, &change, change_begin_end(&change, item, state, http_status, words), EVENT_FAILED);
+    if (state == ITEM_INTERRUPTED && item_is_never_sent(item->row.kind, item->row.name))
+        state = ITEM_WAITING;
+    int error = change_begin_end(&change, item, state, http_status, words);
+    change.next.attempts += state == ITEM_UPLOADING;
+    end(outbox, &change, error);
 }
 
-void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *words)
+void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id)
 {
     struct change change;
-    int error = change_begin_end(&change, item, ITEM_UNKNOWN, http_status, words);
-    change_count(outbox, &change);
-    end(outbox, &change, error, EVENT_FAILED);
-}
-
-/* A file that is never sent stays where it is: its program may want it back, as vim does its swap file. The
- * words are kept, so that no other name makes a message of it. */
-void settle_interrupted(struct outbox *outbox, struct item *item, const char *words)
-{
-    struct change change;
-    if (!item_is_never_sent(item->row.kind, item->row.name)) {
-        settle_failed(outbox, item, ITEM_INTERRUPTED, 0, words);
-        return;
-    }
-    if (change_begin_end(&change, item, ITEM_WAITING, 0, words) == 0)
-        change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
-}
-
-void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id)
-{
-    struct change change;
-    int error = change_begin_end(&change, item, ITEM_SENT, http_status, NULL);
-    error = error != 0 ? error : row_set_text(&change.next.id, id);
-    change_count(outbox, &change);
-    end(outbox, &change, error, EVENT_SENT);
-}
-
-void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id)
-{
-    struct change change;
-    int error = change_begin_end(&change, item, ITEM_UPLOADED, http_status, NULL);
-    error = error != 0 ? error : row_set_text(&change.next.id, id);
-    change.next.attempts++;
-    struct piece piece = {.name = item->row.name, .pool_id = change.next.id};
-    memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
-    change.pooled = &piece;
-    end(outbox, &change, error, EVENT_UPLOADED);
-}
-
-void settle_not(struct outbox *outbox, struct item *item, int http_status, const char *words)
-{
-    struct change change;
+    struct piece piece = {.name = item->row.name};
     bool is_message = item->row.kind == ITEM_MESSAGE;
-    int error =
-        change_begin_end(&change, item, is_message ? ITEM_QUEUED : ITEM_UPLOADING, http_status, words);
-    change.next.attempts += is_message ? 0 : 1;
-    if (error == 0)
-        change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
+    int error = change_begin_end(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
+    error = error != 0 ? error : row_set_text(&change.next.id, id);
+    if (is_message) {
+        count(outbox, &change);
+    } else {
+        change.next.attempts++;
+        memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
+        piece.pool_id = change.next.id;
+        change.pooled = &piece;
+    }
+    end(outbox, &change, error);
+}
+
+void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail)
+{
+    struct change change;
+    char words[512];
+    bool is_repeated = outbox_trusts_keys(outbox);
+    snprintf(words, sizeof(words), "unknown outcome: the message may have been sent, or not%s%s",
+             detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
+    int error = change_begin_end(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
+                                 is_repeated ? detail : words);
+    change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
+    count(outbox, &change);
+    end(outbox, &change, error);
 }

@@ -173,22 +173,15 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
  * stays as it is until the next start. Returns 0 or -ENOMEM; change_release() has to follow. */
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
                      const char *words);
-/* The message may have gone out: it counts for today, once. */
-void change_count(struct outbox *outbox, struct change *change);
-
-/* To failed/, in one of the states of failure, for this reason. `http_status`: 0: no answer. */
-void settle_failed(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                   const char *words);
-/* The same of a message whose request may have left just now: ITEM_UNKNOWN. */
-void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *words);
-/* What was being written did not come to a good end: to failed/; or, of a name that is never sent, it stays.
- */
-void settle_interrupted(struct outbox *outbox, struct item *item, const char *words);
-/* The service took the message. `id` may be NULL. */
-void settle_sent(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* The file is in the pool. */
-void settle_uploaded(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* Nothing is decided: it waits in the queue again. The caller sets when it is tried again. */
-void settle_not(struct outbox *outbox, struct item *item, int http_status, const char *words);
+/* Changes the state for this reason: to one of those in failed/, with its event; or nothing is decided, and
+ * it waits in the queue again, where the caller sets when it is tried. What is interrupted under a name that
+ * is never sent stays where it is. `http_status`: 0: no answer. */
+void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
+                 const char *words);
+/* The service took the message, or the file. `id` may be NULL. */
+void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id);
+/* The message's request may have left: it is repeated where keys are trusted; else its outcome is unknown.
+ * `detail`: words, or NULL. */
+void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail);
 
 #endif

@@ -265,14 +265,14 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     if (error == 0 && fd >= 0)
         error = writer_sync(outbox, item, fd);
     if (item->file.interruption[0] != '\0') {
-        settle_interrupted(outbox, item, item->file.interruption);
+        settle_item(outbox, item, ITEM_INTERRUPTED, 0, item->file.interruption);
         return;
     }
     error = error != 0 ? error : end_writing(outbox, item, &reason);
     if (error == 0)
         publish_unseen_end(outbox, item);
     else
-        settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+        settle_item(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
 }
 
 /* ================================================================ creating and opening */
@@ -734,7 +734,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     enum outbox_folder folder = item == NULL ? OUTBOX_FOLDER_NONE : item_folder(item);
     bool is_here = folder == OUTBOX_FOLDER_OUTBOX || folder == OUTBOX_FOLDER_ATTACHMENTS;
     if (is_here)
-        item_ref(item)->file.touches++;
+        item_ref(item);
     pthread_mutex_unlock(&outbox->lock);
     if (!is_here)
         return 0;
@@ -745,7 +745,6 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     LOCK_GUARD(&outbox->lock);
     if (error == 0)
         item_update_stat(item, fd);
-    item->file.touches++;
     outbox_touch_locked(outbox, item);
     item_unref(item);
     return error == -ENOENT ? 0 : error;

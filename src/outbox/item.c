@@ -226,6 +226,11 @@ bool item_state_has_receipt(enum item_state state)
     return states[state].has_receipt;
 }
 
+bool item_state_is_settled(enum item_state state)
+{
+    return states[state].has_receipt && !states[state].is_unsettled;
+}
+
 /* ================================================================ items */
 
 enum {

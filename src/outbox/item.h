@@ -135,6 +135,8 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 bool item_state_is_unsettled(enum item_state state);
 bool item_state_is_failure(enum item_state state);
 bool item_state_has_receipt(enum item_state state);
+/* Returns true if the service, or this program, has decided about it. */
+bool item_state_is_settled(enum item_state state);
 
 /* ================================================================ items */
 
@@ -170,7 +172,6 @@ struct open_file {
     uint64_t synced;        /* how many of them are on the disk */
     bool is_durable;        /* the name of the content has reached the disk */
     unsigned int renewals;  /* times the content became another file: descriptors are of the old one then */
-    unsigned int touches;   /* grows before and after its times are set */
     char interruption[160]; /* why what was written must not go out; "": no reason */
     const char *last_end;   /* why it must not go out unless somebody else closes it, too; NULL: no reason */
     bool lacks_write; /* a write failed before it was recorded that somebody writes: its text is not whole */

@@ -232,33 +232,16 @@ static void count_sent(struct recovery *recovery)
         quota_raise(quota, day, count);
 }
 
-static void settle_sending(struct outbox *outbox, struct item *item)
-{
-    struct change change;
-    if (!outbox_trusts_keys(outbox)) {
-        settle_unknown(outbox, item, 0,
-                       "unknown outcome: the program ended while the message was being sent");
-        return;
-    }
-    int error =
-        change_begin_end(&change, item, ITEM_QUEUED, 0, "the program ended while the message was being sent");
-    change.next.may_have_been_sent = true;
-    change_count(outbox, &change);
-    if (error == 0)
-        change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
-}
-
 static void settle_all(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
     for (size_t i = 0; i < recovery->len; i++) {
         struct item *item = recovery->items[i];
         if (item->row.state == ITEM_SENDING)
-            settle_sending(outbox, item);
+            settle_unknown(outbox, item, 0, "the program ended while the message was being sent");
         else if (item->row.state == ITEM_WRITING)
-            settle_interrupted(outbox, item,
-                               "interrupted: the program ended while the file was being written");
+            settle_item(outbox, item, ITEM_INTERRUPTED, 0,
+                        "interrupted: the program ended while the file was being written");
         item->failure = 0; /* it failed in an earlier run: no barrier reports it */
     }
 }

@@ -173,8 +173,6 @@ static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *i
 
 /* ================================================================ messages */
 
-#define WORDS_UNKNOWN "unknown outcome: the message may have been sent, or not"
-
 struct attempt {
     struct outbox *outbox;
     struct item *item;
@@ -189,15 +187,15 @@ struct attempt {
 
 static void settle_refused(struct attempt *attempt, int http_status, const char *words)
 {
-    settle_failed(attempt->outbox, attempt->item,
-                  item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
+    settle_item(attempt->outbox, attempt->item,
+                item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
 }
 
 /* The disk or the memory failed. */
 static void settle_failed_here(struct attempt *attempt, int error)
 {
     attempt_put_off(attempt->outbox, attempt->item, 0);
-    settle_not(attempt->outbox, attempt->item, 0, strerror(-error));
+    settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
 }
 
 /* Returns true if the message may be tried. While the last list could not be had, or another answered the
@@ -220,7 +218,7 @@ static bool may_send(struct attempt *attempt)
     } else {
         enum suspension_reason reason = find_reason(&list, ATTEMPT_UNDECIDED);
         report_reason(outbox, attempt->item, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
-        settle_not(outbox, attempt->item, list.http_status, list.detail);
+        settle_item(outbox, attempt->item, ITEM_QUEUED, list.http_status, list.detail);
     }
     service_result_release(&list);
     return is_there;
@@ -273,7 +271,7 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
     if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
         settle_refused(attempt, result->http_status, result->detail);
     else
-        settle_not(outbox, attempt->item, result->http_status, result->detail);
+        settle_item(outbox, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
 }
 
 /* Durable at once, so that a restart does not upload it again. */
@@ -313,9 +311,8 @@ static int upload_part(struct attempt *attempt, size_t part, char **ret_id, stru
 static int upload_file(struct attempt *attempt, const struct piece *piece, char **ret_id,
                        struct service_result *ret)
 {
-    const struct content_upload upload = {
-        .content = piece->content, .name = piece->name, .size = piece->size};
-    int error = content_upload(attempt->outbox, attempt->content_type, &upload, attempt->cancel, ret_id, ret);
+    int error = content_upload(attempt->outbox, attempt->content_type, piece->content, piece->name,
+                               piece->size, attempt->cancel, ret_id, ret);
     if (error == -EBADMSG || error == -ENOENT)
         settle_refused(attempt, 0, "an attachment changed in the spool");
     else if (error != 0)
@@ -392,32 +389,6 @@ static int record_sending(struct attempt *attempt)
 
 /* ---------------------------------------------------------------- after it */
 
-static void settle_as_unknown(struct attempt *attempt, int http_status, const char *detail)
-{
-    char words[512];
-    snprintf(words, sizeof(words), "%s%s%s", WORDS_UNKNOWN, detail == NULL ? "" : ": ",
-             detail == NULL ? "" : detail);
-    settle_unknown(attempt->outbox, attempt->item, http_status, words);
-}
-
-/* A service that is trusted to honour keys sends nothing twice if the request is repeated with its key. */
-static void decide_unknown(struct attempt *attempt, const struct service_result *result)
-{
-    struct outbox *outbox = attempt->outbox;
-    struct change change;
-    if (!outbox_trusts_keys(outbox)) {
-        settle_as_unknown(attempt, result->http_status, result->detail);
-        return;
-    }
-    attempt_put_off(outbox, attempt->item, result->retry_after_ms);
-    int error = change_begin_end(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
-    change.next.may_have_been_sent = true;
-    change_count(outbox, &change);
-    if (error == 0)
-        change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
-}
-
 /* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
  * in an attempt of an earlier hand-in. Where the service ignores keys, handing in again was the user's wish.
  */
@@ -485,10 +456,12 @@ static void settle_message(struct attempt *attempt, const struct service_result 
 {
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN)
         attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
+    if (result->outcome == SERVICE_UNKNOWN && outbox_trusts_keys(attempt->outbox))
+        attempt_put_off(attempt->outbox, attempt->item, result->retry_after_ms); /* it will be repeated */
     if (result->outcome == SERVICE_OK)
-        settle_sent(attempt->outbox, attempt->item, result->http_status, id);
+        settle_accepted(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
-        decide_unknown(attempt, result);
+        settle_unknown(attempt->outbox, attempt->item, result->http_status, result->detail);
     else if (!retry_with_new_ids(attempt, result) && !retry_as_new_thread(attempt, result))
         settle_not_sent(attempt, result);
     crash_point("settled");
@@ -522,7 +495,7 @@ void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, 
                               .must_ask_list = must_ask_list,
                               .content_type = type};
     if (item->row.may_have_been_sent && !outbox_trusts_keys(outbox))
-        settle_as_unknown(&attempt, item->row.http_status, NULL);
+        settle_unknown(outbox, item, item->row.http_status, NULL);
     else if (load_draft(&attempt) == 0 && may_send(&attempt) && upload_pieces(&attempt) == 0 &&
              record_sending(&attempt) == 0)
         send_request(&attempt);
@@ -539,32 +512,31 @@ static void settle_upload(struct outbox *outbox, struct item *item, const struct
     if (result->outcome == SERVICE_UNKNOWN || result->error == EINTR)
         attempt_put_off(outbox, item, result->retry_after_ms);
     if (meaning == ATTEMPT_ACCEPTED && id != NULL)
-        settle_uploaded(outbox, item, result->http_status, id);
+        settle_accepted(outbox, item, result->http_status, id);
     else if (meaning == ATTEMPT_ACCEPTED)
-        settle_failed(outbox, item, ITEM_FAILED, result->http_status,
-                      "the service took the file, but gave it no id");
+        settle_item(outbox, item, ITEM_FAILED, result->http_status,
+                    "the service took the file, but gave it no id");
     else if (meaning == ATTEMPT_REJECTED)
-        settle_failed(outbox, item, ITEM_FAILED, result->http_status, result->detail);
+        settle_item(outbox, item, ITEM_FAILED, result->http_status, result->detail);
     else
-        settle_not(outbox, item, result->http_status, result->detail);
+        settle_item(outbox, item, ITEM_UPLOADING, result->http_status, result->detail);
 }
 
 void send_attachment(struct outbox *outbox, struct item *item, struct content_type *type,
                      struct cancel *cancel)
 {
-    const struct content_upload upload = {
-        .content = item->number, .name = item->row.name, .size = item->row.size, .toucher = item};
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
-    int error = content_upload(outbox, type, &upload, cancel, &id, &result);
+    int error =
+        content_upload(outbox, type, item->number, item->row.name, item->row.size, cancel, &id, &result);
     crash_point("upload_answered");
     if (error == 0) {
         settle_upload(outbox, item, &result, id, cancel);
     } else if (error == -EBADMSG || error == -ENOENT) {
-        settle_failed(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
+        settle_item(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
     } else {
         attempt_put_off(outbox, item, 0);
-        settle_not(outbox, item, 0, strerror(-error));
+        settle_item(outbox, item, ITEM_UPLOADING, 0, strerror(-error));
     }
     service_result_release(&result);
 }

@@ -178,7 +178,7 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
     change_release(outbox, ret_change);
     if (error != 0) {
         if (is_refusal(error, reason))
-            settle_failed(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+            settle_item(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
         else
             put_off_hand_in(outbox, item, error);
         return false;

@@ -538,32 +538,6 @@ WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds)
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
 }
 
-/* A content does not change during its upload. If it did, the size could be the same, and the service would
- * accept it. The check notices a change in the same second, too. */
-WORLD_TEST(what_changed_while_it_was_uploaded_is_uploaded_again)
-{
-    struct world *world = *state;
-    struct stat status;
-    char path[64];
-    fake_service_close_gate(world->fake, FAKE_UPLOAD);
-    copy_in(world, ATTACHED, "a.txt", "first");
-    fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
-    snprintf(path, sizeof(path), "spool/%d.data", (int)number_of(world, ATTACHED, "a.txt"));
-    _cleanup_close_ int fd = openat(world->dir.fd, path, O_WRONLY | O_CLOEXEC);
-    assert_int_equal(fstat(fd, &status), 0);
-    assert_int_equal(pwrite(fd, "other", 5, 0), 5);
-    struct timespec later = status.st_mtim; /* the clock of files has a grain of some milliseconds */
-    later.tv_nsec = (later.tv_nsec + 1) % 1000000000;
-    assert_int_equal(futimens(fd, (const struct timespec[2]){later, later}), 0);
-    fake_service_open_gate(world->fake, FAKE_UPLOAD);
-    fake_service_wait_count(world->fake, FAKE_UPLOAD, 1);
-    await_next_attempt(world);
-    fake_clock_advance(&world->clock, HOUR_MS);
-    assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
-    assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).bytes, "other", 5);
-}
-
 WORLD_TEST(held_files_are_no_attachments)
 {
     struct world *world = *state;
