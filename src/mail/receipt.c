@@ -14,12 +14,16 @@
 
 static void write_not_carried(struct json_writer *writer, const struct receipt *receipt)
 {
-    if (receipt->not_carried_len == 0)
+    const char *line = receipt->not_carried;
+    if (line == NULL)
         return;
     json_key(writer, "not_carried");
     json_begin_array(writer);
-    for (size_t i = 0; i < receipt->not_carried_len; i++)
-        json_write_string(writer, receipt->not_carried[i]);
+    while (*line != '\0') {
+        size_t len = strcspn(line, "\n");
+        json_write_string_n(writer, line, len);
+        line += len + (line[len] == '\n');
+    }
     json_end_array(writer);
 }
 

@@ -28,11 +28,10 @@ struct receipt {
     int64_t accepted_ms; /* since 1970; 0: not yet, here and below */
     int64_t finished_ms;
     unsigned int attempts;
-    int http_status;          /* of the last answer; 0: none */
-    const char *error;        /* words; NULL: none */
-    char *const *not_carried; /* words: what of the message the request does not say */
-    size_t not_carried_len;
-    const char *request; /* as sent, JSON text; NULL: none */
+    int http_status;         /* of the last answer; 0: none */
+    const char *error;       /* words; NULL: none */
+    const char *not_carried; /* words: what of the message the request does not say, a line each; or NULL */
+    const char *request;     /* as sent, JSON text; NULL: none */
 };
 
 /* Appends the receipt's text. Returns 0 or the buffer's error. */

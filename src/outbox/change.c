@@ -277,7 +277,6 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
         .http_status = row->http_status,
         .error = row->error,
         .not_carried = row->not_carried,
-        .not_carried_len = row->not_carried_len,
         .request = request,
     };
     return receipt_format(&receipt, out);

@@ -324,7 +324,7 @@ static int make(struct outbox_handle *handle, const struct new_file *file, struc
     crash_point("created");
     if (error != 0)
         return error;
-    error = spool_create_content(outbox->spool, handle->item->number, &handle->fd);
+    error = spool_open_content(outbox->spool, handle->item->number, O_RDWR | O_CREAT | O_EXCL, &handle->fd);
     if (error == 0)
         change_apply(outbox, change, 1);
     else

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +22,27 @@
 
 /* ================================================================ rows */
 
-static void release_pieces(struct row *row)
+/* The texts that a row owns. */
+static const size_t row_texts[] = {
+    offsetof(struct row, name),       offsetof(struct row, answers),     offsetof(struct row, from),
+    offsetof(struct row, replies_to), offsetof(struct row, not_carried), offsetof(struct row, id),
+    offsetof(struct row, error),
+};
+
+static char **find_text(const struct row *row, size_t index)
+{
+    return (char **)((char *)row + row_texts[index]);
+}
+
+void row_release(struct row *row)
 {
     for (size_t i = 0; i < row->pieces_len; i++) {
         free(row->pieces[i].name);
         free(row->pieces[i].pool_id);
     }
     free(row->pieces);
-    for (size_t i = 0; i < row->not_carried_len; i++)
-        free(row->not_carried[i]);
-    free(row->not_carried);
-}
-
-void row_release(struct row *row)
-{
-    release_pieces(row);
-    free(row->name);
-    free(row->answers);
-    free(row->from);
-    free(row->replies_to);
-    free(row->id);
-    free(row->error);
+    for (size_t i = 0; i < ARRAY_LEN(row_texts); i++)
+        free(*find_text(row, i));
     *row = (struct row){0};
 }
 
@@ -68,18 +69,16 @@ struct piece *row_add_piece(struct row *row, const char *name)
 
 int row_add_not_carried(struct row *row, const char *words)
 {
-    char **list = realloc(row->not_carried, (row->not_carried_len + 1) * sizeof(*list));
-    if (list == NULL)
+    char *list;
+    bool is_first = row->not_carried == NULL;
+    if (asprintf(&list, "%s%s%s", is_first ? "" : row->not_carried, is_first ? "" : "\n", words) < 0)
         return -ENOMEM;
+    free(row->not_carried);
     row->not_carried = list;
-    char *copy = strdup(words);
-    if (copy == NULL)
-        return -ENOMEM;
-    list[row->not_carried_len++] = copy;
     return 0;
 }
 
-static int copy_lists(const struct row *from, struct row *to)
+static int copy_pieces(const struct row *from, struct row *to)
 {
     int error = 0;
     for (size_t i = 0; i < from->pieces_len && error == 0; i++) {
@@ -91,25 +90,19 @@ static int copy_lists(const struct row *from, struct row *to)
         memcpy(piece->digest, from->pieces[i].digest, sizeof(piece->digest));
         error = row_set_text(&piece->pool_id, from->pieces[i].pool_id);
     }
-    for (size_t i = 0; i < from->not_carried_len && error == 0; i++)
-        error = row_add_not_carried(to, from->not_carried[i]);
     return error;
 }
 
 int row_copy(const struct row *row, struct row *ret_row)
 {
     struct row copy = *row;
-    copy.name = copy.answers = copy.from = copy.replies_to = copy.id = copy.error = NULL;
     copy.pieces = NULL;
-    copy.not_carried = NULL;
-    copy.pieces_len = copy.not_carried_len = 0;
-    int error = copy_lists(row, &copy);
-    error = error != 0 ? error : row_set_text(&copy.name, row->name);
-    error = error != 0 ? error : row_set_text(&copy.answers, row->answers);
-    error = error != 0 ? error : row_set_text(&copy.from, row->from);
-    error = error != 0 ? error : row_set_text(&copy.replies_to, row->replies_to);
-    error = error != 0 ? error : row_set_text(&copy.id, row->id);
-    error = error != 0 ? error : row_set_text(&copy.error, row->error);
+    copy.pieces_len = 0;
+    for (size_t i = 0; i < ARRAY_LEN(row_texts); i++)
+        *find_text(&copy, i) = NULL;
+    int error = copy_pieces(row, &copy);
+    for (size_t i = 0; i < ARRAY_LEN(row_texts) && error == 0; i++)
+        error = row_set_text(find_text(&copy, i), *find_text(row, i));
     if (error != 0)
         row_release(&copy);
     else

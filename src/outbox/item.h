@@ -80,11 +80,10 @@ struct row {
     char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */
-    char *answers;      /* what reply_make() (reply.h) made of the email that it answers; NULL: none */
-    char *from;         /* the sending address, settled at hand-in */
-    char *replies_to;   /* id of the email that its In-Reply-To or References name; NULL: none is known */
-    char **not_carried; /* words: what of the message the request does not say */
-    size_t not_carried_len;
+    char *answers;     /* what reply_make() (reply.h) made of the email that it answers; NULL: none */
+    char *from;        /* the sending address, settled at hand-in */
+    char *replies_to;  /* id of the email that its In-Reply-To or References name; NULL: none is known */
+    char *not_carried; /* words: what of the message the request does not say, a line each; or NULL */
     char sequence[ITEM_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct piece *pieces;
     size_t pieces_len;
@@ -113,7 +112,7 @@ int row_copy(const struct row *row, struct row *ret_row);
 void row_clear_outcome(struct row *row);
 /* Appends a piece that is nowhere yet. `name` may be NULL. Returns it, or NULL without memory. */
 struct piece *row_add_piece(struct row *row, const char *name);
-/* Appends words to not_carried. Returns 0 or -ENOMEM. */
+/* Appends words, which have no line end, to not_carried. Returns 0 or -ENOMEM. */
 int row_add_not_carried(struct row *row, const char *words);
 /* Replaces a text of a row by a copy of `value`, which may be NULL. Returns 0 or -ENOMEM (then it is NULL).
  */

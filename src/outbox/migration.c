@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -44,10 +45,8 @@ struct old_item {
 
 struct migration {
     struct spool *spool;
-    struct old_item *items;
-    size_t len;
-    size_t capacity;
-    bool is_old; /* the spool is of version 0.2 */
+    GArray *items; /* of struct old_item */
+    bool is_old;   /* the spool is of version 0.2 */
 };
 
 bool migration_is_leftover(const char *name)
@@ -184,18 +183,9 @@ static int read_item(struct migration *migration, uint64_t number, struct old_it
 
 /* ---------------------------------------------------------------- what is there */
 
-static int add(struct migration *migration, const struct old_item *item)
+static struct old_item *item_at(const struct migration *migration, guint index)
 {
-    if (migration->len == migration->capacity) {
-        size_t capacity = migration->capacity == 0 ? 64 : migration->capacity * 2;
-        struct old_item *items = realloc(migration->items, capacity * sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        migration->items = items;
-        migration->capacity = capacity;
-    }
-    migration->items[migration->len++] = *item;
-    return 0;
+    return &g_array_index(migration->items, struct old_item, index);
 }
 
 static void set_aside(struct migration *migration, uint64_t number, const char *why)
@@ -218,8 +208,10 @@ static int find_old(void *context, const char *name, uint64_t number)
     if (number == 0 && !is_envelope)
         return 0;
     int error = is_envelope ? read_item(migration, found, &item) : -ENOENT;
-    if (error == 0)
-        return add(migration, &item);
+    if (error == 0) {
+        g_array_append_val(migration->items, item);
+        return 0;
+    }
     if (error == -EBADMSG)
         set_aside(migration, found, "its envelope cannot be understood");
     if (number == 0 || spool_stat_content(migration->spool, number, &status) != 0 || status.st_size == 0)
@@ -252,26 +244,27 @@ static int find_content(void *context, const char *name, uint64_t number)
                 ? error
                 : row_set_text(&item.row.error, "the spool's database was lost: this may be a message, "
                                                 "sent or not, or an attachment; look before you send it");
-    return error != 0 ? error : add(migration, &item);
+    g_array_append_val(migration->items, item);
+    return error;
 }
 
 /* ---------------------------------------------------------------- what belongs together */
 
 static struct old_item *find_number(struct migration *migration, uint64_t number)
 {
-    for (size_t i = 0; i < migration->len; i++)
-        if (migration->items[i].row.number == number)
-            return &migration->items[i];
+    for (guint i = 0; i < migration->items->len; i++)
+        if (item_at(migration, i)->row.number == number)
+            return item_at(migration, i);
     return NULL;
 }
 
 /* An edited text took the place of a message, which the program had not removed when it ended. */
 static void drop_superseded(struct migration *migration)
 {
-    for (size_t i = 0; i < migration->len; i++) {
-        int64_t number = get_integer(migration->items[i].envelope, "supersedes");
+    for (guint i = 0; i < migration->items->len; i++) {
+        int64_t number = get_integer(item_at(migration, i)->envelope, "supersedes");
         struct old_item *superseded = number == 0 ? NULL : find_number(migration, (uint64_t)number);
-        if (superseded != NULL && superseded != &migration->items[i] &&
+        if (superseded != NULL && superseded != item_at(migration, i) &&
             item_state_is_unsettled(superseded->row.state))
             superseded->is_dropped = true;
     }
@@ -284,8 +277,8 @@ static void drop_replaced(struct migration *migration, struct old_item *item)
     if (item->is_dropped || item->is_hidden ||
         (folder != OUTBOX_FOLDER_ATTACHMENTS && item->row.state != ITEM_WAITING))
         return;
-    for (size_t i = 0; i < migration->len; i++) {
-        const struct old_item *other = &migration->items[i];
+    for (guint i = 0; i < migration->items->len; i++) {
+        const struct old_item *other = item_at(migration, i);
         bool is_later = other->row.state != ITEM_WAITING || item->row.state != ITEM_WAITING
                             ? other->row.state != ITEM_WAITING && item->row.state == ITEM_WAITING
                             : other->row.position > item->row.position;
@@ -315,8 +308,8 @@ static int read_digest(struct migration *migration, struct old_item *attachment)
 static struct old_item *find_bound(struct migration *migration, int64_t content)
 {
     struct old_item *found = NULL;
-    for (size_t i = 0; i < migration->len; i++) {
-        struct old_item *item = &migration->items[i];
+    for (guint i = 0; i < migration->items->len; i++) {
+        struct old_item *item = item_at(migration, i);
         bool is_there = !item->is_dropped && item->row.kind == ITEM_ATTACHMENT &&
                         (item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED);
         if (is_there && get_integer(item->envelope, "content") == content &&
@@ -380,10 +373,10 @@ static int connect_items(struct migration *migration)
 {
     int error = 0;
     drop_superseded(migration);
-    for (size_t i = 0; i < migration->len; i++)
-        drop_replaced(migration, &migration->items[i]);
-    for (size_t i = 0; i < migration->len && error == 0; i++) {
-        struct old_item *item = &migration->items[i];
+    for (guint i = 0; i < migration->items->len; i++)
+        drop_replaced(migration, item_at(migration, i));
+    for (guint i = 0; i < migration->items->len && error == 0; i++) {
+        struct old_item *item = item_at(migration, i);
         if (item->is_dropped)
             continue;
         if (item->row.kind == ITEM_ATTACHMENT)
@@ -433,9 +426,9 @@ static int save_all(struct migration *migration)
     error = error != 0 ? error : spool_begin(migration->spool, &turn);
     if (error != 0)
         return error;
-    for (size_t i = 0; i < migration->len && error == 0; i++)
-        if (!migration->items[i].is_dropped && !migration->items[i].is_hidden)
-            error = save_item(migration, turn, &migration->items[i]);
+    for (guint i = 0; i < migration->items->len && error == 0; i++)
+        if (!item_at(migration, i)->is_dropped && !item_at(migration, i)->is_hidden)
+            error = save_item(migration, turn, item_at(migration, i));
     if (error == 0 && migration->is_old)
         error = save_count(migration, turn);
     if (error == 0)
@@ -459,15 +452,15 @@ static uint64_t read_mark(struct migration *migration)
 static int take_over(struct migration *migration)
 {
     int error = spool_scan(migration->spool, migration->is_old ? find_old : find_content, migration);
-    for (size_t i = 0; i < migration->len; i++) {
-        spool_skip_number(migration->spool, migration->items[i].row.number);
-        spool_skip_number(migration->spool, migration->items[i].row.position);
+    for (guint i = 0; i < migration->items->len; i++) {
+        spool_skip_number(migration->spool, item_at(migration, i)->row.number);
+        spool_skip_number(migration->spool, item_at(migration, i)->row.position);
     }
     spool_skip_number(migration->spool, read_mark(migration));
-    if (migration->len > 0)
-        log_info("%s: %zu items are taken over",
+    if (migration->items->len > 0)
+        log_info("%s: %u items are taken over",
                  migration->is_old ? "the spool is of version 0.2" : "the spool's database is gone",
-                 migration->len);
+                 migration->items->len);
     error = error != 0 ? error : connect_items(migration);
     return error != 0 ? error : save_all(migration);
 }
@@ -482,13 +475,18 @@ static bool has_version(struct spool *spool, const char *version)
 
 int migration_run(struct spool *spool, char **ret_reason)
 {
-    struct migration migration = {.spool = spool, .is_old = has_version(spool, "2\n")};
-    int error = spool_is_taken_over(spool) ? 0 : take_over(&migration);
-    for (size_t i = 0; i < migration.len; i++) {
-        json_decref(migration.items[i].envelope);
-        row_release(&migration.items[i].row);
+    struct migration migration = {.spool = spool,
+                                  .is_old = has_version(spool, "2\n"),
+                                  .items = g_array_new(FALSE, FALSE, sizeof(struct old_item))};
+    struct spool_head head;
+    int error = spool_read_head(spool, &head);
+    if (error == 0 && !head.is_taken_over)
+        error = take_over(&migration);
+    for (guint i = 0; i < migration.items->len; i++) {
+        json_decref(item_at(&migration, i)->envelope);
+        row_release(&item_at(&migration, i)->row);
     }
-    free(migration.items);
+    g_array_unref(migration.items);
     if (error == 0 && !has_version(spool, VERSION_TEXT))
         error = file_replace_at(spool_dir_fd(spool), VERSION_FILE, VERSION_TEXT, strlen(VERSION_TEXT), 0600);
     return error == 0

@@ -20,17 +20,12 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "mail/reason.h"
 
 #define VERSION_FILE "version"
 #define QUARANTINE "quarantine"
 #define DATABASE_NAME "outbox.sqlite3"
 #define COPY_SUFFIX ".new"
-
-enum {
-    NOT_CARRIED_MAX_BYTES = 16 * 1000 * 1000
-};
 
 /* ================================================================ the database */
 
@@ -145,14 +140,20 @@ static int open_database(struct spool *spool, char **ret_reason)
     return 0;
 }
 
-static int read_spool(struct spool *spool, int64_t ret_values[4])
+int spool_read_head(struct spool *spool, struct spool_head *ret)
 {
+    int64_t values[4];
     struct connection *reader;
     int error = database_take_reader(spool->database, &reader);
     if (error != 0)
         return error;
-    error = statements_integers(&reader->statements, READ_SPOOL, ret_values, 4, "");
+    error = statements_integers(&reader->statements, READ_SPOOL, values, ARRAY_LEN(values), "");
     database_return_reader(spool->database, reader);
+    if (error == 0)
+        *ret = (struct spool_head){.is_taken_over = values[0] != 0,
+                                   .next_number = (uint64_t)values[1],
+                                   .day = values[2],
+                                   .sent = values[3]};
     return error;
 }
 
@@ -161,19 +162,19 @@ int spool_open(int state_dir_fd, struct spool **ret_spool, char **ret_reason)
     struct spool *spool = calloc(1, sizeof(*spool));
     if (spool == NULL)
         return reason_give(ret_reason, -ENOMEM, "no memory");
-    int64_t values[4];
+    struct spool_head head;
     spool->dir_fd = file_open_dir(state_dir_fd, "spool");
     int error = spool->dir_fd < 0 ? reason_give(ret_reason, spool->dir_fd, "the spool cannot be opened: %s",
                                                 strerror(-spool->dir_fd))
                                   : check_version(spool->dir_fd, ret_reason);
     error = error != 0 ? error : open_database(spool, ret_reason);
-    if (error == 0 && (error = read_spool(spool, values)) != 0)
+    if (error == 0 && (error = spool_read_head(spool, &head)) != 0)
         reason_give(ret_reason, error, "the spool cannot be read: %s", strerror(-error));
     if (error != 0) {
         spool_free(spool);
         return error;
     }
-    atomic_init(&spool->next_number, (uint64_t)values[1]);
+    atomic_init(&spool->next_number, head.next_number);
     *ret_spool = spool;
     return 0;
 }
@@ -220,14 +221,6 @@ int spool_end(struct spool *spool, struct connection *turn, int error)
     return database_end_write(spool->database, error);
 }
 
-/* Words have no line ends. */
-static int join_not_carried(const struct row *row, struct strbuf *out)
-{
-    for (size_t i = 0; i < row->not_carried_len; i++)
-        strbuf_appendf(out, "%s%s", i == 0 ? "" : "\n", row->not_carried[i]);
-    return out->error;
-}
-
 static int save_pieces(struct connection *turn, const struct row *row)
 {
     int error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
@@ -242,17 +235,13 @@ static int save_pieces(struct connection *turn, const struct row *row)
 
 int spool_save_row(struct connection *turn, const struct row *row)
 {
-    _cleanup_strbuf_ struct strbuf not_carried = STRBUF_INIT(NOT_CARRIED_MAX_BYTES);
-    int error = join_not_carried(row, &not_carried);
-    if (error == 0)
-        error = statements_execute(&turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii",
-                                   (int64_t)row->number, (int64_t)row->position, item_kind_name(row->kind),
-                                   item_state_name(row->state), row->name, row->size, row->digest, row->key,
-                                   row->answers, row->from, row->replies_to, strbuf_str(&not_carried),
-                                   row->sequence, (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown,
-                                   (int64_t)row->was_reuploaded, row->quota_day, (int64_t)row->attempts,
-                                   row->accepted_ms, row->finished_ms, (int64_t)row->http_status, row->id,
-                                   row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
+    int error = statements_execute(
+        &turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii", (int64_t)row->number,
+        (int64_t)row->position, item_kind_name(row->kind), item_state_name(row->state), row->name, row->size,
+        row->digest, row->key, row->answers, row->from, row->replies_to, row->not_carried, row->sequence,
+        (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
+        row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
+        row->id, row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
     return error != 0 ? error : save_pieces(turn, row);
 }
 
@@ -334,23 +323,6 @@ int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
     return take_only_text(spool, reader, statement, result, ret_request);
 }
 
-int spool_read_count(struct spool *spool, int64_t *ret_day, int64_t *ret_count)
-{
-    int64_t values[4];
-    int error = read_spool(spool, values);
-    if (error != 0)
-        return error;
-    *ret_day = values[2];
-    *ret_count = values[3];
-    return 0;
-}
-
-bool spool_is_taken_over(struct spool *spool)
-{
-    int64_t values[4];
-    return read_spool(spool, values) == 0 && values[0] != 0;
-}
-
 static int take_text(sqlite3_stmt *statement, int column, char **ret)
 {
     *ret = query_column_copy(statement, column, NULL);
@@ -360,18 +332,6 @@ static int take_text(sqlite3_stmt *statement, int column, char **ret)
 static void take_short_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
 {
     snprintf(ret, size, "%s", query_column_text(statement, column));
-}
-
-static int split_not_carried(const char *text, struct row *row)
-{
-    int error = 0;
-    while (*text != '\0' && error == 0) {
-        size_t len = strcspn(text, "\n");
-        _cleanup_free_ char *words = strndup(text, len);
-        error = words == NULL ? -ENOMEM : row_add_not_carried(row, words);
-        text += len + (text[len] == '\n');
-    }
-    return error;
 }
 
 static int read_row(sqlite3_stmt *statement, struct row *row)
@@ -399,9 +359,11 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     error = error != 0 ? error : take_text(statement, 8, &row->answers);
     error = error != 0 ? error : take_text(statement, 9, &row->from);
     error = error != 0 ? error : take_text(statement, 10, &row->replies_to);
+    if (query_column_text(statement, 11)[0] != '\0')
+        error = error != 0 ? error : take_text(statement, 11, &row->not_carried);
     error = error != 0 ? error : take_text(statement, 21, &row->id);
     error = error != 0 ? error : take_text(statement, 22, &row->error);
-    return error != 0 ? error : split_not_carried(query_column_text(statement, 11), row);
+    return error;
 }
 
 static int read_pieces(sqlite3 *db, struct row *row)
@@ -467,11 +429,6 @@ static struct content_name name_of(uint64_t number)
     struct content_name name;
     snprintf(name.text, sizeof(name.text), "%" PRIu64 ".data", number);
     return name;
-}
-
-int spool_create_content(struct spool *spool, uint64_t number, int *ret_fd)
-{
-    return spool_open_content(spool, number, O_RDWR | O_CREAT | O_EXCL, ret_fd);
 }
 
 int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret_fd)

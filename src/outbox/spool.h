@@ -62,23 +62,26 @@ void spool_forget_pool_id(struct spool *spool, const char *pool_id);
 
 /* Reads the recorded request (the caller frees; NULL: there is none). Returns 0 or -errno. */
 int spool_read_request(struct spool *spool, uint64_t number, char **ret_request);
-/* Reads the count of the day. Returns 0 or -errno. */
-int spool_read_count(struct spool *spool, int64_t *ret_day, int64_t *ret_count);
+/* Reads what was saved of the spool itself. Returns 0 or -errno. */
+struct spool_head {
+    bool is_taken_over; /* so is what an older version, or a database that was moved away, left in the folder
+                         */
+    uint64_t next_number;
+    int64_t day;  /* UTC, days since 1970 */
+    int64_t sent; /* that day */
+};
+int spool_read_head(struct spool *spool, struct spool_head *ret);
 
 /* Calls `visit` with each row, in order of position; it takes the row over. Its error ends the walk. Returns
  * 0, that error, or -errno. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
-/* Returns true if this database has taken over what an older version, or a database that was moved away, left
- * in the folder: from the end of the turn of spool_set_taken_over() on. */
-bool spool_is_taken_over(struct spool *spool);
+/* In a turn: the older files were taken over. Returns 0 or -errno. */
 int spool_set_taken_over(struct connection *turn);
 
 /* ---------------------------------------------------------------- contents */
 
-/* Makes an empty content, opened for reading and writing; its name is not durable yet. */
-int spool_create_content(struct spool *spool, uint64_t number, int *ret_fd);
-/* `flags` as open(2); the caller closes *ret_fd. */
+/* `flags` as open(2); the caller closes *ret_fd. The name of one that this makes is not durable yet. */
 int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret_fd);
 /* Reads all of it (the caller frees). -EFBIG: it is longer than `max_bytes`. */
 int spool_read_content(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes,
