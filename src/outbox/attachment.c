@@ -67,7 +67,7 @@ static int bind_file(struct outbox *outbox, struct change *change, const char *n
     error = spool_link_content(outbox->spool, file->number, content);
     pthread_mutex_lock(&outbox->lock);
     file->linking--;
-    outbox_broadcast_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
     item_unref(file);
     return error;
 }

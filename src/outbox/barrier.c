@@ -67,7 +67,7 @@ static void hurry_locked(const struct barrier *barrier)
     if (barrier->kind == ITEM_MESSAGE)
         for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
             item->schedule.due_ms = 0;
-    outbox_wake_worker_locked(outbox);
+    sleepers_wake_one(&outbox->idle_workers);
 }
 
 /* Returns until when to wait for the releases of files that were closed; 0: for none. A file that a shell

@@ -41,26 +41,11 @@ bool outbox_trusts_keys(const struct outbox *outbox)
     return capabilities.idempotency_key != CAPABILITY_ABSENT;
 }
 
-void outbox_broadcast_locked(struct outbox *outbox)
-{
-    pthread_cond_broadcast(&outbox->changed);
-}
-
-void outbox_wake_worker_locked(struct outbox *outbox)
-{
-    sleepers_wake_one(&outbox->idle_workers);
-}
-
-void outbox_wake_workers_locked(struct outbox *outbox)
-{
-    sleepers_wake_all(&outbox->idle_workers);
-}
-
 void outbox_touch_locked(struct outbox *outbox, struct item *item)
 {
     if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0 && !item->file.is_hurried)
         item->schedule.due_ms = outbox_monotonic_ms(outbox) + QUIET_MS;
-    outbox_wake_worker_locked(outbox);
+    sleepers_wake_one(&outbox->idle_workers);
 }
 
 bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number)
@@ -141,8 +126,8 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
     item->claim = CLAIM_NONE;
     item->upload = NULL;
     if (item->schedule.list != NULL)
-        outbox_wake_worker_locked(outbox);
-    outbox_broadcast_locked(outbox);
+        sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->changed);
     item_unref(item);
 }
 
@@ -359,7 +344,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
         outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    outbox_wake_worker_locked(outbox);
+    sleepers_wake_one(&outbox->idle_workers);
 }
 
 static void leave_locked(struct outbox *outbox, struct item *item)
@@ -376,7 +361,7 @@ static void end_awaiting_locked(struct outbox *outbox, const struct item *attach
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
         if (item->schedule.awaits == attachment->number)
             item->schedule.awaits = 0;
-    outbox_wake_workers_locked(outbox);
+    sleepers_wake_all(&outbox->idle_workers);
 }
 
 static void remove_locked(struct outbox *outbox, struct change *change)
@@ -428,8 +413,8 @@ static void record_end_locked(struct outbox *outbox, struct item *item, const st
 static void enqueue_locked(struct outbox *outbox, struct item *item)
 {
     send_queue_place(&outbox->queue, item);
-    outbox_broadcast_locked(outbox);
-    outbox_wake_worker_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
+    sleepers_wake_one(&outbox->idle_workers);
     if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
         end_awaiting_locked(outbox, item);
 }
@@ -487,7 +472,7 @@ static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
     for (size_t i = 0; i < len; i++)
         if (changes[i].next.state != ITEM_GONE)
             apply_locked(outbox, &changes[i]);
-    outbox_broadcast_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
 }
 
 void change_apply(struct outbox *outbox, struct change *changes, size_t len)
@@ -634,7 +619,7 @@ static void end(struct outbox *outbox, struct change *change, int error)
     if (item->is_event_due)
         outbox->events_due--;
     item->is_event_due = false;
-    outbox_broadcast_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
 }
 
 /* A file that is never sent stays where it is when it is interrupted: its program may want it back, as vim

@@ -64,11 +64,6 @@ int64_t outbox_realtime_ms(const struct outbox *outbox);
 /* Returns true if a send of unknown outcome may be repeated with its key. Does not wait. */
 bool outbox_trusts_keys(const struct outbox *outbox);
 
-/* Wakes those who wait for an item; one worker; all workers. */
-void outbox_broadcast_locked(struct outbox *outbox);
-void outbox_wake_worker_locked(struct outbox *outbox);
-void outbox_wake_workers_locked(struct outbox *outbox);
-
 /* Somebody touched the item: where it waits to be handed in, its quiet time begins anew. Wakes a worker. */
 void outbox_touch_locked(struct outbox *outbox, struct item *item);
 

@@ -289,8 +289,7 @@ static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
     return handle;
 }
 
-/* NULL-safe. */
-static void free_handle(struct outbox_handle *handle)
+void outbox_abandon(struct outbox_handle *handle)
 {
     if (handle == NULL)
         return;
@@ -363,7 +362,7 @@ static int create_file(struct outbox *outbox, const struct new_file *file, pid_t
     handle->may_write = true;
     int error = create(handle, file, ret);
     if (error != 0)
-        free_handle(handle);
+        outbox_abandon(handle);
     else
         *ret_handle = handle;
     return error;
@@ -578,38 +577,27 @@ static void find_second_writer_locked(const struct outbox_handle *handle, pid_t 
     }
 }
 
-/* For pages of a mapping the kernel names no task (0). */
-static void remember_writer(struct outbox_handle *handle, pid_t pid)
+/* A program that cuts off what another one wrote, as by O_TRUNC, is a second writer, too. A cut alone does
+ * not make the caller one: a shell truncates for the program that it starts, and nothing can be half written
+ * yet. For pages of a mapping the kernel names no task (0). */
+static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
 {
     struct outbox *outbox = handle->outbox;
+    struct item *item = handle->item;
     pthread_mutex_lock(&outbox->lock);
-    bool is_known = pid > 0 && pid == handle->last_task;
+    bool is_known =
+        is_cut ? item->file.first_open == 0 || item->size == 0 : pid > 0 && pid == handle->last_task;
     pthread_mutex_unlock(&outbox->lock);
     if (is_known)
         return;
     pid_t process = writer_process(pid);
     pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
     find_second_writer_locked(handle, opener, process);
-    item_add_writer(handle->item, process);
-    handle->last_task = pid;
-    pthread_mutex_unlock(&outbox->lock);
-}
-
-/* A program that cuts off what another one wrote, as by O_TRUNC, is a second writer. */
-static void find_second_cutter(const struct outbox_handle *handle, pid_t pid)
-{
-    struct outbox *outbox = handle->outbox;
-    pthread_mutex_lock(&outbox->lock);
-    bool was_written = handle->item->file.first_open != 0 && handle->item->size > 0;
-    pthread_mutex_unlock(&outbox->lock);
-    if (!was_written)
+    if (is_cut)
         return;
-    pid_t process = writer_process(pid);
-    pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
-    pthread_mutex_lock(&outbox->lock);
-    find_second_writer_locked(handle, opener, process);
-    pthread_mutex_unlock(&outbox->lock);
+    item_add_writer(item, process);
+    handle->last_task = pid;
 }
 
 static void record_write(struct outbox_handle *handle)
@@ -667,7 +655,7 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
         error = file_pwrite_all(handle->fd, bytes, len, offset);
     if (error == 0)
         write_behind(handle, offset, len);
-    remember_writer(handle, pid);
+    note_writer(handle, pid, false);
     record_write(handle);
     if (error == 0)
         return (ssize_t)len;
@@ -714,14 +702,12 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
         error = begin_writing(handle, size);
     if (error != 0)
         return error;
-    find_second_cutter(handle, pid);
+    note_writer(handle, pid, true);
     if (ftruncate(handle->fd, size) != 0) {
         error = -errno;
         record_failed_write(handle, error);
         return error;
     }
-    /* O_TRUNC does not make the caller a writer: a shell truncates for the program that it starts, and
-     * nothing can be half written yet. */
     record_write(handle);
     return 0;
 }
@@ -821,10 +807,5 @@ void outbox_release(struct outbox_handle *handle)
 {
     if (handle->may_write)
         release_writer(handle);
-    free_handle(handle);
-}
-
-void outbox_abandon(struct outbox_handle *handle)
-{
-    free_handle(handle);
+    outbox_abandon(handle);
 }

@@ -236,7 +236,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
         return false;
     send_queue_wake(item);
     suspension_wake(&outbox->suspensions[item->row.kind]);
-    outbox_wake_workers_locked(outbox);
+    sleepers_wake_all(&outbox->idle_workers);
     return true;
 }
 
@@ -442,41 +442,40 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* For answers `name` is a proposal. Between choosing a free name and reserving it another thread may take
- * it: then the next is chosen. */
-static int hand_in_answer(struct moving_in *moving)
+/* The name of an answer is a proposal. It may be taken by another thread between the choice of a free one, or
+ * the claim of what has it, and the reservation: then it is tried again. */
+static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
-    const char *proposed = moving->name;
-    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, proposed);
-    error = error != 0 ? error : open_draft(moving);
-    if (error != 0)
+    if (moving->answers == NULL) {
+        int error = claim_place(moving, to, is_exclusive);
+        error = error != 0 ? error : accept_draft(moving);
+        release_target(moving->outbox, TAKE_PTR(moving->target));
         return error;
-    do {
-        _cleanup_free_ char *free_name = outbox_choose_name(moving->outbox, proposed);
-        moving->name = free_name;
-        error = free_name == NULL ? -ENOMEM : accept_draft(moving);
-        moving->name = proposed;
-    } while (error == -EEXIST);
+    }
+    const char *proposed = moving->name;
+    _cleanup_free_ char *free_name = outbox_choose_name(moving->outbox, proposed);
+    moving->name = free_name;
+    int error = free_name == NULL ? -ENOMEM : accept_draft(moving);
+    moving->name = proposed;
     return error;
 }
 
-static int hand_in_draft(struct moving_in *moving, unsigned int flags)
+static int hand_in(struct moving_in *moving, unsigned int flags)
 {
     enum outbox_folder to = moving->kind == ITEM_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
+    bool is_exclusive = (flags & RENAME_NOREPLACE) != 0;
     int error = item_check_name(to, moving->name);
     if (error != 0)
         return reason_give(&moving->reason, error, "the name cannot be used here");
     error = open_draft(moving);
-    if (error == 0 && moving->kind == ITEM_ATTACHMENT)
+    if (error != 0)
+        return error;
+    if (moving->kind == ITEM_ATTACHMENT)
         outbox_hand_in_waiting(moving->outbox);
-    do { /* until no other thread takes the name meanwhile */
-        error = error != 0 ? error : claim_place(moving, to, (flags & RENAME_NOREPLACE) != 0);
-        error = error != 0 ? error : accept_draft(moving);
-        release_target(moving->outbox, TAKE_PTR(moving->target));
-        if (error != -EEXIST || (flags & RENAME_NOREPLACE) != 0)
-            return error;
-        error = 0;
-    } while (true);
+    do {
+        error = try_name(moving, to, is_exclusive);
+    } while (error == -EEXIST && !is_exclusive);
+    return error;
 }
 
 static int end_moving(struct moving_in *moving, const char *shown_path, int error)
@@ -506,7 +505,7 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
         .fd = -1,
     };
     bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
-    int error = end_moving(&moving, shown_path, is_allowed ? hand_in_draft(&moving, flags) : -EPERM);
+    int error = end_moving(&moving, shown_path, is_allowed ? hand_in(&moving, flags) : -EPERM);
     if (ret != NULL)
         *ret = moving.stat;
     return error;
@@ -525,7 +524,7 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
         .kind = ITEM_MESSAGE,
         .fd = -1,
     };
-    return end_moving(&moving, shown_path, hand_in_answer(&moving));
+    return end_moving(&moving, shown_path, hand_in(&moving, 0));
 }
 
 /* ================================================================ out to drafts/ */

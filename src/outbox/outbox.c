@@ -28,8 +28,8 @@ void outbox_stop(struct outbox *outbox)
 {
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
-    outbox_broadcast_locked(outbox);
-    outbox_wake_workers_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
+    sleepers_wake_all(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
     worker_threads_stop(TAKE_PTR(outbox->threads));
     while (change_save_again(outbox)) /* else the next start takes them for what they were before */
@@ -50,43 +50,28 @@ void outbox_free(struct outbox *outbox)
 
 /* ---------------------------------------------------------------- finding */
 
-/* "x" of "x.receipt.json", or NULL without memory. */
-static char *without_receipt_suffix(const char *name)
+static bool stat_locked(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
-    return strndup(name, strlen(name) - strlen(RECEIPT_SUFFIX));
-}
-
-static bool find_receipt_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                                struct outbox_stat *ret)
-{
-    const struct item *item = item_table_find(&outbox->table, folder, name);
-    if (item == NULL || !item_state_has_receipt(item->row.state))
+    if (item == NULL || (aspect == OUTBOX_RECEIPT && !item_state_has_receipt(item->row.state)))
         return false;
-    item_stat(item, OUTBOX_RECEIPT, ret);
+    item_stat(item, aspect, ret);
     return true;
 }
 
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret)
 {
     bool is_receipt = item_is_receipt_name(name);
-    _cleanup_free_ char *base = is_receipt ? without_receipt_suffix(name) : NULL;
+    size_t len = strlen(name) - (is_receipt ? strlen(RECEIPT_SUFFIX) : 0);
+    _cleanup_free_ char *base = strndup(name, len);
     LOCK_GUARD(&outbox->lock);
-    if (is_receipt)
-        return base != NULL && find_receipt_locked(outbox, folder, base, ret);
-    const struct item *item = item_table_find(&outbox->table, folder, name);
-    if (item != NULL)
-        item_stat(item, OUTBOX_CONTENT, ret);
-    return item != NULL;
+    return base != NULL && stat_locked(item_table_find(&outbox->table, folder, base),
+                                       is_receipt ? OUTBOX_RECEIPT : OUTBOX_CONTENT, ret);
 }
 
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
     LOCK_GUARD(&outbox->lock);
-    const struct item *item = item_table_get(&outbox->table, number);
-    if (item == NULL || (aspect == OUTBOX_RECEIPT && !item_state_has_receipt(item->row.state)))
-        return false;
-    item_stat(item, aspect, ret);
-    return true;
+    return stat_locked(item_table_get(&outbox->table, number), aspect, ret);
 }
 
 int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
@@ -187,7 +172,7 @@ void outbox_wake(struct outbox *outbox)
     for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item))
         send_queue_wake(item);
-    outbox_wake_workers_locked(outbox);
+    sleepers_wake_all(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -208,19 +193,14 @@ static int64_t next_attempt_locked(struct outbox *outbox)
          item = send_queue_next(&outbox->queue, item))
         if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
             next = item->schedule.due_ms;
-    if (outbox->queue.messages.len > 0)
-        take_suspension_time(&outbox->suspensions[ITEM_MESSAGE], now, &next);
-    if (outbox->queue.uploads.len > 0)
-        take_suspension_time(&outbox->suspensions[ITEM_ATTACHMENT], now, &next);
+    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++)
+        if (outbox->queue.handed_in[kind].len > 0)
+            take_suspension_time(&outbox->suspensions[kind], now, &next);
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (outbox->queue.messages.len > 0 && next == 0 && quota_is_used_up(&outbox->quota, realtime))
+    if (outbox->queue.handed_in[ITEM_MESSAGE].len > 0 && next == 0 &&
+        quota_is_used_up(&outbox->quota, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
-}
-
-static size_t count_messages_locked(const struct outbox *outbox)
-{
-    return outbox->queue.messages.len + outbox->queue.waiting.len;
 }
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
@@ -228,8 +208,8 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};
     pthread_mutex_lock(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
-    ret->queued = count_messages_locked(outbox);
-    ret->uploading = outbox->queue.uploads.len;
+    ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].len + outbox->queue.waiting.len;
+    ret->uploading = outbox->queue.handed_in[ITEM_ATTACHMENT].len;
     ret->failed = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
     ret->sent = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_SENT].names);
     ret->next_attempt_ms = next_attempt_locked(outbox);

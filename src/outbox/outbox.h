@@ -179,7 +179,8 @@ bool outbox_is_flushed(const struct outbox_handle *handle);
  * attachment is handed in. Waits for the disk. Consumes the handle. */
 void outbox_release(struct outbox_handle *handle);
 /* Frees a handle whose last close nobody saw, for the mount is going away with the file open: what was
- * written stays in the spool, `interrupted` at the next start. After outbox_stop(). Consumes the handle. */
+ * written stays in the spool, `interrupted` at the next start. After outbox_stop(). Consumes the handle.
+ * NULL-safe. */
 void outbox_abandon(struct outbox_handle *handle);
 
 /* ---- names */

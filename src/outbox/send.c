@@ -125,7 +125,7 @@ static void record_answer_locked(struct outbox *outbox, struct item *item,
     if (item->schedule.is_woken)
         suspension_wake(suspension);
     if (was_waited_for)
-        outbox_wake_workers_locked(outbox);
+        sleepers_wake_all(&outbox->idle_workers);
 }
 
 /* A busy service is neither reached nor unreachable. */
@@ -146,7 +146,7 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
     item->claim = CLAIM_DISK;
     if (!is_cancelled)
         record_answer_locked(outbox, item, result, reason);
-    outbox_broadcast_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
     if (!is_cancelled)
         notify_contact(outbox, reason);
@@ -213,7 +213,7 @@ static bool may_send(struct attempt *attempt)
     if (is_there) {
         pthread_mutex_lock(&outbox->lock);
         suspension_end_rest(&outbox->suspensions[ITEM_MESSAGE], outbox_monotonic_ms(outbox));
-        outbox_wake_workers_locked(outbox);
+        sleepers_wake_all(&outbox->idle_workers);
         pthread_mutex_unlock(&outbox->lock);
     } else {
         enum suspension_reason reason = find_reason(&list, ATTEMPT_UNDECIDED);

@@ -50,7 +50,7 @@ void send_queue_place(struct send_queue *queue, struct item *item)
     if (item_is_to_be_handed_in(item))
         insert_in_list(&queue->waiting, item);
     else if (item_state_is_unsettled(item->row.state))
-        insert_in_list(item->row.kind == ITEM_MESSAGE ? &queue->messages : &queue->uploads, item);
+        insert_in_list(&queue->handed_in[item->row.kind], item);
 }
 
 void send_queue_remove(struct item *item)
@@ -108,38 +108,28 @@ static struct item *earlier(struct item *first, struct item *second)
     return second->schedule.due_ms < first->schedule.due_ms ? second : first;
 }
 
-/* Returns true if the message may go now, but for its time. */
+/* Returns true if the item may go now, but for its time. */
 static bool is_ready(const struct item_table *table, const struct item *item)
 {
-    return item->claim == CLAIM_NONE && item->row.state == ITEM_QUEUED &&
+    return item->claim == CLAIM_NONE && item->row.state != ITEM_SENDING &&
            !send_queue_awaits_upload(table, item);
 }
 
 /* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One that
  * somebody has open for writing is passed over, for that may take for ever. */
-struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
-                                     int64_t now_ms, int64_t *ret_until_ms)
+struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
+                             enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(hash_string, g_str_equal); /* sequences */
     struct item *first = NULL;
-    for (struct item *item = queue->messages.first; item != NULL && !has_not_tried(first);
+    for (struct item *item = queue->handed_in[kind].first; item != NULL && !has_not_tried(first);
          item = item->schedule.next) {
         bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
-        if (is_open || !g_hash_table_add(seen, item->row.sequence))
+        if (kind == ITEM_MESSAGE && (is_open || !g_hash_table_add(seen, item->row.sequence)))
             continue;
         if (is_ready(table, item) && is_due(item, now_ms, ret_until_ms))
             first = earlier(first, item);
     }
-    return first;
-}
-
-struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms)
-{
-    struct item *first = NULL;
-    for (struct item *item = queue->uploads.first; item != NULL && !has_not_tried(first);
-         item = item->schedule.next)
-        if (item->claim == CLAIM_NONE && is_due(item, now_ms, ret_until_ms))
-            first = earlier(first, item);
     return first;
 }
 
@@ -151,11 +141,12 @@ void send_queue_wake(struct item *item)
 
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
 {
-    if (item == NULL && queue->messages.first != NULL)
-        return queue->messages.first;
+    const struct item_list *messages = &queue->handed_in[ITEM_MESSAGE];
+    if (item == NULL && messages->first != NULL)
+        return messages->first;
     if (item != NULL && item->schedule.next != NULL)
         return item->schedule.next;
-    return item == NULL || item->schedule.list == &queue->messages ? queue->uploads.first : NULL;
+    return item == NULL || item->schedule.list == messages ? queue->handed_in[ITEM_ATTACHMENT].first : NULL;
 }
 
 /* ================================================================ suspensions */

@@ -32,9 +32,8 @@ struct item_list {
 
 /* Each in order of position. All zeros is an empty queue. */
 struct send_queue {
-    struct item_list waiting;  /* closed messages that are to be handed in */
-    struct item_list messages; /* handed in */
-    struct item_list uploads;
+    struct item_list waiting; /* closed messages that are to be handed in */
+    struct item_list handed_in[ITEM_KINDS];
 };
 
 /* Puts the item into the list that its state asks for, at its place by position, or takes it out. */
@@ -45,11 +44,10 @@ void send_queue_remove(struct item *item);
 /* Returns a message whose quiet time is over, behind `after` (NULL: the first), or NULL. */
 struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
                                    int64_t *ret_until_ms);
-/* The next whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next one may be
- * due by time alone. `now_ms`: monotonic. */
-struct item *send_queue_find_message(const struct send_queue *queue, const struct item_table *table,
-                                     int64_t now_ms, int64_t *ret_until_ms);
-struct item *send_queue_find_upload(const struct send_queue *queue, int64_t now_ms, int64_t *ret_until_ms);
+/* The next of this kind whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next
+ * one may be due by time alone. `now_ms`: monotonic. */
+struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
+                             enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms);
 
 /* Returns true if a message waits for an upload of attachments/ that has the very file it bound. */
 bool send_queue_awaits_upload(const struct item_table *table, const struct item *message);

@@ -105,22 +105,14 @@ static bool enter_quota(struct outbox *outbox, int64_t now, int64_t *until_ms)
     return false;
 }
 
-static struct item *find_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
-{
-    const struct send_queue *queue = &worker->threads->outbox->queue;
-    if (worker->threads->busy[kind] == AT_MOST_OF_A_KIND)
-        return NULL;
-    return kind == ITEM_MESSAGE
-               ? send_queue_find_message(queue, &worker->threads->outbox->table, now, until_ms)
-               : send_queue_find_upload(queue, now, until_ms);
-}
-
 /* A thread that suspension_enter() lets through has to ask the service, or to leave the suspension, as here
  * when the quota is used up. */
 static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;
-    struct item *item = find_locked(worker, kind, now, until_ms);
+    struct item *item = worker->threads->busy[kind] == AT_MOST_OF_A_KIND
+                            ? NULL
+                            : send_queue_find(&outbox->queue, &outbox->table, kind, now, until_ms);
     if (item == NULL || !may_try_locked(worker, kind, now, until_ms))
         return NULL;
     if (kind == ITEM_MESSAGE && !enter_quota(outbox, now, until_ms)) {
@@ -263,8 +255,8 @@ static void turn_locked(struct worker *worker)
     enum item_kind kind = item->row.kind;
     threads->busy[kind]++;
     start_another_locked(threads);
-    outbox_wake_worker_locked(
-        outbox); /* this one may have been the only one that waited until the next is due */
+    /* This one may have been the only one that waited until the next is due. */
+    sleepers_wake_one(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
     run(worker, item);
     pthread_mutex_lock(&outbox->lock);
@@ -279,7 +271,7 @@ static void *work(void *argument)
     while (!outbox->is_stopping)
         turn_locked(worker);
     worker->threads->running--;
-    outbox_broadcast_locked(outbox);
+    pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
     return NULL;
 }

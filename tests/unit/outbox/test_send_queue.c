@@ -42,7 +42,7 @@ TEST(messages_stand_in_their_order_however_they_came)
         assert_order(&queue, (struct item *[]){&items[1], &items[2], &items[3], &items[0]}, 4);
         for (size_t j = 0; j < 4; j++)
             send_queue_remove(&items[j]);
-        assert_int_equal(queue.messages.len, 0);
+        assert_int_equal(queue.handed_in[ITEM_MESSAGE].len, 0);
     }
 }
 
@@ -58,16 +58,16 @@ TEST(one_message_of_a_sequence_goes_at_a_time_in_order)
     add_message(&queue, &items[3], "two", 3);
     static const int turns[] = {0, 2, 1, 3};
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
-        struct item *item = send_queue_find_message(&queue, &table, 0, &until_ms);
+        struct item *item = send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms);
         assert_ptr_equal(item, &items[turns[i]]);
         item->claim = CLAIM_SERVICE; /* it is under way */
         if (i == 1) {
-            assert_null(send_queue_find_message(&queue, &table, 0, &until_ms));
+            assert_null(send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms));
             send_queue_remove(&items[0]);
             send_queue_remove(&items[2]);
         }
     }
-    assert_null(send_queue_find_message(&queue, &table, 0, &until_ms));
+    assert_null(send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms));
 }
 
 static bool may_enter(struct suspension *suspension, int64_t now_ms)
