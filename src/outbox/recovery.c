@@ -2,7 +2,7 @@
 /*
  * Opens the outbox: makes items in memory of the spool's rows and contents, however the last run ended. It
  * loads every row, drops what a crash left half, gives names and places in the queue, and settles what cannot
- * go on. Nobody else knows the outbox yet; the lock is taken all the same, for the functions that ask for it.
+ * go on. No other thread knows the outbox yet.
  */
 #include <errno.h>
 #include <fcntl.h>

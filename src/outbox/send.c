@@ -390,7 +390,7 @@ static int record_sending(struct attempt *attempt)
 /* ---------------------------------------------------------------- after it */
 
 /* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
- * in an attempt of an earlier hand-in. Where the service ignores keys, handing in again was the user's wish.
+ * in an attempt of an earlier hand-in. If the service ignores keys, the user wished it again.
  */
 static bool is_repeat(const struct attempt *attempt)
 {
