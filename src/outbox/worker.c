@@ -170,7 +170,7 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
     change_release(outbox, ret_change);
     if (error != 0) {
         if (is_refusal(error, reason))
-            /* what an earlier hand-in may have sent is not told to have failed */
+            /* An earlier hand-in may have sent it: then `failed`, certainly not sent, would be wrong. */
             settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
                         reason != NULL ? reason : strerror(-error));
         else

@@ -262,6 +262,20 @@ WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"failed\""));
 }
 
+WORLD_TEST(a_refusal_at_a_later_hand_in_leaves_the_outcome_unknown)
+{
+    struct world *world = *state;
+    copy_in(world, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(world), 0);
+    fail_one(world, "To: bob@x.example\nSubject: Hello\nAttach: a.txt\n\nHow are you?\n");
+    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt"), 0);
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml~"), 0);
+    assert_int_equal(move(world, OUT, "m.eml~", OUT, "m.eml"), 0);
+    assert_int_equal(settle(world), -EIO);
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "a.txt"));
+    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"unknown outcome\""));
+}
+
 WORLD_TEST(from_sent_gets_a_new_key)
 {
     struct world *world = *state;
