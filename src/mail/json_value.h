@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads JSON text (RFC 8259) that anybody may have written, with jansson. A text that jansson refuses, though
- * it is JSON, is read all the same, for any sender can write half a surrogate pair into a subject: such an
- * escape becomes U+FFFD, as all NULs do where a key has one, and a number that no machine holds becomes a
- * string.
+ * Reads untrusted JSON text (RFC 8259) with jansson, including valid JSON that jansson refuses, for any
+ * sender can write half a surrogate pair into a subject. Such an escape becomes U+FFFD; if a key has a NUL,
+ * so do all NULs of the text; a number out of range becomes a string.
  */
 #ifndef INBOXFS_MAIL_JSON_VALUE_H
 #define INBOXFS_MAIL_JSON_VALUE_H
@@ -13,16 +12,17 @@
 #include <stddef.h>
 
 enum {
-    JSON_VALUES_MAX = 200 * 1000, /* of a text that is read here */
+    JSON_VALUES_MAX = 200 * 1000, /* in a text for json_value_read() */
 };
 
-/* Returns true if there are more values than that. Jansson takes a hundred bytes and more for each, which can
- * be two bytes long. */
+/* Returns true if the text has more than `max` values. A value can be two bytes long, but jansson takes a
+ * hundred bytes and more for it. */
 bool json_has_too_many_values(const char *text, size_t len, size_t max);
 
-/* `flags` are jansson's; JSON_ALLOW_NUL is always among them. 0 and the value (the caller releases); -EBADMSG
- * (not JSON), -EILSEQ (not UTF-8), -EEXIST (a key twice in an object, with JSON_REJECT_DUPLICATES), -EMSGSIZE
- * (nested deeper than JSON_PARSER_MAX_DEPTH, or too many values), -ENOMEM. */
+/* Reads one value; the caller releases it. `flags` are jansson's; JSON_ALLOW_NUL is added. Return: 0;
+ * -EBADMSG if the text is not JSON; -EILSEQ if it is not UTF-8; -EEXIST if an object has a key twice, with
+ * JSON_REJECT_DUPLICATES; -EMSGSIZE if it is nested deeper than JSON_PARSER_MAX_DEPTH, or has more than
+ * JSON_VALUES_MAX values; -ENOMEM. */
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value);
 
 #endif

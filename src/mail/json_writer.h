@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes JSON text (RFC 8259) straight into a strbuf: records, events, status, receipts. It is the one place
- * that decides how JSON looks in the mount: its layout, and which characters are escaped.
+ * Writes JSON text (RFC 8259) into a strbuf: records, events, status, receipts. The writer alone decides the
+ * layout of JSON in the mount, and which characters are escaped.
  *
- * Strings may hold anything: what is not valid UTF-8 becomes U+FFFD; every character that a terminal or an
- * editor obeys (base/character.h) is escaped. The caller keeps to
- * the grammar (a key before each value of an object, an end for each beginning); nothing checks that.
- * Values of jansson's are written by it too: in the order they have, and with its escapes, which jansson's
- * own dump lacks.
+ * Strings may hold any bytes: invalid UTF-8 becomes U+FFFD, and every character that a terminal or an editor
+ * obeys (base/character.h) is escaped. The caller keeps to the grammar (a key before each value of an object,
+ * an end for each beginning); the writer does not check it. Values of jansson are also written here, since
+ * jansson's own dump lacks these escapes.
  */
 #ifndef INBOXFS_MAIL_JSON_WRITER_H
 #define INBOXFS_MAIL_JSON_WRITER_H
@@ -22,7 +21,7 @@
 
 struct json_writer {
     struct strbuf *out;  /* borrowed; its sticky error is the writer's */
-    unsigned int indent; /* spaces a level; 0: all on one line */
+    unsigned int indent; /* spaces per level; 0: all on one line */
     unsigned int depth;
     bool is_empty; /* nothing in the current object or array yet */
     bool after_key;
@@ -36,27 +35,27 @@ void json_end_object(struct json_writer *writer);
 void json_begin_array(struct json_writer *writer);
 void json_end_array(struct json_writer *writer);
 void json_key(struct json_writer *writer, const char *key);
-/* Makes the string that was just written a key. */
+/* Turns the string that was written last into a key. */
 void json_end_key(struct json_writer *writer);
 
-/* The names are not json_string() and so on, for these are jansson's. */
+/* These are not called json_string() and so on, because jansson has these names. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */
 void json_write_string_n(struct json_writer *writer, const char *text, size_t len);
 void json_write_integer(struct json_writer *writer, int64_t number);
 void json_write_boolean(struct json_writer *writer, bool value);
 void json_write_null(struct json_writer *writer);
-/* Text that is already a JSON value, taken over as it is; NULL writes null. */
+/* Write a text that is already a JSON value, unchanged; NULL writes null. */
 void json_write_verbatim(struct json_writer *writer, const char *json);
 void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len);
 
-/* How many of the first bytes stand for themselves in a string: printable ASCII other than `"` and `\`. */
+/* Returns how many of the first bytes need no escape in a string: printable ASCII other than `"` and `\`. */
 size_t json_plain_len(const char *text, size_t len);
 
-/* key and value in one. */
+/* Write a key and its value. */
 void json_member_string(struct json_writer *writer, const char *key, const char *text);
 void json_member_integer(struct json_writer *writer, const char *key, int64_t number);
 void json_member_boolean(struct json_writer *writer, const char *key, bool value);
-/* An ISO date in UTC (date_format()); 0 writes null. */
+/* Writes an ISO date in UTC (date_format()); 0 writes null. */
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
 
 /* ---------------------------------------------------------------- values of jansson's */
@@ -67,15 +66,16 @@ static inline void cleanup_json(json_t **value)
 }
 #define _cleanup_json_ _cleanup_(cleanup_json)
 
-/* Recurses as deep as the value goes, which jansson's parser bounds (JSON_PARSER_MAX_DEPTH). */
+/* Writes the value, with its keys in their order. Recurses once per level; jansson's parser bounds these
+ * (JSON_PARSER_MAX_DEPTH). */
 void json_value_write(const json_t *value, struct json_writer *writer);
 
 /* Returns the text of a string without NULs, borrowed from `value`, which may be NULL; NULL for anything
  * else. */
 const char *json_value_text(const json_t *value);
 
-/* An id as text: services give strings, or numbers. *ret_id (the caller frees) is NULL for anything else, for
- * "" and for a string that holds a NUL. 0 or -ENOMEM. `value` may be NULL. */
+/* Reads an id, which services write as a string or a number. *ret_id (the caller frees) is NULL for any other
+ * type, for "" and for a string with a NUL. `value` may be NULL. Return: 0 or -ENOMEM. */
 int json_value_read_id(const json_t *value, char **ret_id);
 
 #endif
