@@ -50,18 +50,13 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Does not return: the child's word is the exit status; without one, it failed and said why. */
+/* Exits with the status that the child writes to the pipe. A child that ends without has logged why. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
-    ssize_t got;
-    do
-        got = read(fd, &status, 1);
-    while (got < 0 && errno == EINTR);
-    if (got != 1) {
+    if (TEMP_FAILURE_RETRY(read(fd, &status, 1)) != 1) {
         int how = 0;
-        while (waitpid(child, &how, 0) < 0 && errno == EINTR)
-            ;
+        TEMP_FAILURE_RETRY(waitpid(child, &how, 0));
         if (WIFSIGNALED(how))
             log_error("ended by signal %d before the mount answered", WTERMSIG(how));
         status = (char)(WIFEXITED(how) && WEXITSTATUS(how) != 0 ? WEXITSTATUS(how) : 1);
@@ -69,34 +64,30 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
     _exit(status);
 }
 
-/* Goes into the background before any thread exists, for threads do not survive fork(2). In the child:
- * returns 0 and *ret_ready_fd. The parent, the command that the user typed, does not return: it waits until
- * the mount answers or the reason why not was printed, and exits with the status that the child hands to
- * background_ready(), or 1 when the child ends without. -errno when there can be no child. */
+/* Goes into the background before any thread exists, for threads do not survive fork(2). The parent, which is
+ * the command that the user typed, exits in wait_for_child(). Return: 0 and *ret_ready_fd in the child;
+ * -errno if there can be no child. */
 static int background_start(int *ret_ready_fd)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
+    _cleanup_close_ int read_end = ends[0];
+    _cleanup_close_ int write_end = ends[1];
     pid_t child = fork();
-    if (child < 0) {
-        int error = -errno;
-        close(ends[0]);
-        close(ends[1]);
-        return error;
-    }
+    if (child < 0)
+        return -errno;
     if (child > 0) {
-        close(ends[1]);
-        wait_for_child(ends[0], child);
+        close(TAKE_FD(write_end));
+        wait_for_child(read_end, child);
     }
-    close(ends[0]);
-    *ret_ready_fd = ends[1];
+    *ret_ready_fd = TAKE_FD(write_end);
     return 0;
 }
 
-/* In the child: ends the wait of the parent with success, and leaves the terminal. Consumes `ready_fd`. Not
- * before: systemd's automount lets only the process group of mount(8) past the folder that is still to be
- * mounted on. */
+/* Leaves the terminal and its process group, and ends the wait of the parent with success. Consumes
+ * `ready_fd`. The mount is made before that, for systemd's automount lets only the process group of mount(8)
+ * past the folder that is still to be mounted on. */
 static void background_ready(int ready_fd)
 {
     log_to_syslog("inboxfs");
@@ -117,14 +108,14 @@ static void background_ready(int ready_fd)
 /* ---------------------------------------------------------------- the service manager */
 
 /*
- * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). Only
- * in the foreground: what goes into the background is no service's main process.
+ * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). This
+ * is done in the foreground alone: a process in the background is no service's main process.
  */
 enum {
     MANAGER_WAIT_S = 5 /* for one that is busy */
 };
 
-/* `path`: where it begins with @, a name without a file. */
+/* A path that begins with @ is a name without a file. */
 static int connect_manager(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -135,27 +126,22 @@ static int connect_manager(const char *path)
     if (path[0] == '@')
         address.sun_path[0] = '\0';
     const struct timeval wait = {.tv_sec = MANAGER_WAIT_S};
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0 ||
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0 ||
         connect(fd, (const struct sockaddr *)&address,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) != 0) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
-    return fd;
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) != 0)
+        return -errno;
+    return TAKE_FD(fd);
 }
 
-/* Nothing to do without a manager. */
 static void tell_manager(int manager_fd, const char *lines)
 {
     if (manager_fd >= 0 && send(manager_fd, lines, strlen(lines), MSG_NOSIGNAL) < 0)
         log_warning("cannot tell the service manager: %s", strerror(errno));
 }
 
-/* A descriptor, or -1: nobody wants to know. Its variables are not for the processes that this one starts. */
+/* Returns a descriptor, or -1 if there is no manager. Unsets the manager's variables, which are not for the
+ * processes that this one starts. */
 static int open_manager(bool is_foreground)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -182,9 +168,9 @@ static bool is_empty(const char *path)
     return directory == NULL || g_dir_read_name(directory) == NULL;
 }
 
-/* Makes sure that it is a directory that can be mounted on. A mount there whose daemon died ("Transport
- * endpoint is not connected") is unmounted. 0 or -errno, said on the log: -EBUSY when a living inboxfs is
- * mounted there. */
+/* Checks that the path is a directory that can be mounted on. Unmounts a mount there whose daemon died
+ * ("Transport endpoint is not connected"). Return: 0; -EBUSY if a living inboxfs is mounted there; -errno.
+ * Each error is logged. */
 static int mountpoint_prepare(const char *path)
 {
     struct stat status;
@@ -230,7 +216,7 @@ struct daemon {
     int failure_status;                     /* what the program exits with where it cannot start */
 };
 
-/* Says what failed, with the reason where a layer gave one (and frees it). */
+/* Logs what failed, with the layer's reason (NULL: none) or the errno. Frees the reason. */
 static int fail(const char *what, int error, char *reason)
 {
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
@@ -367,7 +353,7 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* The files of secrets have been read by now, and one of the caller's descriptors may be among them. */
+/* Closes the caller's descriptors only now: one of them may be a file of secrets, which were read before. */
 static void join_layers(struct daemon *daemon)
 {
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
@@ -385,8 +371,7 @@ static void mount_ended(void *context)
     kill(getpid(), SIGTERM);
 }
 
-/* The name in the mount table is the one of fstab: mount(8) looks there for mounts of fstab that it has made.
- */
+/* The name in the mount table is the one of fstab, for mount(8) finds the mounts that it has made by it. */
 static const char *mount_name(const struct daemon *daemon)
 {
     return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
