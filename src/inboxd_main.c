@@ -242,7 +242,7 @@ static int run_backup_command(const struct arguments *arguments)
 
 /* ---------------------------------------------------------------- deliver */
 
-/* What stands on the line for a mail server's log and for the sender of a bounce. */
+/* Prints a line for a mail server's log, and for the sender of a bounce. */
 static int give_up(int status, const char *what)
 {
     fprintf(stderr, "inboxd: deliver: %s\n", what);

@@ -224,7 +224,7 @@ enum {
     FAIL = -1
 };
 
-/* However its name is written. */
+/* Returns true for api-key=…, whether - or _ stands in the name. */
 static bool is_key(const char *argument)
 {
     const char *name = argument + (strncmp(argument, "--", 2) == 0 ? 2 : 0);
@@ -232,7 +232,7 @@ static bool is_key(const char *argument)
     return name[len] == '=' && is_name(name, len, option_rows[OPTION_API_KEY].name);
 }
 
-/* Not with the key in the words: they may go to a log. */
+/* The message does not have the key, for it may go to a log. */
 static void refuse_option(const char *argument)
 {
     bool is_long = strncmp(argument, "--", 2) == 0;
@@ -454,7 +454,7 @@ static const char *line_error_words(int error)
     }
 }
 
-/* Cuts up the text. */
+/* Cuts the text into lines. */
 static int apply_lines(struct config *config, const char *path, char *text)
 {
     char *rest = text;
@@ -472,7 +472,8 @@ static int apply_lines(struct config *config, const char *path, char *text)
     return 0;
 }
 
-/* Takes what was not given before. Any way to get the key that was given outweighs all of these. */
+/* Takes the values of options that were not given before. If the key can be had by one that was, those of
+ * the configuration about the key are passed over. */
 static void take_values(struct given *given, char **values)
 {
     bool had_key = has_key(given);
@@ -505,7 +506,7 @@ static int take_config(struct given *given, struct config *config, const char *p
  * reported by the log. */
 static int check_owner(const struct stat *status, const char *path)
 {
-    /* /dev/null is nobody's to write to. */
+    /* /dev/null, for example, holds nothing that another user could have written. */
     if (!S_ISREG(status->st_mode))
         return 0;
     if (status->st_uid != geteuid() && status->st_uid != 0) {
@@ -519,7 +520,8 @@ static int check_owner(const struct stat *status, const char *path)
     return 0;
 }
 
-/* A default that is out of reach is none: started for a user by mount(8), HOME may still be root's. */
+/* A default file that cannot be reached counts as absent: if mount(8) starts the program for a user, HOME may
+ * still be root's. */
 static bool counts_as_none(int error, bool is_required)
 {
     return !is_required && (error == ENOENT || error == EACCES);

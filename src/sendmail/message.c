@@ -117,7 +117,7 @@ static bool is_field(const struct mime_field *field, const char *name)
 
 /* ---------------------------------------------------------------- the message for the outbox */
 
-/* The field as it stands, but for blanks before the colon, which no message may have now. */
+/* Appends the field without the blanks before its colon, which RFC 5322 forbids. */
 static void append_field(struct strbuf *out, const struct mime_field *field)
 {
     strbuf_append(out, field->name.bytes, field->name.len);
@@ -177,8 +177,8 @@ static bool names_the_same(const char *text, const struct address_list *list)
     return is_same;
 }
 
-/* A header's To, Cc or Bcc: as it stands if it is a list of addresses; otherwise with the addresses for which
- * its local names stand. */
+/* Appends a To, Cc or Bcc: unchanged if it is a list of addresses; otherwise with the addresses for which its
+ * local names stand. */
 static int append_recipients(struct strbuf *out, const struct mime_field *field,
                              const struct local_names *names, struct address_list *named)
 {
@@ -207,7 +207,7 @@ static bool is_to_be_rewritten(const struct invocation *invocation, const struct
            (invocation->rewrites_from || local_names_host(names, address) != HOST_OTHER);
 }
 
-/* The one address of a From, or of -f; false: it is none. */
+/* Reads the one address of a From or of -f. Returns false if the text is not one address. */
 static bool read_sender(const char *text, struct address_list *list)
 {
     if (address_list_parse_at(list, text, NO_DOMAIN, NULL) == 0 && list->len == 1)
@@ -237,8 +237,8 @@ static bool is_usable_from(const struct invocation *invocation, const struct loc
     return is_usable;
 }
 
-/* Reply-To: whoever answers reaches the address for which another one stands in. One of this machine alone
- * reaches nobody. */
+/* Appends a Reply-To, so that answers reach the address of the From that is replaced. An address of this
+ * machine gets none: no answer could reach it. */
 static void append_reply_to(struct strbuf *out, const struct local_names *names, const struct address *from,
                             const char *sender)
 {
@@ -250,8 +250,8 @@ static void append_reply_to(struct strbuf *out, const struct local_names *names,
     strbuf_append_char(out, '\n');
 }
 
-/* From -f and -F, or the name of the From that cannot stay (`from`, or NULL). Without a usable address in -f
- * the mount's own sender stands in. */
+/* Appends a From with the address of -f, and with the name of the From that is replaced (`from`, or NULL) or
+ * of -F. Without a usable address in -f there is no From: the mount then uses its own sender. */
 static void append_from(struct strbuf *out, const struct invocation *invocation,
                         const struct local_names *names, const struct address *from, bool has_reply_to)
 {
@@ -316,7 +316,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
     return status;
 }
 
-/* `named`: who stands in the headers; `given`: who stands among the arguments. */
+/* `named`: the recipients in the headers; `given`: those among the arguments. */
 static int check_recipients(const struct invocation *invocation, const struct input_message *message,
                             const struct address_list *named, const struct address_list *given)
 {
@@ -335,8 +335,8 @@ static int check_recipients(const struct invocation *invocation, const struct in
     return EX_OK;
 }
 
-/* Those given whom no header names. A message without recipients in its headers, and for one, gets a To, as
- * sendmail adds it: that one alone sees it. */
+/* Appends the given recipients that no header names, as Bcc. If the headers name none and one is given, the
+ * field is To, as sendmail adds it: only that recipient sees it. */
 static void append_given(struct strbuf *out, const struct input_message *message,
                          const struct address_list *given, const struct address_list *named)
 {
