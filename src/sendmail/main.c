@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "sendmail/maildrop.h"
 #include "sendmail/sendmail.h"
-#include "sendmail/smtp.h"
 
 static const char usage[] =
     "Usage: inboxfs-sendmail [OPTIONS] [--] [ADDRESS...] < MESSAGE\n"
@@ -262,9 +261,8 @@ static int run_queue(const struct invocation *invocation)
 
 /* ---------------------------------------------------------------- SMTP on standard input and output */
 
-static int check_recipient(void *context, const char *recipient)
+int sendmail_check_recipient(const struct invocation *invocation, const char *recipient)
 {
-    const struct invocation *invocation = context;
     _cleanup_local_names_ struct local_names names;
     _cleanup_addresses_ struct address_list list = {0};
     int status = EX_OK;
@@ -275,26 +273,14 @@ static int check_recipient(void *context, const char *recipient)
     return status == EX_OK ? local_names_resolve(&names, recipient, &list) : status;
 }
 
-static int send_from_session(void *context, const char *sender, char **recipients)
+int sendmail_send(const struct invocation *caller, const char *sender, char **recipients)
 {
-    struct invocation invocation = *(const struct invocation *)context;
+    struct invocation invocation = *caller;
     invocation.sender = sender;
     invocation.recipients = recipients;
     invocation.reads_headers = false;
     invocation.ignores_dots = true;
     return deliver(&invocation);
-}
-
-static int speak_smtp(struct invocation *invocation)
-{
-    if (*invocation->recipients != NULL)
-        return complain(EX_USAGE, "-bs takes no recipients: the client names them by RCPT");
-    return sendmail_smtp_run(&(struct sendmail_calls){
-        .context = invocation,
-        .message_max_bytes = MESSAGE_MAX_BYTES,
-        .check = check_recipient,
-        .send = send_from_session,
-    });
 }
 
 /* Returns true where a user without the rights of this process chose its arguments and the message. */
@@ -315,7 +301,9 @@ static int run(struct invocation *invocation)
     case MODE_RUN_QUEUE:
         return run_queue(invocation);
     case MODE_SMTP:
-        return speak_smtp(invocation);
+        return *invocation->recipients == NULL
+                   ? sendmail_smtp_run(invocation)
+                   : complain(EX_USAGE, "-bs takes no recipients: the client names them by RCPT");
     case MODE_ALIASES:
         return EX_OK;
     default:

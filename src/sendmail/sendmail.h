@@ -131,4 +131,18 @@ int mount_wait_for_service(int mount, const char *name);
  */
 int mount_list_queue(const struct invocation *invocation);
 
+/* ---------------------------------------------------------------- SMTP */
+
+/* Serves a client on standard input and output until it says QUIT, or ends its input. Returns the exit
+ * status.
+ */
+int sendmail_smtp_run(const struct invocation *invocation);
+
+/* The calls of a session (main.c). EX_OK: taken; a message is then durable. `recipient`: an address or a
+ * local name. The message is on standard input; `sender`: "" for none; `recipients`: NULL behind the last. A
+ * status.
+ */
+int sendmail_check_recipient(const struct invocation *invocation, const char *recipient);
+int sendmail_send(const struct invocation *invocation, const char *sender, char **recipients);
+
 #endif

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "sendmail/smtp.h"
-
+/*
+ * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client. It has the grammar of
+ * mail/smtp_session.h.
+ *
+ * A recipient is checked, and a message is sent, by a call of main.c in a process of its own, which reports
+ * as the whole program does: by a status of sysexits.h and words on standard error. The session makes its
+ * answer of both. So one message leaves nothing behind for the next.
+ *
+ * A client whose first line ends with LF alone may end all its lines so, as people and scripts do. For any
+ * other client LF alone is no line end, so that no text of a message ends that message.
+ */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +24,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "mail/smtp_session.h"
+#include "sendmail/sendmail.h"
 
 enum {
     READ_BYTES = 16 * 1024,
@@ -23,13 +33,13 @@ enum {
 };
 
 struct server {
-    const struct sendmail_calls *calls;
+    const struct invocation *invocation;
     struct strbuf answer; /* the last one */
 };
 
 /* ---------------------------------------------------------------- a call in a process of its own */
 
-static int send_message(const struct sendmail_calls *calls, const struct smtp_message *message)
+static int send_message(const struct invocation *invocation, const struct smtp_message *message)
 {
     _cleanup_free_ char **recipients = calloc(message->recipients_len + 1, sizeof(*recipients));
     int text = memfd_create("message", MFD_CLOEXEC);
@@ -39,13 +49,13 @@ static int send_message(const struct sendmail_calls *calls, const struct smtp_me
         return EX_TEMPFAIL;
     }
     memcpy(recipients, message->recipients, message->recipients_len * sizeof(*recipients));
-    return calls->send(calls->context, message->sender, recipients);
+    return sendmail_send(invocation, message->sender, recipients);
 }
 
 /* Sends the message, or checks the recipient if `message` is NULL, in a new process. Its standard output and
  * error go to `words`, for this process's standard output carries answers. Returns the call's status, and the
  * first line that it wrote. */
-static int run_call(const struct sendmail_calls *calls, const struct smtp_message *message,
+static int run_call(const struct invocation *invocation, const struct smtp_message *message,
                     const char *recipient, struct strbuf *words)
 {
     int ends[2];
@@ -56,7 +66,8 @@ static int run_call(const struct sendmail_calls *calls, const struct smtp_messag
     if (child == 0) {
         status = EX_OSERR;
         if (dup2(ends[1], STDOUT_FILENO) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0)
-            status = message != NULL ? send_message(calls, message) : calls->check(calls->context, recipient);
+            status = message != NULL ? send_message(invocation, message)
+                                     : sendmail_check_recipient(invocation, recipient);
         fflush(stdout);
         _exit(status);
     }
@@ -88,7 +99,7 @@ static const char *answer(struct server *server, const struct smtp_message *mess
 {
     static const char prefix[] = "inboxfs-sendmail: ";
     _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
-    int status = run_call(server->calls, message, recipient, &words);
+    int status = run_call(server->invocation, message, recipient, &words);
     const char *text = strbuf_str(&words);
     if (strncmp(text, prefix, strlen(prefix)) == 0)
         text += strlen(prefix);
@@ -164,10 +175,10 @@ static int converse(struct smtp_session *session, struct strbuf *answers)
     }
 }
 
-int sendmail_smtp_run(const struct sendmail_calls *calls)
+int sendmail_smtp_run(const struct invocation *invocation)
 {
     atomic_size_t text_bytes = 0;
-    struct server server = {calls, STRBUF_INIT(WORDS_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
+    struct server server = {invocation, STRBUF_INIT(WORDS_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
     _cleanup_strbuf_ struct strbuf answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
     const struct smtp_host host = {
         .context = &server,
@@ -175,8 +186,8 @@ int sendmail_smtp_run(const struct sendmail_calls *calls)
         .program = "inboxfs-sendmail",
         .domain = "localhost",
         .keeps_local_names = true,
-        .message_max_bytes = calls->message_max_bytes,
-        .texts_max_bytes = calls->message_max_bytes,
+        .message_max_bytes = MESSAGE_MAX_BYTES,
+        .texts_max_bytes = MESSAGE_MAX_BYTES,
         .text_bytes = &text_bytes,
         .check_recipient = check_recipient,
         .deliver = deliver,
