@@ -579,8 +579,7 @@ static int send_once(const struct service_context *context, const struct submiss
     return error == 0 && reply->status == 0 ? commit(context, submission, &composition, reply) : error;
 }
 
-/* Besides the request's own text, attachments from the pool and a forwarded email can make a message large.
- * */
+/* Besides a large request, attachments from the pool and a forwarded email can make a message large. */
 static bool is_large(const struct request *request, const json_t *body)
 {
     const char *type = json_string_value(json_object_get(body, "message_type"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A running service in a temporary directory, and the requests that its tests make of it.
+ * A running service in a temporary directory, and functions that send requests to it.
  */
 #ifndef INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
 #define INBOXFS_TESTS_UNIT_SERVICE_FIXTURE_H
@@ -88,7 +88,7 @@ static inline int fixture_tear_down(void **state)
     return 0;
 }
 
-/* The answer's JSON, which the caller owns (NULL when it is none); its status must be the one given. */
+/* Asserts the answer's status. Returns its JSON, which the caller owns, or NULL if it is none. */
 static inline json_t *call(const struct fixture *fixture, const char *method, const char *target,
                            json_t *request, int status)
 {
@@ -119,7 +119,7 @@ static inline const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "(none)";
 }
 
-/* Copies a member of the object, which is consumed. */
+/* Returns a copy of a member. Consumes the object. */
 static inline char *take_text(json_t *object, const char *name)
 {
     char *text = strdup(text_of(object, name));
@@ -127,7 +127,7 @@ static inline char *take_text(json_t *object, const char *name)
     return text;
 }
 
-/* `settings` (consumed, may be NULL) is added to the request. Returns the inbox's id, to be freed. */
+/* Adds `settings` (consumed, may be NULL) to the request. Returns the inbox's id; the caller frees it. */
 static inline char *create_inbox(const struct fixture *fixture, const char *address, json_t *settings)
 {
     json_t *request = json_pack("{s:n, s:s, s:s}", "id", "name", "Name", "email_address", address);
@@ -143,13 +143,13 @@ static inline json_t *message_to(const char *from, const char *to, const char *s
                      "plain_text", "The text.", "to_addresses", "address", to, "name");
 }
 
-/* Returns the sent email's id, to be freed. */
+/* Returns the sent email's id; the caller frees it. */
 static inline char *send_message(const struct fixture *fixture, json_t *request)
 {
     return take_text(call(fixture, "POST", "/api/v1/email/send", request, 200), "id");
 }
 
-/* The newest email of an inbox, as a record; NULL: none. */
+/* Returns the record of an inbox's newest email, or NULL if it has none. */
 static inline json_t *newest_email(const struct fixture *fixture, const char *inbox_id, const char *query)
 {
     char target[512];
@@ -168,7 +168,7 @@ static inline size_t count_of(const struct fixture *fixture, const char *target)
     return count;
 }
 
-/* The object's members are exactly those named, space-separated. */
+/* Asserts that the object has exactly these members; `names` are separated by spaces. */
 static inline void assert_members(const json_t *object, const char *names)
 {
     char rest[512];
@@ -182,7 +182,7 @@ static inline void assert_members(const json_t *object, const char *names)
     assert_int_equal(count, json_object_size(object));
 }
 
-/* Uploads a file; returns its id, to be freed. */
+/* Uploads a file. Returns its id; the caller frees it. */
 static inline char *upload(const struct fixture *fixture, const char *name, const char *type,
                            const void *bytes, size_t len, int status)
 {

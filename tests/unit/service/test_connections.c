@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With too many connections, the one that deserves its place least makes room.
+ * Which connection is cut off when there are too many.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ enum {
     MAX_OPEN = 4,
 };
 
-/* A connection of which the other end is held. */
+/* Both ends of a connection. */
 struct pair {
     int ends[2];
     struct connection *connection;
@@ -75,12 +75,12 @@ TEST(the_end_waits_for_the_busy_alone)
     connections_free(connections);
 }
 
-/* Four connections, in the order they came: B is busy, W is carried out, K was served before, S is a
- * stranger, R one that was refused. */
+/* Four connections, in order of arrival. B is busy, W's request is carried out, K was served before, no
+ * request of S was accepted, and one of R was refused. */
 static const struct {
     const char *before;
-    int64_t seconds; /* until the fifth comes */
-    size_t leaves;   /* which of them the fifth takes the place of; 4: the fifth is refused */
+    int64_t seconds; /* until the fifth arrives */
+    size_t leaves;   /* the one whose place the fifth takes; 4 if the fifth is refused */
 } rooms[] = {
     {"SSSS", 0, 0},  {"KRKK", 0, 1},  {"KSSS", 0, 1},  {"SSSK", 0, 0},  {"BKSK", 0, 2},
     {"BKKS", 0, 3},  {"SKKB", 0, 0},  {"BKBK", 0, 1},  {"BBBK", 0, 3},  {"BBBB", 59, 4},
@@ -124,7 +124,7 @@ TEST(the_connection_that_waited_longest_makes_room)
     }
 }
 
-/* A connection from an address of this machine. */
+/* Adds a connection from an address of this machine. */
 static void pair_add_from(struct pair *pair, struct connections *connections, const char *from)
 {
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -143,11 +143,11 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
     pair->connection = connections_add(connections, pair->ends[0]);
 }
 
-/* Idle connections, in the order they came: the last digits of their peers' addresses. All programs of the
+/* Idle connections, in order of arrival: the last digits of their peers' addresses. All programs of the
  * machine share 127.0.0.1. */
 static const struct {
     const char *peers;
-    size_t leaves; /* 9: none */
+    size_t leaves; /* 9 for none */
 } shares[] = {
     {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };

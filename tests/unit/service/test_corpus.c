@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages of the corpus (support/corpus.h) on their way through the service: what is sent as they say
- * arrives with the same bodies and attachments, and its raw message says it once more.
+ * The service sends each message of the corpus (support/corpus.h). The email that arrives has the same bodies
+ * and attachments, and so has its raw message.
  */
 #include "base/hash.h"
 #include "mail/draft.h"
@@ -23,7 +23,7 @@ static char *upload_part(const struct fixture *fixture, const struct draft_part 
     return upload(fixture, part->name, part->content_type, part->bytes, part->len, 200);
 }
 
-/* The draft's request, addressed to the inbox here. */
+/* Returns the draft's request, addressed to the fixture's inbox. */
 static json_t *make_request(const struct fixture *fixture, const struct draft *draft)
 {
     json_t *request = json_loads(draft->request, 0, NULL);
@@ -81,7 +81,7 @@ static void check_content(const struct fixture *fixture, const char *id, const j
     json_decref(content);
 }
 
-/* Text in a message is in whole lines. */
+/* A message adds a line end to a text that has none. */
 static void assert_same_lines(const char *expected, const char *found)
 {
     size_t len = strlen(expected);
@@ -90,7 +90,7 @@ static void assert_same_lines(const char *expected, const char *found)
         assert_string_equal(expected, found);
 }
 
-/* The raw message, read as a draft, comes to the same once more. */
+/* Checks that the raw message, read as a draft, has the expected content. */
 static void check_raw(const struct fixture *fixture, const char *id, const json_t *expected)
 {
     struct http_answer answer;
@@ -117,7 +117,7 @@ static void check_raw(const struct fixture *fixture, const char *id, const json_
     draft_free(draft);
 }
 
-struct place {
+struct corpus_check {
     const struct fixture *fixture;
     char *inbox;
     size_t sent;
@@ -125,28 +125,28 @@ struct place {
 
 static void send_and_check(void *context, const struct corpus_message *message)
 {
-    struct place *place = context;
+    struct corpus_check *corpus_check = context;
     struct draft *draft = NULL;
     char *reason = NULL;
     if (json_object_get(message->expected, "error") != NULL)
         return;
     print_message("%s\n", message->name);
     assert_int_equal(0, draft_parse(message->bytes, message->len, NULL, &draft, &reason));
-    free(send_message(place->fixture, make_request(place->fixture, draft)));
+    free(send_message(corpus_check->fixture, make_request(corpus_check->fixture, draft)));
     draft_free(draft);
-    char *id = take_text(newest_email(place->fixture, place->inbox, ""), "id");
-    check_content(place->fixture, id, message->expected);
-    check_raw(place->fixture, id, message->expected);
+    char *id = take_text(newest_email(corpus_check->fixture, corpus_check->inbox, ""), "id");
+    check_content(corpus_check->fixture, id, message->expected);
+    check_raw(corpus_check->fixture, id, message->expected);
     free(id);
-    place->sent++;
+    corpus_check->sent++;
 }
 
 TEST_WITH(every_structure_arrives_as_it_was_sent, fixture_set_up, fixture_tear_down)
 {
-    struct place place = {.fixture = *state, .inbox = create_inbox(*state, ANN, NULL)};
-    corpus_for_each(send_and_check, &place);
-    assert_true(place.sent >= 60);
-    free(place.inbox);
+    struct corpus_check corpus_check = {.fixture = *state, .inbox = create_inbox(*state, ANN, NULL)};
+    corpus_for_each(send_and_check, &corpus_check);
+    assert_true(corpus_check.sent >= 60);
+    free(corpus_check.inbox);
 }
 
 static struct message new_message(void)
@@ -163,7 +163,7 @@ static struct message new_message(void)
     };
 }
 
-/* Forwards `raw` and reads back what is enclosed: the caller frees. 0 or the error. */
+/* Forwards `raw` and reads the enclosed bytes back; the caller frees them. Return: 0 or the error. */
 static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size_t *ret_len)
 {
     struct message message = new_message();
@@ -185,7 +185,8 @@ static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size
     return error;
 }
 
-/* What is well-formed can be read back, and stays itself from then on; what is not does no harm. */
+/* A well-formed message can be read back, and does not change when it is forwarded again. A malformed one
+ * must do no harm. */
 static void forward_and_check(void *context, const struct corpus_message *message)
 {
     bool is_damaged = json_object_get(message->expected, "error") != NULL;

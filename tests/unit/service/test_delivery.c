@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mail from elsewhere: it is kept byte for byte, what is shown of it is read liberally, and the rules of the
- * inbox hold for it.
+ * Mail from elsewhere: the service keeps it byte for byte, reads it liberally, and applies the inbox's rules.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -170,7 +169,7 @@ TEST_WITH(all_texts_of_a_message_are_its_text, fixture_set_up, fixture_tear_down
     free(bob);
 }
 
-/* Leaves a message with a text behind a picture as version 0.2 did. */
+/* Changes the rows of a message with a text after a picture to those of version 0.2. */
 TEST_WITH(texts_kept_as_attachments_are_texts_after_an_update, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
@@ -343,7 +342,7 @@ TEST_WITH(who_sent_it_is_found_somewhere, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-/* What is no address stands behind those that are, and can never be read as one. */
+/* Texts that are no address come after the addresses, and can never be read as one. */
 TEST_WITH(what_is_no_address_is_kept_as_it_stands, fixture_set_up, fixture_tear_down)
 {
     static const struct {
@@ -383,7 +382,7 @@ TEST_WITH(what_is_no_address_is_kept_as_it_stands, fixture_set_up, fixture_tear_
     free(bob);
 }
 
-/* 1001 addresses, a0@x.example and so on. The caller frees. */
+/* Writes 1001 addresses, a0@x.example and so on. The caller frees. */
 static char *many_recipients(const char *before, const char *separator, const char *behind)
 {
     enum {
@@ -403,7 +402,7 @@ TEST_WITH(of_too_many_recipients_the_first_thousand_are_shown, fixture_set_up, f
 {
     static const struct {
         const char *before, *separator, *behind;
-        const char *last; /* what is no address counts, too */
+        const char *last; /* texts that are no addresses count, too */
     } cases[] = {
         {"To: ", ", ", "", "a999@x.example"},          {"To: ", ";", "", "a999@x.example"},
         {"To: ", ";\n ", ";", "a999@x.example"},       {"To: team: ", ", ", ";", "a999@x.example"},
@@ -632,7 +631,7 @@ TEST_WITH(large_and_hostile_messages_are_bounded, fixture_set_up, fixture_tear_d
     free(bob);
 }
 
-/* The longest address and the longest name there are, of characters that take the most room in JSON. */
+/* Appends the longest possible address and name, of characters that take the most bytes in JSON. */
 static void append_largest_address(struct strbuf *out)
 {
     enum {
@@ -716,7 +715,8 @@ static void append_many(struct strbuf *out, const char *text, size_t count)
         strbuf_append_str(out, text);
 }
 
-/* An answer to the message before it, long in every way, of bytes that take two and six in JSON. */
+/* Writes a reply to the message before `number`, each part as long as possible, of bytes that take two and
+ * six in JSON. */
 static void write_largest_message(struct strbuf *out, int number)
 {
     enum {
@@ -806,7 +806,7 @@ TEST(the_rest_of_a_long_header_is_not_decoded)
     }
 }
 
-/* Reads the status of the answer alone. */
+/* Reads only the status of the answer. */
 static int ask(const struct fixture *fixture, const char *target, int *ret_status)
 {
     char status[13] = "";
@@ -847,7 +847,7 @@ TEST_WITH(large_replies_that_nobody_takes_are_bounded, fixture_set_up, fixture_t
     assert_int_equal(503, status);
     json_decref(get(fixture, "/api/v1/email"));
     close(clients[0]);
-    /* Until the service has seen that. */
+    /* until the service has noticed the closed connections */
     do
         close(ask(fixture, target, &status));
     while (status == 503);

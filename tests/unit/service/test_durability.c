@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is answered is on the disk before: looked at where the program and its libraries ask the system for
- * it, for a killed process loses nothing that only a power cut would.
+ * Data is on the disk before its request is answered. The test looks at the calls of fsync()
+ * (support/disk.h), because a killed process loses no data that is only in the kernel.
  */
 #include "support/disk.h"
 #include "unit/service/service_fixture.h"

@@ -71,7 +71,7 @@ TEST_WITH(a_record_tells_when_it_was_updated, fixture_set_up, fixture_tear_down)
     _cleanup_free_ char *made = date_of_update(fixture);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 10000;
     bool is_later = false;
-    while (!is_later && clock_monotonic_ms(clock_system()) < until_ms) { /* dates have milliseconds */
+    while (!is_later && clock_monotonic_ms(clock_system()) < until_ms) { /* dates are in milliseconds */
         json_decref(call(
             fixture, "POST", UPSERT,
             json_pack("{s:s, s:s, s:s}", "id", id, "name", "New", "email_address", "ann@inbox.localhost"),

@@ -18,7 +18,7 @@ struct mailboxes {
     char *bob;
 };
 
-/* Ann: welcome, and three from Bob. Bob: two from Ann. */
+/* Ann's inbox gets a welcome and three emails from Bob, and Bob's two from Ann. */
 static struct mailboxes fill(const struct fixture *fixture)
 {
     struct mailboxes boxes = {create_inbox(fixture, ANN, NULL), create_inbox(fixture, BOB, NULL)};
@@ -193,7 +193,7 @@ TEST_WITH(an_unchanged_list_is_not_sent_again, fixture_set_up, fixture_tear_down
     release(&boxes);
 }
 
-/* Changes the database of a service that does not run. */
+/* Changes the database while the service is stopped. */
 static void change_database(const struct fixture *fixture, const char *sql)
 {
     char path[400];
@@ -204,13 +204,13 @@ static void change_database(const struct fixture *fixture, const char *sql)
     sqlite3_close(db);
 }
 
-/* A client that takes half a list for the whole removes the other half of its mail. */
+/* A client that takes half a list for a whole one would remove the other half of its mail. */
 TEST_WITH(a_list_that_breaks_off_does_not_end_like_a_whole_one, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
     fixture_stop(fixture);
-    /* The list is begun, for its records are long; then comes one that cannot be computed: by an overflow. */
+    /* The long records make the list begin; then SQLite cannot compute one, because of an overflow. */
     change_database(fixture, "UPDATE emails SET record = json_set(record, '$.x', hex(zeroblob(100000)));"
                              "ALTER TABLE emails RENAME TO kept;"
                              "CREATE VIEW emails AS SELECT seq, id, inbox, message, from_address, is_valid,"

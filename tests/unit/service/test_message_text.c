@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of a message: what it encloses keeps its bytes, and its lines are such as SMTP has.
+ * The text of a message: an enclosed message keeps its bytes, and all lines are fit for SMTP.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static char *enclose(const char *original, size_t len, size_t *ret_len)
     return raw;
 }
 
-/* Lines of at most 998 bytes that end with CR LF, no NUL. */
+/* Asserts lines of at most 998 bytes that end with CR LF, without a NUL. */
 static void assert_fit(const struct strbuf *text)
 {
     size_t line = 0;
@@ -47,7 +47,7 @@ static void assert_fit(const struct strbuf *text)
     assert_int_equal(0, line);
 }
 
-/* ---------------------------------------------------------------- what a message encloses */
+/* ---------------------------------------------------------------- enclosed messages */
 
 #define LINE_500                                         \
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the file in a form, whatever the form looks like.
+ * Finding the file in a form, well-formed or not.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static const struct {
 TEST(the_file_is_found)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        /* On the heap without a NUL, so that the sanitizer sees a read past the end. */
+        /* on the heap without a NUL, so that the sanitizer finds a read past the end */
         size_t len = strlen(cases[i].body);
         char *body = malloc(len + 1);
         memcpy(body, cases[i].body, len);

@@ -127,7 +127,7 @@ static char *find(const struct fixture *fixture, const char *list, const char *t
     return g_string_free(subjects, FALSE);
 }
 
-/* The subjects of the texts that have the term, the newest first. */
+/* Returns the subjects of the texts that contain the term, the newest first. */
 static char *expect(const char *term)
 {
     GString *subjects = g_string_new(NULL);
@@ -149,7 +149,7 @@ static void check_term(const struct fixture *fixture, const char *term)
         fail_msg("%s: found %s, expected %s", term, found, expected);
 }
 
-/* All that are listed, and each run of one to nine characters of each text. */
+/* Searches for all listed terms, and for each run of one to nine characters of each text. */
 static void check_all_terms(const struct fixture *fixture)
 {
     for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++)
@@ -245,7 +245,7 @@ TEST_WITH(a_text_too_long_for_the_index_is_found, fixture_set_up, fixture_tear_d
     assert_string_equal("", nothing);
 }
 
-/* A term of which the newest emails have enough is looked for in these. */
+/* A common term is searched in the newest emails instead. */
 TEST_WITH(a_rare_term_is_looked_for_in_the_index, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;

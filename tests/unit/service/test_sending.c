@@ -120,7 +120,7 @@ TEST_WITH(bcc_is_seen_by_nobody_else, fixture_set_up, fixture_tear_down)
     assert_int_equal(0, json_array_size(json_object_get(to_bob, "bcc_addresses")));
     assert_int_equal(1, json_array_size(json_object_get(to_eve, "bcc_addresses")));
     char *raw = load_raw(fixture, text_of(to_bob, "id"));
-    assert_null(strcasestr(raw, "bcc:")); /* an id may have the letters, but no colon */
+    assert_null(strcasestr(raw, "bcc:")); /* an id may contain the letters, but no colon */
     assert_null(strstr(raw, "eve@"));
     json_t *content = load_content(fixture, text_of(to_bob, "id"), "");
     char *text = json_dumps(content, 0);
@@ -148,7 +148,7 @@ static void assert_newest_outbound(const struct fixture *fixture, const char *st
     json_decref(list);
 }
 
-/* To Bob, who has an inbox, and to two recipients whom nothing reaches. */
+/* A message to Bob, who has an inbox, and to two recipients who cannot be reached. */
 static json_t *message_to_some(void)
 {
     json_t *request = message_to(ANN, BOB, "to some");
@@ -183,7 +183,7 @@ TEST_WITH(mail_that_reaches_nobody_comes_back_at_once, fixture_set_up, fixture_t
     assert_non_null(strstr(raw, "\r\nAuto-Submitted: auto-replied\r\n"));
 
     size_t before = count_of(fixture, "/api/v1/email");
-    free(send_message(fixture, message_to_some())); /* under the same key */
+    free(send_message(fixture, message_to_some())); /* again under the same key */
     assert_int_equal(before, count_of(fixture, "/api/v1/email"));
     free(raw);
     json_decref(content);
@@ -410,7 +410,7 @@ TEST_WITH(attachments_are_bounded_together, fixture_set_up, fixture_tear_down)
     free(bytes);
 }
 
-/* Sends an email of these texts to two people, with two attachments; its prompt, to be freed. */
+/* Sends an email of these texts to two people, with two attachments. Returns its prompt; the caller frees. */
 static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t *texts)
 {
     char *one = upload(fixture, "one.txt", "text/plain", "1", 1, 200);
@@ -536,7 +536,7 @@ TEST_WITH(a_reply_joins_the_thread, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-/* RFC 5322, section 3.6.4: the first of a thread is what others know it by. */
+/* RFC 5322, section 3.6.4: other programs know a thread by its first message. */
 TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
@@ -571,7 +571,7 @@ TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear
     free(ann);
 }
 
-/* 12 MB of records, in which each text stands three times. */
+/* The bound is 12 MB of records, and a record has each text three times. */
 TEST_WITH(a_thread_of_long_pages_keeps_the_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
@@ -607,7 +607,7 @@ TEST_WITH(a_thread_of_long_pages_keeps_the_newest, fixture_set_up, fixture_tear_
     free(ann);
 }
 
-/* In Markdown each line of it gets twelve indentations of eight blanks. The caller frees. */
+/* In Markdown each line of this list is indented twelve times by eight blanks. The caller frees. */
 static char *deep_list(size_t lines)
 {
     enum {
@@ -655,7 +655,7 @@ TEST_WITH(a_page_that_grows_without_measure_leaves_its_thread_readable, fixture_
     free(ann);
 }
 
-/* The subjects have different lengths, so that at least one is cut within a character. */
+/* The subjects differ in length, so that the limit falls within a character of at least one text. */
 TEST_WITH(a_long_text_is_cut_in_its_prompt_behind_a_whole_character, fixture_set_up, fixture_tear_down)
 {
     enum {
@@ -719,7 +719,7 @@ static json_t *strangers_named(size_t count, const char *mark, size_t marks)
     return list;
 }
 
-/* A record must not become too long for inboxfs, in whose JSON such a name takes three times the room. */
+/* A record must not be too long for inboxfs, in whose JSON such a name takes three times as many bytes. */
 TEST_WITH(names_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -762,7 +762,7 @@ TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
     json_t *email = newest_email(fixture, ann, "");
     char *original = load_raw(fixture, text_of(email, "id"));
     unsigned int status = 200;
-    /* Ten times, and then it is enough. */
+    /* ten forwards are accepted, the next one is not */
     for (int i = 0; i <= 10; i++) {
         json_t *request = message_to(ANN, ANN, "Forward");
         json_object_set_new(request, "existing_email_id", json_string(text_of(email, "id")));
@@ -842,7 +842,7 @@ TEST_WITH(what_is_wrong_is_refused, fixture_set_up, fixture_tear_down)
     assert_int_equal(0, count_of(fixture, "/api/v1/email/outbound"));
 }
 
-/* JSON, and yet no request: that is what the answer says, of the body, and of no member in it. */
+/* The answer is about the body, not about one of its members. */
 TEST_WITH(a_body_that_is_no_object_is_refused_as_that, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -878,8 +878,7 @@ TEST_WITH(published_clients_are_understood, fixture_set_up, fixture_tear_down)
     json_decref(list);
 }
 
-/* ---------------------------------------------------------------- how many emails a tier may send in a UTC
- * day */
+/* ---------------------------------------------------------------- the daily limits of the tiers */
 
 static json_t *message_with_key(const char *key)
 {
@@ -889,7 +888,7 @@ static json_t *message_with_key(const char *key)
     return request;
 }
 
-/* Sends one more, which is past the limit. */
+/* Sends one email, which must be over the limit. */
 static void assert_refused(const struct fixture *fixture)
 {
     json_t *request = message_with_key(NULL);
@@ -909,7 +908,7 @@ static void assert_refused(const struct fixture *fixture)
     json_decref(request);
 }
 
-/* What was sent, changed behind the service's back. */
+/* Changes the sent emails in the database, behind the service's back. */
 static void change_sent(const struct fixture *fixture, const char *statement)
 {
     char path[400];
@@ -934,7 +933,7 @@ TEST_WITH(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down)
         snprintf(key, sizeof(key), "key %d", i);
         free(send_message(fixture, message_with_key(key)));
     }
-    /* What was sent before is no further email. */
+    /* an email that was sent before does not count again */
     free(send_message(fixture, message_with_key("key 3")));
     assert_refused(fixture);
     assert_int_equal(10, count_of(fixture, "/api/v1/email/outbound"));

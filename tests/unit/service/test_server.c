@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many at once.
+ * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many clients at once.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const struct {
     const char *headers;
     const char *body;
     int status;
-    const char *header; /* expected: name, and value */
+    const char *header; /* expected name and value */
     const char *value;
 } cases[] = {
     {"unknown path", "GET", "/api/v1/nothing", "", NULL, 404, NULL, NULL},
@@ -87,7 +87,7 @@ TEST_WITH(every_status_has_its_reason, fixture_set_up, fixture_tear_down)
     }
 }
 
-/* A browser would run as a page of the service's what a stranger wrote to an inbox. */
+/* Else a browser could run a stranger's email as a page of the service. */
 TEST_WITH(no_answer_can_run_as_a_page, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -141,7 +141,7 @@ static void run_sql(const struct fixture *fixture, const char *statement)
     sqlite3_close(db);
 }
 
-/* A view that fails as it is read stands in the table's place, as a damaged page would. */
+/* Replaces the table with a view that fails when it is read, as a damaged page does. */
 static void break_table(const struct fixture *fixture, const char *table, const char *columns)
 {
     char statement[400];
@@ -153,7 +153,7 @@ static void break_table(const struct fixture *fixture, const char *table, const 
     run_sql(fixture, statement);
 }
 
-/* A row with a null where a text was is answered in words. */
+/* The service answers with a reason if a row has a null in place of a text. */
 TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -194,7 +194,7 @@ TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down
     free(ann);
 }
 
-/* A client would believe an answer that its key is unknown, or that its inbox is gone. */
+/* A client would believe an answer of 401 or 404, and give up its key or its inbox. */
 TEST_WITH(a_database_that_fails_is_no_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -240,7 +240,7 @@ TEST_WITH(many_requests_leave_nothing_open, fixture_set_up, fixture_tear_down)
             before = count_open_files();
         json_decref(get(fixture, i % 2 == 0 ? "/api/v1/inbox" : "/api/v1/email"));
     }
-    /* Connections that have just been given up may still be open. */
+    /* some closed connections may still be open at the service */
     assert_true(count_open_files() < before + MANY / 2);
 }
 
@@ -287,7 +287,7 @@ static const struct {
     {"a foreign host, of old", HEAD("1.0", "Host: evil.example\r\n"), "", 421},
     {"no host", HEAD("1.1", CLOSE), "", 400},
     {"two hosts", HEAD("1.1", HOST HOST CLOSE), "", 400},
-    /* The connection ends without having been asked to. */
+    /* the service closes the connection, although the client did not ask for that */
     {"two lengths", HEAD("1.1", HOST "Content-Length: 0\r\nContent-Length: 5\r\n"), "", 400},
     {"the same length twice", HEAD("1.1", HOST "Content-Length: 1\r\nContent-Length: 1\r\n"), "x", 400},
     {"two lengths in one", HEAD("1.1", HOST "Content-Length: 5, 5\r\n"), "", 400},
@@ -385,7 +385,7 @@ TEST_WITH(a_target_that_is_too_long_is_refused, fixture_set_up, fixture_tear_dow
     http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
     assert_int_equal(414, answer.status);
     http_answer_release(&answer);
-    /* As long a list as is read at all. */
+    /* the longest list that the service reads */
     size_t at = (size_t)sprintf(target, "/api/v1/email?limit=1");
     for (int i = 0; i < 1000; i++)
         at += (size_t)sprintf(target + at, "&inbox_ids=%08x-0000-0000-0000-000000000000", i);
@@ -438,7 +438,7 @@ TEST_WITH(half_requests_shut_nobody_out, fixture_set_up, fixture_tear_down)
         close(held[i]);
 }
 
-/* Sends more requests than it takes answers, until the service waits for it. */
+/* Connects, sends requests, and reads no answers, until the service waits for the client. */
 static int connect_deaf(const struct fixture *fixture)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -449,7 +449,7 @@ static int connect_deaf(const struct fixture *fixture)
     size_t sent = 0;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     while (poll(&ready, 1, 500) > 0) {
-        /* A whole number of requests, whatever was taken of the one before. */
+        /* ends with a whole request, even if the last send() was cut */
         ssize_t len = send(fd, many + sent % (sizeof(request) - 1), sizeof(many) / 2, MSG_DONTWAIT);
         if (len <= 0)
             break;
@@ -458,7 +458,7 @@ static int connect_deaf(const struct fixture *fixture)
     return fd;
 }
 
-/* The answer to a request without a key is no reason to keep a connection. */
+/* An answer to a request without a key does not protect its connection. */
 TEST_WITH(a_stranger_who_takes_no_answers_makes_room, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -467,7 +467,7 @@ TEST_WITH(a_stranger_who_takes_no_answers_makes_room, fixture_set_up, fixture_te
     struct pollfd cut = {.fd = deaf, .events = POLLRDHUP};
     for (size_t i = 0; i < ARRAY_LEN(held); i++)
         held[i] = -1;
-    /* While it still gets answers, others have waited longer. */
+    /* as long as its answers are sent, other connections have waited longer */
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 60 * 1000;
     for (size_t i = 0; poll(&cut, 1, 20) == 0 && clock_monotonic_ms(clock_system()) < until_ms; i++) {
         close(held[i % ARRAY_LEN(held)]);
@@ -479,7 +479,7 @@ TEST_WITH(a_stranger_who_takes_no_answers_makes_room, fixture_set_up, fixture_te
         close(held[i]);
 }
 
-/* Descriptors of the service, which select() cannot wait for where others have the first 1,024. */
+/* select() could not wait for the service's descriptors if others have the first 1,024. */
 TEST_WITH(open_files_do_not_keep_connections_out, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -602,7 +602,7 @@ static void *send_some(void *argument)
     const struct sender *sender = argument;
     for (int i = 0; i < 4; i++) {
         json_t *request = message_to("ann@inbox.localhost", "ann@inbox.localhost", "Parallel");
-        /* Two senders share each key: one of them sends. */
+        /* two senders share each key, so only one email is sent */
         json_object_set_new(request, "idempotency_key", json_sprintf("%u-%d", sender->index / 2, i));
         free(send_message(sender->fixture, request));
         json_decref(get(sender->fixture, "/api/v1/email?limit=50"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's life: first start, files and modes, keys, locks, restarts, being killed.
+ * The life of the service: first start, files and modes, keys, locks, restarts, kills.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -133,7 +133,7 @@ TEST_WITH(a_unix_socket_is_the_owners, set_up_dir, fixture_tear_down)
     assert_int_equal(-1, stat(address + 5, &status));
 }
 
-/* By a socket of any kind, for it is another program's. */
+/* The service takes no socket of any kind from another program. */
 TEST_WITH(a_socket_of_others_is_left_alone, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -165,7 +165,7 @@ TEST_WITH(a_file_in_the_place_of_a_socket_is_left_alone, set_up_dir, fixture_tea
     assert_int_equal(0, access(address + 5, F_OK));
 }
 
-/* A crash while it was written, before the database knew of it. */
+/* A crash can tear the file, before the key is in the database. */
 TEST_WITH(a_first_key_that_is_torn_is_made_anew, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -196,7 +196,7 @@ TEST_WITH(a_first_key_written_by_an_editor_of_windows_is_taken, set_up_dir, fixt
     fixture_stop(fixture);
 }
 
-/* Returns the output of the command. */
+/* Runs the command and stores its output in `ret_text`. */
 static void run_key_command(int (*command)(const char *, FILE *), const char *data_dir, char *ret_text,
                             size_t size)
 {
@@ -273,7 +273,7 @@ static bool is_database_mapped(void)
     return is_found;
 }
 
-/* A mapped file that is cut off ends the process, which is inboxfs where it has the service inside. */
+/* If a mapped file is truncated, the process is killed: with an embedded service that is inboxfs. */
 TEST_WITH(a_service_that_is_alone_maps_no_file, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -373,7 +373,7 @@ static void *keep_a_cpu_busy(void *argument)
     return NULL;
 }
 
-/* The threads that answer these requests find no time before the service ends. */
+/* The threads that answer these requests do not finish before the service ends. */
 TEST_WITH(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -409,7 +409,7 @@ static unsigned int count_descriptors(void)
     return count;
 }
 
-/* There are as many readers as requests at one time. */
+/* There are as many readers of the database as requests at one time. */
 TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -431,7 +431,7 @@ TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
     assert_in_range(after, 1, before + 20);
 }
 
-/* A read that stays open keeps all that is written after it in the log beside the database, which grows. */
+/* As long as a read transaction is open, SQLite cannot shorten its write-ahead log. */
 TEST_WITH(nobody_goes_on_reading, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -448,7 +448,7 @@ TEST_WITH(nobody_goes_on_reading, set_up_dir, fixture_tear_down)
     sqlite3 *db = NULL;
     snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
     assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
-    sqlite3_busy_timeout(db, 20000); /* the answer is there before its reading ends */
+    sqlite3_busy_timeout(db, 20000); /* the client may have the answer before the read transaction ends */
     assert_int_equal(SQLITE_OK, sqlite3_exec(db, "SELECT * FROM settings", NULL, NULL, NULL));
     assert_int_equal(SQLITE_OK, sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     sqlite3_close(db);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SMTP server as its clients meet it: how many are served at once, for how long, and how it ends.
+ * The SMTP server and its clients: how many it serves at once, time-outs, and its end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,55 +27,55 @@ enum {
 
 #define BEGIN "EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n"
 
-struct world {
+struct fixture {
     struct temp_dir dir;
     char listen[300];
     struct database *database;
     struct smtp_server *server;
 };
 
-static void start(struct world *world, const char *new_inboxes, size_t connections_max, int64_t idle_ms)
+static void start(struct fixture *fixture, const char *new_inboxes, size_t connections_max, int64_t idle_ms)
 {
     const struct smtp_server_config config = {
-        .listen = world->listen,
+        .listen = fixture->listen,
         .dialect = DIALECT_SMTP,
         .domain = "here.example",
-        .database = world->database,
+        .database = fixture->database,
         .new_inboxes = new_inboxes,
         .connections_max = connections_max,
         .idle_ms = idle_ms,
     };
-    assert_int_equal(0, smtp_server_start(&config, &world->server));
+    assert_int_equal(0, smtp_server_start(&config, &fixture->server));
 }
 
-static void world_open(struct world *world, size_t connections_max, int64_t idle_ms)
+static void fixture_open(struct fixture *fixture, size_t connections_max, int64_t idle_ms)
 {
-    temp_dir_init(&world->dir);
-    snprintf(world->listen, sizeof(world->listen), "unix:%s/smtp", world->dir.path);
-    assert_int_equal(0, tables_open(world->dir.fd, DATABASE_SHARED, &world->database));
-    start(world, "", connections_max, idle_ms);
+    temp_dir_init(&fixture->dir);
+    snprintf(fixture->listen, sizeof(fixture->listen), "unix:%s/smtp", fixture->dir.path);
+    assert_int_equal(0, tables_open(fixture->dir.fd, DATABASE_SHARED, &fixture->database));
+    start(fixture, "", connections_max, idle_ms);
 }
 
-static void world_restart(struct world *world, const char *new_inboxes)
+static void fixture_restart(struct fixture *fixture, const char *new_inboxes)
 {
-    smtp_server_free(world->server);
-    start(world, new_inboxes, 10, PATIENCE_MS);
+    smtp_server_free(fixture->server);
+    start(fixture, new_inboxes, 10, PATIENCE_MS);
 }
 
-static void world_close(struct world *world)
+static void fixture_close(struct fixture *fixture)
 {
-    smtp_server_free(world->server);
-    database_free(world->database);
-    temp_dir_release(&world->dir);
+    smtp_server_free(fixture->server);
+    database_free(fixture->database);
+    temp_dir_release(&fixture->dir);
 }
 
-static int64_t count_emails(const struct world *world)
+static int64_t count_emails(const struct fixture *fixture)
 {
     struct connection *connection = NULL;
     int64_t count = 0;
-    assert_int_equal(0, database_begin_read(world->database, &connection));
+    assert_int_equal(0, database_begin_read(fixture->database, &connection));
     assert_int_equal(0, query_integer(connection->db, &count, "SELECT count(*) FROM emails", ""));
-    database_end_read(world->database, connection);
+    database_end_read(fixture->database, connection);
     return count;
 }
 
@@ -90,9 +90,9 @@ static struct sockaddr_un address_of(const char *listen)
     return address;
 }
 
-static int dial(const struct world *world)
+static int dial(const struct fixture *fixture)
 {
-    struct sockaddr_un address = address_of(world->listen);
+    struct sockaddr_un address = address_of(fixture->listen);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(0, connect(fd, (struct sockaddr *)&address, sizeof(address)));
     return fd;
@@ -103,8 +103,8 @@ static void say(int fd, const char *text)
     assert_int_equal(strlen(text), send(fd, text, strlen(text), MSG_NOSIGNAL));
 }
 
-/* Reads until the last line begins with `code` and is whole; false: the end came first. */
-static bool hears(int fd, const char *code)
+/* Reads until the last whole line begins with `code`. Returns false if the connection ends before. */
+static bool receives_code(int fd, const char *code)
 {
     char text[8192] = "";
     size_t len = 0;
@@ -134,88 +134,88 @@ static bool is_cut_off(int fd)
 
 TEST(who_says_nothing_is_told_so)
 {
-    struct world world;
-    world_open(&world, 10, 50);
-    int silent = dial(&world);
-    assert_true(hears(silent, "421"));
-    assert_false(hears(silent, "---"));
-    int within = dial(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, 10, 50);
+    int silent = dial(&fixture);
+    assert_true(receives_code(silent, "421"));
+    assert_false(receives_code(silent, "---"));
+    int within = dial(&fixture);
     say(within, BEGIN "half a message");
-    assert_true(hears(within, "421"));
+    assert_true(receives_code(within, "421"));
     close(silent);
     close(within);
-    world_close(&world);
+    fixture_close(&fixture);
 }
 
 TEST(who_says_nothing_in_the_handshake_is_cut_off)
 {
-    struct world world;
-    world_open(&world, 10, PATIENCE_MS);
-    smtp_server_free(world.server);
+    struct fixture fixture;
+    fixture_open(&fixture, 10, PATIENCE_MS);
+    smtp_server_free(fixture.server);
     SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
     const struct smtp_server_config config = {
-        .listen = world.listen,
+        .listen = fixture.listen,
         .domain = "here.example",
-        .database = world.database,
+        .database = fixture.database,
         .new_inboxes = "",
         .connections_max = 10,
         .tls = tls,
         .idle_ms = 50,
     };
-    assert_int_equal(0, smtp_server_start(&config, &world.server));
-    int client = dial(&world);
+    assert_int_equal(0, smtp_server_start(&config, &fixture.server));
+    int client = dial(&fixture);
     say(client, "EHLO me\r\nSTARTTLS\r\n");
-    assert_true(hears(client, "220 2.0.0"));
-    assert_false(hears(client, "---"));
+    assert_true(receives_code(client, "220 2.0.0"));
+    assert_false(receives_code(client, "---"));
     close(client);
-    world_close(&world);
+    fixture_close(&fixture);
     SSL_CTX_free(tls);
 }
 
 TEST(of_too_many_the_oldest_idle_one_goes)
 {
-    struct world world;
-    world_open(&world, 2, PATIENCE_MS);
-    int idle = dial(&world);
-    assert_true(hears(idle, "220"));
-    int busy = dial(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, 2, PATIENCE_MS);
+    int idle = dial(&fixture);
+    assert_true(receives_code(idle, "220"));
+    int busy = dial(&fixture);
     say(busy, BEGIN "1\r\n");
-    assert_true(hears(busy, "354"));
-    /* The server may not have noted yet that `idle` is, and then sends the new client away. */
+    assert_true(receives_code(busy, "354"));
+    /* as long as the server has not noticed that `idle` is idle, it sends the new client away */
     for (size_t i = 0; i < 10000 && !is_cut_off(idle); i++) {
-        int other = dial(&world);
-        hears(other, "220");
+        int other = dial(&fixture);
+        receives_code(other, "220");
         close(other);
     }
     assert_true(is_cut_off(idle));
     say(busy, ".\r\nQUIT\r\n");
-    assert_true(hears(busy, "221"));
+    assert_true(receives_code(busy, "221"));
     close(busy);
     close(idle);
-    assert_int_equal(1, count_emails(&world));
-    world_close(&world);
+    assert_int_equal(1, count_emails(&fixture));
+    fixture_close(&fixture);
 }
 
 TEST(with_all_places_busy_another_client_is_sent_away)
 {
-    struct world world;
-    world_open(&world, 2, PATIENCE_MS);
+    struct fixture fixture;
+    fixture_open(&fixture, 2, PATIENCE_MS);
     int busy[2];
     for (size_t i = 0; i < 2; i++) {
-        busy[i] = dial(&world);
+        busy[i] = dial(&fixture);
         say(busy[i], BEGIN "x");
-        assert_true(hears(busy[i], "354"));
+        assert_true(receives_code(busy[i], "354"));
     }
-    int other = dial(&world);
-    assert_true(hears(other, "421"));
+    int other = dial(&fixture);
+    assert_true(receives_code(other, "421"));
     close(other);
     for (size_t i = 0; i < 2; i++) {
         say(busy[i], "\r\n.\r\nQUIT\r\n");
-        assert_true(hears(busy[i], "221"));
+        assert_true(receives_code(busy[i], "221"));
         close(busy[i]);
     }
-    assert_int_equal(2, count_emails(&world));
-    world_close(&world);
+    assert_int_equal(2, count_emails(&fixture));
+    fixture_close(&fixture);
 }
 
 static void *free_server(void *argument)
@@ -226,91 +226,91 @@ static void *free_server(void *argument)
 
 TEST(a_message_under_way_comes_to_its_end)
 {
-    struct world world;
-    world_open(&world, 10, PATIENCE_MS);
-    int idle = dial(&world);
-    assert_true(hears(idle, "220"));
-    int busy = dial(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, 10, PATIENCE_MS);
+    int idle = dial(&fixture);
+    assert_true(receives_code(idle, "220"));
+    int busy = dial(&fixture);
     say(busy, BEGIN "1\r\n");
-    assert_true(hears(busy, "354"));
+    assert_true(receives_code(busy, "354"));
     pthread_t ending;
-    assert_int_equal(0, pthread_create(&ending, NULL, free_server, world.server));
-    world.server = NULL;
+    assert_int_equal(0, pthread_create(&ending, NULL, free_server, fixture.server));
+    fixture.server = NULL;
     say(busy, "2\r\n.\r\n");
-    assert_false(hears(busy, "---"));
+    assert_false(receives_code(busy, "---"));
     pthread_join(ending, NULL);
-    assert_false(hears(idle, "---"));
-    assert_int_equal(1, count_emails(&world));
+    assert_false(receives_code(idle, "---"));
+    assert_int_equal(1, count_emails(&fixture));
     close(busy);
     close(idle);
-    world_close(&world);
+    fixture_close(&fixture);
 }
 
 TEST(half_a_message_is_none)
 {
     static const char whole[] = BEGIN "Subject: s\r\n\r\ntext\r\n.\r\n";
-    struct world world;
-    world_open(&world, 100, PATIENCE_MS);
+    struct fixture fixture;
+    fixture_open(&fixture, 100, PATIENCE_MS);
     for (size_t len = 1; len < sizeof(whole) - 1; len++) {
-        int fd = dial(&world);
+        int fd = dial(&fixture);
         assert_int_equal(len, send(fd, whole, len, MSG_NOSIGNAL));
         if (len % 2 == 0) {
             shutdown(fd, SHUT_WR);
-            while (hears(fd, "---"))
+            while (receives_code(fd, "---"))
                 ;
         }
         close(fd);
     }
-    int fd = dial(&world);
+    int fd = dial(&fixture);
     say(fd, whole);
     say(fd, "QUIT\r\n");
-    assert_true(hears(fd, "221"));
+    assert_true(receives_code(fd, "221"));
     close(fd);
-    assert_int_equal(1, count_emails(&world));
-    world_close(&world);
+    assert_int_equal(1, count_emails(&fixture));
+    fixture_close(&fixture);
 }
 
-/* Inboxes that are there already. */
-static void add_inboxes(const struct world *world, int64_t count)
+/* Adds inboxes to the database. */
+static void add_inboxes(const struct fixture *fixture, int64_t count)
 {
     struct connection *connection = NULL;
-    assert_int_equal(0, database_begin_write(world->database, &connection));
+    assert_int_equal(0, database_begin_write(fixture->database, &connection));
     int error = query_execute(connection->db,
                               "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
                               " INSERT INTO inboxes (id, address, record) SELECT i, i || '@x', '{}' FROM n",
                               "i", count);
-    assert_int_equal(0, database_end_write(world->database, error));
+    assert_int_equal(0, database_end_write(fixture->database, error));
 }
 
 TEST(mail_makes_no_more_than_ten_thousand_inboxes)
 {
-    struct world world;
-    world_open(&world, 10, PATIENCE_MS);
-    add_inboxes(&world, DELIVERY_INBOXES_MAX - 1);
-    int fd = dial(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, 10, PATIENCE_MS);
+    add_inboxes(&fixture, DELIVERY_INBOXES_MAX - 1);
+    int fd = dial(&fixture);
     say(fd, BEGIN);
-    assert_true(hears(fd, "354"));
+    assert_true(receives_code(fd, "354"));
     say(fd, ".\r\n");
-    assert_true(hears(fd, "250"));
+    assert_true(receives_code(fd, "250"));
     say(fd, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nRCPT TO:<c@y>\r\nDATA\r\n.\r\n");
-    assert_true(hears(fd, "452"));
+    assert_true(receives_code(fd, "452"));
     say(fd, BEGIN ".\r\nQUIT\r\n");
-    assert_true(hears(fd, "221"));
+    assert_true(receives_code(fd, "221"));
     close(fd);
-    assert_int_equal(2, count_emails(&world));
-    world_close(&world);
+    assert_int_equal(2, count_emails(&fixture));
+    fixture_close(&fixture);
 }
 
 struct sender {
     pthread_t thread;
-    const struct world *world;
+    const struct fixture *fixture;
     size_t number;
 };
 
 static void *send_messages(void *argument)
 {
     const struct sender *sender = argument;
-    int fd = dial(sender->world);
+    int fd = dial(sender->fixture);
     for (size_t i = 0; i < 10; i++) {
         char text[300];
         snprintf(
@@ -320,24 +320,24 @@ static void *send_messages(void *argument)
         say(fd, text);
     }
     say(fd, "QUIT\r\n");
-    assert_true(hears(fd, "221"));
+    assert_true(receives_code(fd, "221"));
     close(fd);
     return NULL;
 }
 
 TEST(many_send_at_once)
 {
-    struct world world;
-    world_open(&world, 10, PATIENCE_MS);
+    struct fixture fixture;
+    fixture_open(&fixture, 10, PATIENCE_MS);
     struct sender senders[10];
     for (size_t i = 0; i < ARRAY_LEN(senders); i++) {
-        senders[i] = (struct sender){.world = &world, .number = i};
+        senders[i] = (struct sender){.fixture = &fixture, .number = i};
         assert_int_equal(0, pthread_create(&senders[i].thread, NULL, send_messages, &senders[i]));
     }
     for (size_t i = 0; i < ARRAY_LEN(senders); i++)
         pthread_join(senders[i].thread, NULL);
-    assert_int_equal(100, count_emails(&world));
-    world_close(&world);
+    assert_int_equal(100, count_emails(&fixture));
+    fixture_close(&fixture);
 }
 
 TEST(what_is_no_address_to_listen_at_is_refused)
@@ -350,7 +350,7 @@ TEST(what_is_no_address_to_listen_at_is_refused)
     }
 }
 
-/* A program that is stopped, say, and accepts nobody: who connects where the queue is full waits. */
+/* A stopped program accepts no connection: when the queue is full, connect() waits. */
 TEST(a_socket_whose_server_is_stuck_is_in_use)
 {
     struct temp_dir dir;
@@ -378,18 +378,18 @@ TEST(a_socket_whose_server_is_stuck_is_in_use)
     temp_dir_release(&dir);
 }
 
-/* ---------------------------------------------------------------- what mailboxes come to */
+/* ---------------------------------------------------------------- mailboxes */
 
 TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
 {
-    struct world world;
-    world_open(&world, 10, PATIENCE_MS);
-    int first = dial(&world);
-    assert_true(hears(first, "220"));
+    struct fixture fixture;
+    fixture_open(&fixture, 10, PATIENCE_MS);
+    int first = dial(&fixture);
+    assert_true(receives_code(first, "220"));
     say(first, "EHLO me\r\nMAIL FROM:<a@x>\r\nRCPT TO:<known@y>\r\nDATA\r\n.\r\nQUIT\r\n");
-    assert_true(hears(first, "221"));
+    assert_true(receives_code(first, "221"));
     close(first);
-    world_restart(&world, "here.example");
+    fixture_restart(&fixture, "here.example");
     static const struct {
         const char *recipient;
         const char *code;
@@ -400,20 +400,20 @@ TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
         {"unknown@HERE.example", "250"},
         {"postmaster", "250"},
     };
-    int client = dial(&world);
+    int client = dial(&fixture);
     say(client, "EHLO me\r\nMAIL FROM:<a@x>\r\n");
-    assert_true(hears(client, "250 2.1.0"));
+    assert_true(receives_code(client, "250 2.1.0"));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char line[200];
         snprintf(line, sizeof(line), "RCPT TO:<%s>\r\n", cases[i].recipient);
         say(client, line);
-        assert_true(hears(client, cases[i].code));
+        assert_true(receives_code(client, cases[i].code));
     }
     say(client, "DATA\r\n.\r\n");
-    assert_true(hears(client, "250 2.0.0"));
-    assert_int_equal(4, count_emails(&world));
+    assert_true(receives_code(client, "250 2.0.0"));
+    assert_int_equal(4, count_emails(&fixture));
     close(client);
-    world_close(&world);
+    fixture_close(&fixture);
 }
 
 TEST(a_delivery_that_fails_is_answered_by_what_the_client_can_do)
