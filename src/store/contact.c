@@ -35,7 +35,7 @@ void contact_release(struct contact *contact)
     pthread_mutex_destroy(&contact->lock);
 }
 
-/* ---------------------------------------------------------------- what requests show */
+/* ---------------------------------------------------------------- outcomes of requests */
 
 static void report_online(struct contact *contact)
 {
@@ -49,23 +49,23 @@ static void report_online(struct contact *contact)
         index_notify_event(contact->index, EVENT_ONLINE, NULL, NULL, NULL);
 }
 
-/* Copies as much of the text as fits, and cuts no character. */
-static void copy_words(char *to, size_t size, const char *words)
+/* Truncates at a whole character. */
+static void copy_truncated(char *to, size_t size, const char *reason)
 {
-    size_t len = character_cut(words, strnlen(words, size), size - 1);
-    memcpy(to, words, len);
+    size_t len = character_cut(reason, strnlen(reason, size), size - 1);
+    memcpy(to, reason, len);
     to[len] = '\0';
 }
 
-void contact_report_offline(struct contact *contact, const char *words)
+void contact_report_offline(struct contact *contact, const char *reason)
 {
     pthread_mutex_lock(&contact->lock);
     bool was_offline = contact->state == CONTACT_OFFLINE;
     contact->state = CONTACT_OFFLINE;
-    copy_words(contact->error, sizeof(contact->error), words);
+    copy_truncated(contact->error, sizeof(contact->error), reason);
     pthread_mutex_unlock(&contact->lock);
     if (!was_offline)
-        index_notify_event(contact->index, EVENT_OFFLINE, NULL, NULL, words);
+        index_notify_event(contact->index, EVENT_OFFLINE, NULL, NULL, reason);
 }
 
 static void report_times(struct contact *contact, const struct service_result *result)
@@ -89,13 +89,13 @@ void contact_report(struct contact *contact, const struct service_result *result
         contact_report_offline(contact, result_words(result));
 }
 
-void contact_report_sync(struct contact *contact, const char *words)
+void contact_report_sync(struct contact *contact, const char *reason)
 {
     LOCK_GUARD(&contact->lock);
-    copy_words(contact->sync_error, sizeof(contact->sync_error), words != NULL ? words : "");
+    copy_truncated(contact->sync_error, sizeof(contact->sync_error), reason != NULL ? reason : "");
 }
 
-/* ---------------------------------------------------------------- what is known */
+/* ---------------------------------------------------------------- state */
 
 bool contact_is_online(struct contact *contact)
 {
@@ -103,7 +103,7 @@ bool contact_is_online(struct contact *contact)
     return contact->state == CONTACT_ONLINE;
 }
 
-static bool is_to_come(struct contact *contact, const int64_t *until_ms)
+static bool is_before(struct contact *contact, const int64_t *until_ms)
 {
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);
     LOCK_GUARD(&contact->lock);
@@ -112,12 +112,12 @@ static bool is_to_come(struct contact *contact, const int64_t *until_ms)
 
 bool contact_is_unreachable(struct contact *contact)
 {
-    return is_to_come(contact, &contact->unreachable_until_ms);
+    return is_before(contact, &contact->unreachable_until_ms);
 }
 
 bool contact_is_busy(struct contact *contact)
 {
-    return is_to_come(contact, &contact->busy_until_ms);
+    return is_before(contact, &contact->busy_until_ms);
 }
 
 void contact_get_status(struct contact *contact, struct store_status *ret)
@@ -129,7 +129,7 @@ void contact_get_status(struct contact *contact, struct store_status *ret)
     memcpy(ret->sync_error, contact->sync_error, sizeof(ret->sync_error));
 }
 
-/* ---------------------------------------------------------------- a request that decides */
+/* ---------------------------------------------------------------- checking the service */
 
 static int stop_at_once(void *context, struct email_record *record)
 {
@@ -137,8 +137,8 @@ static int stop_at_once(void *context, struct email_record *record)
     return 0;
 }
 
-/* Every service lists mail, and none without the key. */
-static void ask_for_one_email(struct mail_service *service, struct cancel *cancel, struct service_result *ret)
+/* Every service lists mail, and refuses that without a valid key. */
+static void list_one_email(struct mail_service *service, struct cancel *cancel, struct service_result *ret)
 {
     const struct email_query query = {.inbox_id = NULL, .limit = 1};
     unsigned int count;
@@ -148,7 +148,7 @@ static void ask_for_one_email(struct mail_service *service, struct cancel *cance
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel)
 {
     struct service_result result;
-    ask_for_one_email(service, cancel, &result);
+    list_one_email(service, cancel, &result);
     if (result_is_answer(&result))
         report_online(contact);
     else if (result.error != EINTR)
@@ -161,11 +161,11 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
 struct first_contact {
     struct mail_service *service;
     struct inbox_list inboxes;
-    bool is_listed; /* the service has a list of inboxes, and this is it */
+    bool is_listed; /* `inboxes` is the service's list */
     struct service_result result;
 };
 
-static void ask_first(void *context, struct cancel *cancel)
+static void list_inboxes_first(void *context, struct cancel *cancel)
 {
     struct first_contact *first = context;
     inbox_list_fetch(&first->inboxes, first->service, cancel, &first->result);
@@ -173,10 +173,10 @@ static void ask_first(void *context, struct cancel *cancel)
     if (first->result.outcome != SERVICE_ABSENT && first->result.outcome != SERVICE_REJECTED)
         return;
     service_result_release(&first->result);
-    ask_for_one_email(first->service, cancel, &first->result);
+    list_one_email(first->service, cancel, &first->result);
 }
 
-/* Inboxes are never deleted at the service, so an account that has none of those in the cache is another. */
+/* The service never deletes inboxes, so an account without any inbox of the cache is another account. */
 static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
 {
     uint64_t position = 0;
@@ -193,19 +193,19 @@ static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
     return has_any;
 }
 
-static int take_over(struct index *index, const struct inbox_list *inboxes)
+static int put_inboxes(struct index *index, const struct inbox_list *inboxes)
 {
     uint32_t listing = index_begin_listing(index);
     for (size_t i = 0; i < inboxes->len; i++) {
         int error = index_put_inbox(index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
-        if (error != 0) /* that no more is kept, the sync reports */
+        if (error != 0) /* the sync reports -EDQUOT */
             return error == -EDQUOT ? 0 : error;
     }
     index_end_inbox_list(index, listing);
     return 0;
 }
 
-static int judge(struct store *store, const struct first_contact *first, char **ret_reason)
+static int evaluate_first_contact(struct store *store, const struct first_contact *first, char **ret_reason)
 {
     const struct service_result *result = &first->result;
     if (result->outcome == SERVICE_UNAUTHORIZED)
@@ -226,17 +226,18 @@ static int judge(struct store *store, const struct first_contact *first, char **
                   "later, or give --state-dir=DIR for a state of its own"
                 : "the state is of another account, since none of its inboxes is this key's: give "
                   "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
-    return take_over(&store->index, &first->inboxes);
+    return put_inboxes(&store->index, &first->inboxes);
 }
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
 {
     struct first_contact first = {.service = store->service, .result = {.retry_after_ms = -1}};
-    int error = bounded_call(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, ask_first, &first);
+    int error =
+        bounded_call(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, list_inboxes_first, &first);
     if (error != 0)
         error = reason_give(ret_reason, error, "no thread can be started");
     else
-        error = judge(store, &first, ret_reason);
+        error = evaluate_first_contact(store, &first, ret_reason);
     inbox_list_release(&first.inboxes);
     service_result_release(&first.result);
     return error;

@@ -44,11 +44,11 @@ void contact_release(struct contact *contact);
 
 /* Reports the outcome of a request. Most failures of a single request change nothing. */
 void contact_report(struct contact *contact, const struct service_result *result);
-/* Makes the contact offline after several failures. `words`: the reason, which is truncated. */
-void contact_report_offline(struct contact *contact, const char *words);
-/* Reports the end of a sync of everything. `words`: the reason why it lacks something; NULL if it does not.
+/* Makes the contact offline after several failures. `reason`: the reason, which is truncated. */
+void contact_report_offline(struct contact *contact, const char *reason);
+/* Reports the end of a sync of everything. `reason`: the reason why it lacks something; NULL if it does not.
  * An answer that cannot be used does not make the service offline, but status.json shows the reason. */
-void contact_report_sync(struct contact *contact, const char *words);
+void contact_report_sync(struct contact *contact, const char *reason);
 
 /* Lists one email, and reports the outcome (waits for the network). */
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes that a user makes at the service: a new inbox, the settings of one, whether an email is valid. The
- * service is asked first; what is shown changes when the service has agreed. A refusal goes to the caller in
- * words, and as an event to all that read the events. Contracts: store.h.
+ * Changes that a user makes at the service: a new inbox, its settings, whether an email is valid. The index
+ * changes only after the service has accepted the change. A refusal is reported to the caller, and as an
+ * event, with its reason. Contracts: store.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,28 +23,27 @@
 
 enum {
     UPSERT_TIMEOUT_MS = 5 * 1000,
-    UPDATE_TIMEOUT_MS = 15 * 1000, /* reading, writing, and reading again */
+    UPDATE_TIMEOUT_MS = 15 * 1000, /* for reading, writing, and reading again */
     MARK_TIMEOUT_MS = 5 * 1000,
     LOOK_TIMEOUT_MS = 5 * 1000,
     LOOK_SLOW_MS = 1000,
-    LOOK_AGAIN_MS = 30 * 1000, /* after one that was slow */
+    LOOK_AGAIN_MS = 30 * 1000, /* pause after a slow list of inboxes */
 };
 
-/* The words go to the caller and, as an event, to whoever listens. */
-static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *words,
+static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *reason,
                        char **ret_reason)
 {
     _cleanup_free_ char *path = NULL;
     if (asprintf(&path, "inboxes/%s", name) < 0)
         path = NULL;
-    index_notify_event(&store->index, EVENT_INBOX, path, id, words);
-    return reason_give(ret_reason, error, "%s", words);
+    index_notify_event(&store->index, EVENT_INBOX, path, id, reason);
+    return reason_give(ret_reason, error, "%s", reason);
 }
 
 /* ---------------------------------------------------------------- inboxes made elsewhere */
 
-/* Shows what is new in the service's list, and removes nothing. */
-static void look_again(void *context, struct cancel *cancel)
+/* Adds and updates the inboxes of the service's list, and removes none. */
+static void list_new_inboxes(void *context, struct cancel *cancel)
 {
     struct store *store = context;
     struct inbox_list list = {0};
@@ -59,9 +58,9 @@ static void look_again(void *context, struct cancel *cancel)
     inbox_list_release(&list);
 }
 
-/* Asks for the list of inboxes once, where the service is there (waits for the network, LOOK_TIMEOUT_MS).
- * Those who want it at the same time share the next one. A slow one is not repeated for LOOK_AGAIN_MS, for
- * many messages that wait to be handed in ask one after the other, and rm of an attachment waits for them. */
+/* Lists the inboxes once while online (waits for the network, LOOK_TIMEOUT_MS). Concurrent callers share the
+ * next list. A slow list is not repeated for LOOK_AGAIN_MS: many messages that are handed in call this one
+ * after the other, and rm of an attachment waits for them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
@@ -72,7 +71,7 @@ static void find_new_inboxes(struct store *store, struct cancel *cancel)
     int64_t began_ms = clock_monotonic_ms(clock);
     if (atomic_load(&store->looks) != looks || began_ms < store->look_again_ms)
         return;
-    bounded_call(clock, LOOK_TIMEOUT_MS, cancel, look_again, store);
+    bounded_call(clock, LOOK_TIMEOUT_MS, cancel, list_new_inboxes, store);
     int64_t ended_ms = clock_monotonic_ms(clock);
     if (ended_ms - began_ms >= LOOK_SLOW_MS)
         store->look_again_ms = ended_ms + LOOK_AGAIN_MS;
@@ -116,10 +115,10 @@ static int upsert_new(struct store *store, const char *address, const char *requ
         error = take_created(store, request, id, ret_inbox);
     else
         error = refuse_edit(store, address, NULL, error, result_words(&result), ret_reason);
-    /* Whatever the answer was lost to, the inbox may be there. */
+    /* After an unknown outcome the inbox may exist, so the inboxes are listed. */
     if (error == 0)
         sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
-    else if (error == -EEXIST) /* so it is to be seen, too */
+    else if (error == -EEXIST)
         find_new_inboxes(store, cancel);
     else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
         sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
@@ -150,18 +149,18 @@ struct update {
     const char *text;
     size_t len;
     int error;
-    char *words; /* what is wrong, or NULL */
+    char *reason; /* reason for the error, or NULL */
 };
 
-static void fail(struct update *update, int error, const char *words)
+static void fail_update(struct update *update, int error, const char *reason)
 {
     update->error = error;
-    if (update->words == NULL)
-        update->words = strdup(words);
+    if (update->reason == NULL)
+        update->reason = strdup(reason);
 }
 
-/* The service's record, as it is now. */
-static bool fetch(struct update *update, struct cancel *cancel, struct inbox_record *ret_record)
+/* Fetches the current record of the inbox. */
+static bool fetch_record(struct update *update, struct cancel *cancel, struct inbox_record *ret_record)
 {
     struct store *store = update->store;
     struct inbox_list list = {0};
@@ -170,12 +169,12 @@ static bool fetch(struct update *update, struct cancel *cancel, struct inbox_rec
     contact_report(&store->contact, &result);
     const struct inbox_record *record = NULL;
     if (result.outcome == SERVICE_ABSENT)
-        fail(update, -EPERM,
-             "the service does not let an inbox's settings be read; they are not overwritten");
+        fail_update(update, -EPERM,
+                    "the service does not let an inbox's settings be read; they are not overwritten");
     else if (result.outcome != SERVICE_OK)
-        fail(update, result_errno_of_change(&result), result_words(&result));
+        fail_update(update, result_errno_of_change(&result), result_words(&result));
     else if ((record = inbox_list_find(&list, update->id)) == NULL)
-        fail(update, -ENOENT, "the service no longer knows this inbox");
+        fail_update(update, -ENOENT, "the service no longer knows this inbox");
     else
         update->error = inbox_record_from_text(record->json, record->json_len, ret_record);
     service_result_release(&result);
@@ -192,7 +191,7 @@ static bool upsert(struct update *update, const char *request, struct cancel *ca
     contact_report(&store->contact, &result);
     int error = result_errno_of_change(&result);
     if (error != 0)
-        fail(update, error, result_words(&result));
+        fail_update(update, error, result_words(&result));
     service_result_release(&result);
     return error == 0;
 }
@@ -204,19 +203,20 @@ static void run_update(void *context, struct cancel *cancel)
     struct inbox_record current = {0};
     struct inbox_record changed = {0};
     _cleanup_free_ char *request = NULL;
-    if (!fetch(update, cancel, &current))
+    if (!fetch_record(update, cancel, &current))
         return;
-    update->error = inbox_request_update(&current, update->text, update->len, &request, &update->words);
+    update->error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
     inbox_record_release(&current);
     if (update->error != 0 || !upsert(update, request, cancel))
         return;
-    /* What was written has been taken, even if it cannot be shown at once. */
+    /* The service has accepted the update, so a failure to read it again is no failure of the update. */
     struct update shown = *update;
-    shown.words = NULL;
-    if (!fetch(&shown, cancel, &changed) || index_put_inbox(index, &changed, INBOX_LISTED, 0, NULL) != 0)
+    shown.reason = NULL;
+    if (!fetch_record(&shown, cancel, &changed) ||
+        index_put_inbox(index, &changed, INBOX_LISTED, 0, NULL) != 0)
         sync_request(update->store->sync, SYNC_ALL, SYNC_COMPLETE);
     inbox_record_release(&changed);
-    free(shown.words);
+    free(shown.reason);
 }
 
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
@@ -232,26 +232,26 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
     if (error == 0)
         error = update.error;
     if (error == -EINTR && !cancel_is_set(cancel))
-        error = -EHOSTUNREACH; /* it was the time that ended it */
+        error = -EHOSTUNREACH; /* bounded_call() timed out */
     if (error != 0)
         error = refuse_edit(store, view.name, view.id, error,
-                            update.words != NULL ? update.words : strerror(-error), ret_reason);
-    free(update.words);
+                            update.reason != NULL ? update.reason : strerror(-error), ret_reason);
+    free(update.reason);
     return error;
 }
 
 /* ---------------------------------------------------------------- whether an email is valid */
 
 static int refuse_mark(struct store *store, const struct email_view *email, const char *id, int error,
-                       const char *words, char **ret_reason)
+                       const char *reason, char **ret_reason)
 {
     struct inbox_view inbox;
     _cleanup_free_ char *path = NULL;
     if (store_get_inbox(store, email->inbox, &inbox) &&
         asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_held ? ".invalid/" : "", email->name) < 0)
         path = NULL;
-    index_notify_event(&store->index, EVENT_REFUSED, path, id, words);
-    return reason_give(ret_reason, error, "%s", words);
+    index_notify_event(&store->index, EVENT_REFUSED, path, id, reason);
+    return reason_give(ret_reason, error, "%s", reason);
 }
 
 static int errno_of_mark(const struct service_result *result)
@@ -263,7 +263,7 @@ static int errno_of_mark(const struct service_result *result)
     return result_errno_of_change(result);
 }
 
-/* Takes over the record that was answered. False: it is not that of the email. */
+/* Updates the email by the record of the answer. Returns false if the answer has no record of this email. */
 static bool take_record(struct index *index, uint32_t inbox, const char *id,
                         const struct email_record *record)
 {
@@ -284,17 +284,17 @@ static bool shows_as(struct store *store, uint32_t email, bool is_valid)
     return store_get_email(store, email, &view) && view.is_held == !is_valid;
 }
 
-/* Without a record in the answer the inbox has to be listed again. What does not come in time comes later:
- * the kernel keeps the folder locked meanwhile, for everybody. */
+/* Lists the inbox again, if the answer had no record. The wait is bounded, because the kernel keeps the
+ * folder locked meanwhile; after a time-out the sync goes on in the background. */
 static int list_again(struct store *store, const struct email_view *email, const char *id, int64_t until_ms,
                       struct cancel *cancel, char **ret_reason)
 {
-    _cleanup_free_ char *words = NULL;
-    int error = sync_wait(store->sync, email->inbox, until_ms, cancel, &words);
+    _cleanup_free_ char *reason = NULL;
+    int error = sync_wait(store->sync, email->inbox, until_ms, cancel, &reason);
     if (error == 0)
         return 0;
     sync_request(store->sync, email->inbox, SYNC_COMPLETE);
-    return refuse_mark(store, email, id, error, words != NULL ? words : strerror(-error), ret_reason);
+    return refuse_mark(store, email, id, error, reason != NULL ? reason : strerror(-error), ret_reason);
 }
 
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,

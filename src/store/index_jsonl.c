@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.jsonl of one inbox (store.h): where each line begins, and which text it is made of. As long as it is
- * open no text is deleted, so lines are written only where somebody reads. A line stays where it is: who
- * reads at the end gets the lines of what came since, in order of date among themselves.
+ * An open index.jsonl has the start of each line and the number of its record. Records are not deleted while
+ * it is open, so a read makes only the lines that it returns. Lines never move: a read at the end first adds
+ * lines for the emails that arrived since, in order of date.
  */
 #include "store/store_private.h"
 
@@ -18,36 +18,36 @@ struct jsonl_line {
     uint64_t text; /* number of the record */
     const char *name;
     int64_t date_ms;
-    uint64_t start; /* where it begins */
+    uint64_t start; /* offset of the line */
     uint32_t json_len;
     uint32_t line_len; /* without the name */
 };
 
 struct store_index {
-    struct index *index; /* whose texts are not deleted as long as this lives */
+    struct index *index; /* deletes no records while open_indexes counts this */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
     size_t len;            /* protected by lock, like all below */
     uint64_t bytes;
     struct jsonl_line *lines;
-    uint64_t changes;     /* of the inbox when it was looked through last */
-    unsigned char *taken; /* a bit for each place in the order of its emails */
+    uint64_t changes;     /* the inbox's count of changes when lines were last added */
+    unsigned char *taken; /* a bit for each position in email_list.order that has a line */
     size_t taken_bytes;
 };
 
 /* ---------------------------------------------------------------- lines */
 
-static bool is_taken(const struct store_index *open, size_t place)
+static bool is_taken(const struct store_index *open, size_t position)
 {
-    return (open->taken[place / 8] & 1U << place % 8) != 0;
+    return (open->taken[position / 8] & 1U << position % 8) != 0;
 }
 
-/* The email at this place, where it has to get a line; else NULL. */
+/* Returns the email at this position if it is shown and has no line yet; otherwise NULL. */
 static const struct email_entry *find_new_locked(const struct store_index *open, const struct inbox *inbox,
-                                                 size_t place)
+                                                 size_t position)
 {
-    const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[place]);
-    return email_entry_is_shown(entry) && !is_taken(open, place) ? entry : NULL;
+    const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[position]);
+    return email_entry_is_shown(entry) && !is_taken(open, position) ? entry : NULL;
 }
 
 static int make_room_locked(struct store_index *open, const struct inbox *inbox)
@@ -92,7 +92,7 @@ static int collect_locked(struct store_index *open, const struct inbox *inbox)
     return 0;
 }
 
-/* Mail of the same moment is in the order of names, which stays the same from one start to the next. */
+/* Emails with equal dates are in the order of their names, which do not change between mounts. */
 static int compare_dates(const void *one, const void *other)
 {
     const struct jsonl_line *a = one;
@@ -107,7 +107,7 @@ static uint64_t line_bytes(const struct jsonl_line *line)
     return (uint64_t)line->line_len + strlen(line->name);
 }
 
-static void put_in_order(struct store_index *open, size_t first)
+static void sort_lines(struct store_index *open, size_t first)
 {
     qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
     for (size_t i = first; i < open->len; i++) {
@@ -116,7 +116,8 @@ static void put_in_order(struct store_index *open, size_t first)
     }
 }
 
-/* With the lock held for writing, or before anybody else knows it. 0, -ENOENT, -ENOMEM. */
+/* Call with the lock held for writing, or before another thread has `open`. Return: 0; -ENOENT when the inbox
+ * is gone; -ENOMEM. */
 static int add_lines(struct store_index *open)
 {
     struct index *index = open->index;
@@ -129,8 +130,8 @@ static int add_lines(struct store_index *open)
     else if (inbox->emails.changes != open->changes)
         error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (open->len > first) /* else there may be no array at all */
-        put_in_order(open, first);
+    if (open->len > first) /* otherwise lines may be NULL */
+        sort_lines(open, first);
     return error;
 }
 
@@ -141,7 +142,7 @@ int store_index_new(struct store *store, uint32_t inbox, struct store_index **re
         return -ENOMEM;
     open->index = &store->index;
     open->inbox = inbox;
-    open->changes = UINT64_MAX; /* never looked through */
+    open->changes = UINT64_MAX; /* no lines were added yet */
     pthread_rwlock_init(&open->lock, NULL);
     atomic_fetch_add(&store->index.open_indexes, 1);
     int error = add_lines(open);
@@ -166,7 +167,7 @@ void store_index_free(struct store_index *open)
 
 /* ---------------------------------------------------------------- reading */
 
-/* The line that `offset`, which lies in the file, is in. */
+/* Returns the index of the line at `offset`, which must be below `bytes`. */
 static size_t find_line(const struct store_index *open, uint64_t offset)
 {
     size_t low = 0;
@@ -193,7 +194,7 @@ static int write_line(struct record_reader *reader, const struct store_index *op
     return error;
 }
 
-/* Writes a part of a line that does not fit whole: the `len` bytes from `from` on. */
+/* Writes `len` bytes of a line, from `from` on. */
 static int write_part(struct record_reader *reader, const struct store_index *open, size_t i, size_t from,
                       size_t len, char *ret_bytes)
 {
@@ -204,8 +205,8 @@ static int write_part(struct record_reader *reader, const struct store_index *op
     return error;
 }
 
-/* `len` bytes, which there are. Mail mostly comes in the order of its dates, newest first or last, so that
- * the records of neighbouring lines lie side by side. */
+/* Emails mostly arrive in the order of their dates, newest first or last, so neighbouring lines have
+ * neighbouring records: hence the record_reader. */
 static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct record_reader reader;
@@ -230,19 +231,19 @@ static uint64_t count_bytes(struct store_index *open)
     return open->bytes;
 }
 
-static void look_for_more(struct store_index *open)
+static void add_new_lines(struct store_index *open)
 {
     WRITE_GUARD(&open->lock);
-    (void)add_lines(open); /* else this is the end, for now */
+    (void)add_lines(open); /* after an error the read reports the end of the file */
 }
 
 int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
 {
     if (offset >= count_bytes(open))
-        look_for_more(open);
+        add_new_lines(open);
     pthread_rwlock_rdlock(&open->lock);
-    uint64_t left = offset < open->bytes ? open->bytes - offset : 0;
-    *ret_len = left < len ? left : len;
+    uint64_t available = offset < open->bytes ? open->bytes - offset : 0;
+    *ret_len = available < len ? available : len;
     int error = write_lines(open, offset, ret_bytes, *ret_len);
     pthread_rwlock_unlock(&open->lock);
     if (error == -EIO)
