@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables first, then how they are loaded, then the questions: each takes the lock for reading once, for as
- * long as it fills in views.
+ * The tables, then how they are loaded, then the queries: each takes read_lock once, while it fills in
+ * views.
  */
 #include "store/index.h"
 
@@ -74,7 +74,7 @@ uint32_t email_list_find_key(const struct email_table *emails, const struct emai
 
 /* ---------------------------------------------------------------- adding */
 
-/* More than is needed now, so that a table which grows by some at a time is seldom moved. */
+/* Grows by at least a quarter, so that a table which grows by small steps is seldom moved. */
 static uint64_t larger_capacity(uint64_t capacity, uint64_t least)
 {
     uint64_t usual = capacity + capacity / 4 + 16;
@@ -201,7 +201,7 @@ struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *i
     return g_hash_table_lookup(table->by_id, id);
 }
 
-static struct inbox *find_like(const struct inbox_table *table, const char *name)
+static struct inbox *find_similar_name(const struct inbox_table *table, const char *name)
 {
     _cleanup_free_ char *folded = file_name_fold(name);
     return folded == NULL ? NULL : g_hash_table_lookup(table->by_name, folded);
@@ -209,14 +209,13 @@ static struct inbox *find_like(const struct inbox_table *table, const char *name
 
 static struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
 {
-    struct inbox *inbox = find_like(table, name);
+    struct inbox *inbox = find_similar_name(table, name);
     return inbox != NULL && strcmp(inbox->row.name, name) == 0 ? inbox : NULL;
 }
 
-/* No two names differ only in case or normalisation. */
 static bool name_is_free(const struct inbox_table *table, const struct inbox *inbox, const char *name)
 {
-    const struct inbox *owner = find_like(table, name);
+    const struct inbox *owner = find_similar_name(table, name);
     return owner == NULL || owner == inbox;
 }
 
@@ -276,20 +275,21 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
     return 0;
 }
 
-/* The same text as before where it did not change; else a copy. NULL for NULL. */
-static const char *keep_text(struct inbox_table *table, const char *before, const char *text)
+/* Returns `before` if the text is equal, otherwise a copy; NULL for NULL. */
+static const char *copy_if_changed(struct inbox_table *table, const char *before, const char *text)
 {
     if (text == NULL || (before != NULL && strcmp(before, text) == 0))
         return text == NULL ? NULL : before;
     return g_string_chunk_insert(table->texts, text);
 }
 
-/* Copies what is not there yet, but for the JSON. */
-static void keep_texts(struct inbox_table *table, const struct inbox_row *before, struct inbox_row *row)
+/* Copies the strings of the row that changed, without the JSON. */
+static void copy_changed_texts(struct inbox_table *table, const struct inbox_row *before,
+                               struct inbox_row *row)
 {
-    row->id = keep_text(table, before->id, row->id);
-    row->address = keep_text(table, before->address, row->address);
-    row->name = keep_text(table, before->name, row->name);
+    row->id = copy_if_changed(table, before->id, row->id);
+    row->address = copy_if_changed(table, before->address, row->address);
+    row->name = copy_if_changed(table, before->name, row->name);
 }
 
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
@@ -307,7 +307,7 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     _cleanup_free_ char *json = malloc(row->json_len + 1);
     if (json == NULL)
         return -ENOMEM;
-    keep_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
+    copy_changed_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
     int error = inbox == NULL ? add(table, &kept, &inbox) : 0;
     if (error != 0)
         return error;
@@ -368,7 +368,7 @@ static void init(struct index *index, struct clock *clock, const struct store_li
     init_tables(index);
     pthread_mutex_init(&index->write_lock, NULL);
 
-    /* A stream of readers must not keep new mail out. */
+    /* Otherwise readers could keep a writer waiting for ever. */
     pthread_rwlockattr_t attributes;
     pthread_rwlockattr_init(&attributes);
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -388,7 +388,8 @@ void index_release(struct index *index)
 
 /* ---------------------------------------------------------------- the cache */
 
-/* The intact rows of one cache do not contradict each other. */
+/* The rows of a cache never contradict each other: their hashes are checked, and they are written in turns.
+ */
 static int load_inbox(void *context, const struct inbox_row *row)
 {
     struct index *index = context;
@@ -401,7 +402,7 @@ static int load_inbox(void *context, const struct inbox_row *row)
     return error == -EBADMSG ? -EUCLEAN : error;
 }
 
-/* Nobody reads yet. */
+/* Takes no lock, since no reader exists yet. */
 static int add_loaded(struct index *index, struct inbox *inbox, const struct email_row *row,
                       struct hashed_text key, struct hashed_text name)
 {
@@ -445,7 +446,7 @@ static int load_email(void *context, const struct email_row *row)
     return add_loaded(index, inbox, row, key, name);
 }
 
-/* All inboxes are still being filled if the first sync was not finished. */
+/* If the first sync was not finished, all inboxes are still being backfilled. */
 static void load_state(struct index *index, const struct cache_state *state)
 {
     if (index->next_text < state->next_text)
@@ -474,7 +475,7 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
     return error;
 }
 
-/* A row that the cache does not take now is written with the next emails. */
+/* After an error a row is written with the next emails. */
 static void write_inboxes_locked(struct index *index)
 {
     struct connection *connection = NULL;
@@ -496,13 +497,13 @@ bool index_renew_cache(struct index *index)
     if (!atomic_load(&index->cache->is_damaged) || cache_renew(index->cache) != 0)
         return false;
     atomic_fetch_add(&index->lost, 1);
-    /* A start before the next complete lists takes what these bring for what there was. */
+    /* If the next start comes before the next complete lists, these must announce nothing. */
     index->is_first_sync_unsaved = true;
     write_inboxes_locked(index);
     return true;
 }
 
-/* ---------------------------------------------------------------- what others note */
+/* ---------------------------------------------------------------- notes */
 
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes)
 {
@@ -598,10 +599,10 @@ void index_notify_event(const struct index *index, enum event_kind kind, const c
         index->events.notify(index->events.context, &event);
 }
 
-/* ---------------------------------------------------------------- questions */
+/* ---------------------------------------------------------------- queries */
 
 enum {
-    SKIP_MAX = 4096 /* entries that are gone, passed over under one lock */
+    SKIP_MAX = 4096 /* entries examined while the lock is held once */
 };
 
 static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
@@ -634,14 +635,14 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
     };
 }
 
-/* The inbox of sent mail is one, too. NULL: no such inbox, or gone. */
+/* Finds an inbox, or that of sent mail. Returns NULL if there is none, or it is gone. */
 static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
     return inbox == NULL || inbox->row.is_gone ? NULL : inbox;
 }
 
-static bool give_inbox(const struct inbox *inbox, struct inbox_view *ret)
+static bool fill_in_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
     if (inbox == NULL || inbox->row.number == INDEX_SENT)
         return false;
@@ -652,13 +653,13 @@ static bool give_inbox(const struct inbox *inbox, struct inbox_view *ret)
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    return give_inbox(inbox_table_find_name(&store->index.inboxes, name), ret);
+    return fill_in_inbox(inbox_table_find_name(&store->index.inboxes, name), ret);
 }
 
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    return give_inbox(get_live_locked(&store->index, inbox), ret);
+    return fill_in_inbox(get_live_locked(&store->index, inbox), ret);
 }
 
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox)
@@ -723,8 +724,8 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
     return true;
 }
 
-/* A record that was replaced and deleted while it was read is read in its new form instead. The cache has
- * none of an email that is gone. */
+/* If the record is replaced and deleted during the read, the new one is read. The cache has no record of an
+ * email that is gone. */
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
     struct email_view view = {.text = 0};
@@ -762,16 +763,17 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
     size_t filled = 0;
     READ_GUARD(&index->read_lock);
     for (; position < index->inboxes.len && filled < max; position++) {
-        if (!give_inbox(get_live_locked(index, (uint32_t)position), &ret[filled]))
+        if (!fill_in_inbox(get_live_locked(index, (uint32_t)position), &ret[filled]))
             continue;
         ret_positions[filled++] = position + 1;
     }
     return filled;
 }
 
-/* Fills in the emails among the next SKIP_MAX entries; *position moves on. True at the end of the list. */
-static bool list_some(struct index *index, uint32_t inbox_number, bool is_held, uint64_t *position,
-                      struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
+/* Fills in the emails among the next SKIP_MAX entries, and moves *position. Returns true at the end of the
+ * list. */
+static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_held, uint64_t *position,
+                            struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
@@ -791,7 +793,8 @@ static size_t list(struct index *index, uint32_t inbox, bool is_held, uint64_t p
                    struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
     size_t filled = 0;
-    while (filled < max && !list_some(index, inbox, is_held, &position, ret, ret_positions, max, &filled))
+    while (filled < max &&
+           !list_under_lock(index, inbox, is_held, &position, ret, ret_positions, max, &filled))
         continue;
     return filled;
 }
@@ -843,7 +846,8 @@ uint32_t index_find_inbox_of_no_name(struct index *index)
 
 /* ---------------------------------------------------------------- senders */
 
-/* The inbox with this address, or with NULL the only one that has an address; NULL: none, or several. */
+/* Finds the inbox with this address or, for NULL, the only one that has an address. Returns NULL if there is
+ * none, or several. */
 static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;
@@ -947,12 +951,12 @@ bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, 
     return low < inbox->emails.len && inbox->emails.order[low] == email;
 }
 
-/* The numbers at `place`, `place + step` and so on that are not gone. */
+/* Lists the emails at `place`, `place + step` and so on that are shown. */
 static size_t list_locked(const struct index *index, const struct inbox *inbox, size_t place, int step,
                           uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
-    /* Below 0 the place wraps round, and so is beyond the end, too. */
+    /* A position below 0 wraps around, which is beyond the end, too. */
     for (size_t looked = 0; looked < max && place < inbox->emails.len; looked++, place += (size_t)step) {
         uint32_t email = inbox->emails.order[place];
         if (email_entry_is_shown(email_table_find(&index->emails, email)))

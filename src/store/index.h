@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: what the service has, in memory. It answers every question of the kernel (store.h), and is
- * loaded from the cache (cache.h) at the start. All other units of the store stand on it: what it holds, its
- * locks, its listeners.
+ * The index has the inboxes and emails of the account in memory. It is loaded from the cache (cache.h) at
+ * the start, and answers the functions of store.h. The other units of the store use its tables, its locks,
+ * and its listener.
  *
- * Inboxes and emails have numbers. An email's is that of its row in the cache; numbers grow in the order in
- * which emails became known, which is the order of listings, and there are gaps where emails went before this
- * start. Each inbox finds its emails by file name and by key: the service's id, or what stands for that
- * (email_record.h). An email that is gone keeps its number and its name in memory, so that it gets both back
- * should it return.
+ * Inboxes and emails have numbers. The number of an email is that of its row in the cache. Numbers grow in
+ * the order in which emails became known, which is the order of listings; emails that were removed before
+ * this start leave gaps. Each inbox finds its emails by file name, and by key: the service's id, or a
+ * substitute (email_record.h). A removed email stays in memory, so that it has the same number and name if
+ * it returns.
  *
- * Mail that was sent is in an inbox of its own, number INDEX_SENT, which is in none of the lists of inboxes.
- * Sent mail that the user hid is held back there.
+ * Sent mail is in the inbox INDEX_SENT, which is in no list of inboxes. Sent mail that the user hid is held
+ * back there.
  *
- * Two locks. A thread that changes anything holds `write_lock` throughout, and `read_lock` for writing only
- * for the moment in which readers could see half a change. Readers hold `read_lock` for reading; a writer may
- * read without it. Order: write_lock, a turn of the cache, read_lock. Memory work alone happens under
- * read_lock; under write_lock records are written to the cache and compared with it, too. No listener is
- * called with a lock held.
+ * There are two locks. A writer holds `write_lock` during the whole change, and `read_lock` for writing only
+ * while it changes the memory. A reader holds `read_lock` for reading; a writer may read without it. Order:
+ * write_lock, a turn of the cache, read_lock. No thread waits for the disk under read_lock; under
+ * write_lock, records are written to the cache and compared with it. No listener is called with a lock held.
  *
- * Names, ids and keys live as long as the index. Records do not: store_read_email() and store_read_inbox()
- * copy them.
+ * Names, ids and keys live as long as the index. Records do not, so store_read_email() and
+ * store_read_inbox() copy them.
  */
 #ifndef INBOXFS_STORE_INDEX_H
 #define INBOXFS_STORE_INDEX_H
@@ -38,36 +37,35 @@
 #include "store/number_table.h"
 #include "store/store.h"
 
-/* ---------------------------------------------------------------- what it is made of */
+/* ---------------------------------------------------------------- data */
 
 enum {
     INBOXES_MAX = 1 << 20,
-    INDEX_SENT = (1 << 24) - 1, /* the number of the inbox of sent mail, beyond all others */
+    INDEX_SENT = (1 << 24) - 1, /* the number of the inbox of sent mail, above all others */
     EMAILS_NUMBER_MAX = 1 << 29,
 };
 
 struct email_entry {
     uint64_t text;    /* number of its record (cache.h) */
-    const char *name; /* email_table_add_texts(): the key follows */
+    const char *name; /* the key is after it: email_table_add_texts() */
     int64_t date_ms;
-    int64_t seen_ms; /* when this record was first seen, or when the email went */
+    int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
-    uint32_t line_len; /* in index.jsonl, without the name */
-    uint32_t seen_in;  /* the last listing that had it; the writer's alone, as is the next */
-    uint32_t
-        missing_ms; /* when a complete list lacked it first, and no list had it since, monotonic; 0: none */
+    uint32_t line_len;   /* in index.jsonl, without the name */
+    uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
+    uint32_t missing_ms; /* first complete list without it since, monotonic; 0: none; as seen_in */
     uint32_t inbox : 24; /* at most INDEX_SENT */
     bool is_gone : 1;
-    bool is_held : 1; /* the service holds it back: shown apart from the others */
+    bool is_held : 1; /* the service holds the email back, so it is listed apart */
 };
 
-/* The service's id of it, or what stands for that (email_record.h). */
+/* Returns the service's id, or its substitute (email_record.h). */
 static inline const char *email_entry_key(const struct email_entry *entry)
 {
     return entry->name + strlen(entry->name) + 1;
 }
 
-/* The service's id; NULL: the record has none. */
+/* Returns the service's id, or NULL if the record has none. */
 static inline const char *email_entry_id(const struct email_entry *entry)
 {
     const char *key = email_entry_key(entry);
@@ -83,66 +81,65 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 struct email_table {
     uint64_t seed;               /* of hashes */
     GStringChunk *texts;         /* names and keys */
-    struct email_entry *entries; /* its name is NULL where a number is not used */
-    uint32_t len;                /* numbers given so far are below this */
+    struct email_entry *entries; /* by number; the name of an unused one is NULL */
+    uint32_t len;                /* above the highest number given so far */
     uint32_t capacity;
 };
 
 /* The emails of one inbox. */
 struct email_list { /* empty: all zeros */
     uint32_t *order;
-    size_t len; /* with those that are gone */
+    size_t len; /* including emails that are gone */
     size_t capacity;
-    size_t live;          /* those that are shown */
-    size_t held;          /* those that are held back */
-    uint64_t index_bytes; /* of index.jsonl: the lines of those that are shown */
+    size_t live;          /* number of emails that are shown */
+    size_t held;          /* number of emails that are held back */
+    uint64_t index_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
     struct number_table by_name;
     struct number_table by_key;
 };
 
-/* A text by which emails are looked for: a file name or a key. */
+/* A file name or a key, by which emails are found. */
 struct hashed_text {
     const char *text; /* borrowed */
     uint32_t hash;
 };
 
-/* What is remembered from one listing of the inbox to the next; whoever lists has it alone. */
+/* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
 struct listing_state {
-    unsigned int max_listed; /* records that the service listed at once, and refused more; 0: it did not */
-    unsigned int complete_syncs;  /* by which it is asked for more again now and then */
-    bool refuses_held;            /* the service refused to list what it holds back */
-    bool with_held;               /* what the answers remembered below are to: whether that was asked for */
-    unsigned int complete_limit;  /* of the last list that was complete */
-    uint64_t changes_at_complete; /* of the inbox, when it showed that list and nothing else */
-    uint64_t changes_at_newest;   /* and when it showed the last answer to the question for the newest */
+    unsigned int max_listed;      /* the highest limit that the service answers; 0 if none was refused */
+    unsigned int complete_syncs;  /* counts complete syncs, some of which forget refusals */
+    bool refuses_held;            /* the service refused to list held emails */
+    bool with_held;               /* the requests of the answers below asked for held emails */
+    unsigned int complete_limit;  /* of the last complete list */
+    uint64_t changes_at_complete; /* email_list.changes when the inbox was equal to that list */
+    uint64_t changes_at_newest;   /* the same for the last list of the newest emails */
 };
 
 struct inbox {
-    struct inbox_row
-        row;           /* as it is now, and as the cache gets it. Its texts are the table's, but for the
-                          JSON, which is owned. Its name is nobody's while it is gone; INDEX_SENT has none */
+    /* As in the cache. The table owns the strings, the row owns the JSON. Another inbox may get the name
+     * while this one is gone; INDEX_SENT has no name. */
+    struct inbox_row row;
     char *folded_name; /* file_name_fold() of the name */
     bool is_unsaved;   /* the cache did not take the row */
     struct email_list emails;
-    uint32_t seen_in; /* as of emails, in lists of inboxes; the writer's alone, as is the next */
+    uint32_t seen_in; /* in lists of inboxes; like the next, as in struct email_entry */
     uint32_t missing_ms;
     struct listing_state listings;
 };
 
 struct inbox_table {
-    struct inbox **items; /* NULL where a number is not used */
+    struct inbox **items; /* by number; NULL if not used */
     uint32_t len;
     uint32_t capacity;
-    struct inbox *of_no_name; /* collects mail that names no inbox; NULL: there was none yet */
+    struct inbox *of_no_name; /* has the emails that name no inbox; NULL if there was none yet */
     struct inbox sent;        /* INDEX_SENT, not among the items */
-    GHashTable *by_id;        /* those that are gone too, not of_no_name */
-    GHashTable *by_name;      /* by folded_name; not those that are gone */
+    GHashTable *by_id;        /* including inboxes that are gone, without of_no_name */
+    GHashTable *by_name;      /* by folded_name, without inboxes that are gone */
     GStringChunk *texts;
 };
 
-/* What is kept of an account, in memory and on the disk: records of emails and inboxes, those that went since
- * the start, too. */
+/* Size of the account in memory and on the disk, including records that were removed since the start. */
 struct index_size {
     size_t emails;
     uint64_t bytes; /* of the records of emails and inboxes */
@@ -165,139 +162,138 @@ struct index {
     struct inbox_table inboxes;     /* protected by both */
     struct email_table emails;      /* protected by both */
     int64_t inboxes_changed_ms;     /* protected by both */
-    bool shows_held;                /* protected by both: the service tells what it holds back */
-    bool inboxes_are_listed;        /* protected by both: GET /inbox has answered in this mount */
+    bool shows_held;                /* the service lists held emails; protected by both */
+    bool inboxes_are_listed;        /* GET /inbox has answered in this mount; protected by both */
     struct index_size size;         /* protected by both */
-    struct index_size max;          /* fixed */
+    struct index_size max;          /* constant */
     uint64_t next_text;             /* the number of the next record; protected by write_lock */
-    uint32_t last_listing;          /* protected by write_lock: numbers listings, see index_begin_listing() */
-    bool is_first_sync_unsaved;     /* the cache does not know it; protected by write_lock */
-    atomic_bool is_first_sync_done; /* what the account held when it was first looked at is known */
-    atomic_uint open_indexes;       /* store_index_new(): they know records by their numbers */
-    atomic_uint lost; /* how often a record was not read, or not taken in: lists have to come whole */
+    uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
+    bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
+    atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
+    atomic_uint open_indexes;       /* store_index_new(): while there are any, no records are deleted */
+    atomic_uint lost;               /* records that were lost: until 0, no list may be "not modified" */
 };
 
-/* ---------------------------------------------------------------- life, and what others note */
+/* ---------------------------------------------------------------- lifecycle and notes */
 
-/* Loads what the cache has (borrowed; waits for the disk), and has a damaged one made anew. On failure it is
- * to be released all the same. 0 or -errno. */
+/* Loads the cache (borrowed; waits for the disk), and renews a damaged one. Call index_release() also after a
+ * failure. Return: 0; -ENOMEM; -errno of the cache. */
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
                const struct event_listener *events, struct cache *cache);
 void index_release(struct index *index);
 
-/* Makes a cache anew that was found to be damaged (waits for the disk). The records of emails are found to be
- * missing from then on, and come back with the next complete lists. Returns true if there was damage, and is
- * a new cache. */
+/* Makes a damaged cache anew (waits for the disk). Records are missing until the next complete lists restore
+ * them. Returns true if the cache was damaged and there is a new one. */
 bool index_renew_cache(struct index *index);
 
-/* Takes a record into the size, or one of another length for it (`len_before`). With both locks held. */
+/* Counts a record, or the new length of one that had `len_before`. Call with both locks held. */
 static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)
 {
     index->size.bytes += len;
     index->size.bytes -= len_before;
 }
 
-/* Returns 0 if the index may keep `emails` and `bytes` more, else -EDQUOT. With write_lock held. */
+/* Return: 0; -EDQUOT when `emails` and `bytes` more exceed the bounds. Call with write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
 struct index_size index_get_size(struct index *index);
 
-/* Returns a number for one listing by the service. An email that the listing had keeps it in seen_in. Never
- * 0. */
+/* Returns a number for a listing, never 0. It goes into seen_in of each email that the listing has. */
 uint32_t index_begin_listing(struct index *index);
 
-/* Called when all mail that the account held is known: mail in inboxes that appear from then on is new.
- * Returns true the first time. */
+/* Notes that the first sync has listed all mail: mail in inboxes that appear later is new. Returns true the
+ * first time. */
 bool index_end_first_sync(struct index *index);
 
-/* The service was asked for what it holds back, and answered: the listener hears of it once, as a change of
- * every inbox. */
+/* Notes that the service lists held emails. The first time, reports every inbox as changed. */
 void index_note_held_shown(struct index *index);
 
-/* A record could not be read: logs that once, and has the next complete listing bring it back. */
+/* Notes that a record could not be read: logs that once, and makes the next complete list restore it. */
 void index_note_lost(struct index *index);
 
-/* Deletes records that were replaced, unless somebody has an index.jsonl open (waits for the disk). */
+/* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
 void index_clean(struct index *index);
 
-/* Call the listener. With no lock held. `path` and `id` as in struct event. */
+/* Call the listener, with no lock held. `path` and `id` as in struct event. */
 void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change);
 void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change);
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* ---------------------------------------------------------------- questions, beside those of store.h */
+/* ---------------------------------------------------------------- queries, beside those of store.h */
 
-/* The inbox of this id; false: there is none, or it is gone. */
+/* Finds an inbox by id. Returns false if there is none, or it is gone. */
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);
 
-/* How many there are. */
+/* Counts the inboxes and emails that are shown. */
 void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
 
-/* Returns the number of the inbox that collects mail that names none; NUMBER_NONE: there is no such mail. */
+/* Returns the number of the inbox of emails that name no inbox, or NUMBER_NONE if there are none. */
 uint32_t index_find_inbox_of_no_name(struct index *index);
 
+/* Does store_find_sender() without the network. */
 int index_find_sender(struct index *index, const char *address, char **ret_address);
 
 /* Returns true if there is an inbox with this address. */
 bool index_has_address(struct index *index, const char *address);
 
-/* The position of an email in its inbox; false: no such email. */
+/* Finds the position of an email in its inbox. Returns false if there is no such email. */
 bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_place);
 
-/* Emails of the inbox of this number at `place` and on, in steps of `step` (1 or -1), those that are gone
- * passed over, at most `max` places looked at: how many there are. */
+/* Lists the emails of an inbox that are shown among `max` positions from `place` on, in steps of `step` (1 or
+ * -1). Returns their number. */
 size_t index_list_places(struct index *index, uint32_t number, size_t place, int step, uint32_t *ret_emails,
                          size_t max);
 
-/* Up to `max` emails that are there, the newest and oldest known of each of the first inboxes: how many. */
+/* Picks up to `max` emails, the newest and oldest of each of the first inboxes. Returns their number. */
 size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);
 
-/* ---------------------------------------------------------------- its tables: locks are the caller's */
+/* ---------------------------------------------------------------- tables; the caller holds the locks */
 
-/* NULL: no such number. The pointer is good until the table grows. */
+/* Returns NULL if there is no such number. The pointer is valid until the table grows. */
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number);
 
-/* Hashed as this table does it; `text` is borrowed. */
+/* Hashes a name or key for this table. `text` is borrowed. */
 struct hashed_text email_table_hash(const struct email_table *emails, const char *text);
 
-/* Numbers, gone or not; NUMBER_NONE. */
+/* Return the number of an email, gone or not, or NUMBER_NONE. */
 uint32_t email_list_find_name(const struct email_table *emails, const struct email_list *list,
                               struct hashed_text name);
 uint32_t email_list_find_key(const struct email_table *emails, const struct email_list *list,
                              struct hashed_text key);
 
-/* Copies a name and, behind it, a key; the copy lives as long as the index. */
+/* Copies a name and, after it, a key. The copy lives as long as the index. */
 const char *email_table_add_texts(struct email_table *emails, const char *name, const char *key);
 
-/* Makes room for `more` emails in an inbox, with the numbers from `first` on. 0, -ENOMEM, or -EOVERFLOW. */
+/* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
+ * numbers run out. */
 int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more);
 
-/* Adds an email, for which there must be room, found by these hashes of its key and name. Its number is not
- * below emails->len. */
+/* Adds an email, for which there must be room, with the hashes of its key and name. `number` is at least
+ * emails->len. */
 void email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash);
 
-/* Takes an email, as it is, into the sums of its list; or out of them, before it changes. One that is gone
- * counts nowhere. */
+/* Add an email to the sums of its list, and subtract it before it changes. An email that is gone does not
+ * count. */
 void email_list_count_in(struct email_list *list, const struct email_entry *entry);
 void email_list_count_out(struct email_list *list, const struct email_entry *entry);
 
-/* NULL: no such number. */
+/* Returns NULL if there is no such number. */
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number);
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
 
-/* A harmless folder name that is free, or that of `inbox` already (NULL: a new one): the address where it can
- * be one, else from the id. None differs from another only in case or normalisation. Caller frees; NULL
- * without memory. */
+/* Chooses a safe folder name for `inbox` (NULL if it is new): the address if possible, otherwise made from
+ * the id. No other inbox has the name, or one that differs only in case or normalisation. The caller frees
+ * it. Returns NULL without memory. */
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 
-/* Puts a record (copied) under its number, new or not, with the folder name that is in it (nobody else may
- * have that). 0; -EBADMSG: the number or name is another's; -ENOMEM. */
+/* Adds or updates the inbox with the number of `row` (copied). Return: 0; -EBADMSG when the number is too
+ * high, or another inbox has the number or the name; -ENOMEM. */
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row);
 
-/* It keeps its number and loses its name. */
+/* Takes the name from an inbox that is gone, so that another may get it. The number stays. */
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache, which is slow, is written before readers are shut out. Inboxes come and go with the service's
- * list, with those that are created here, and with mail that names them.
+ * The cache is slow, so it is written before read_lock is taken for writing. Inboxes are added by the
+ * service's list, by store_create_inbox(), and by emails that name them.
  */
 #include "store/index_changes.h"
 
@@ -92,7 +92,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
 
 /* ---------------------------------------------------------------- flushing */
 
-static const char *json_of(const struct email_batch *batch, const struct batch_item *item)
+static const char *get_json(const struct email_batch *batch, const struct batch_item *item)
 {
     return batch->texts.data + item->offset;
 }
@@ -114,7 +114,7 @@ static int write_item(struct connection *connection, const struct email_batch *b
         .key = email_entry_key(entry),
         .name = entry->name,
     };
-    int error = cache_add_record(connection, row.text, json_of(batch, item), row.json_len);
+    int error = cache_add_record(connection, row.text, get_json(batch, item), row.json_len);
     if (error == 0)
         error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
@@ -163,10 +163,10 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
     email_list_count_in(&inbox->emails, known);
 }
 
-/* Gives numbers to what is new. An email that another thread added meanwhile is not new. Returns 0, or
- * -EAGAIN: another thread took one of the names. */
-static int give_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
-                        uint32_t *ret_added)
+/* Gives numbers to new emails. An email that another thread has added meanwhile is not new. Return: 0;
+ * -EAGAIN when another thread took one of the names. */
+static int assign_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
+                          uint32_t *ret_added)
 {
     uint32_t next = index->emails.len;
     uint32_t added = 0;
@@ -189,8 +189,8 @@ static int give_numbers(struct email_batch *batch, const struct index *index, co
     return 0;
 }
 
-/* Another time than before, also where the clock was set back: by it the kernel tells a listing that it got
- * before a change from one that it got after. */
+/* The time always grows, even if the clock was set back: it shows the kernel whether a listing is older than
+ * the change. */
 static void touch_locked(struct inbox *inbox, int64_t now_ms)
 {
     inbox->row.changed_ms = inbox->row.changed_ms < now_ms ? now_ms : inbox->row.changed_ms + 1;
@@ -215,7 +215,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
     uint32_t added = 0;
-    int error = give_numbers(batch, index, inbox, &added);
+    int error = assign_numbers(batch, index, inbox, &added);
     if (error == 0 && added > 0)
         error = reserve_locked(index, inbox, added);
     if (error == 0)
@@ -225,7 +225,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
     return error;
 }
 
-/* What is reported once the locks are released. */
+/* Data for the reports, which are made after the locks are released. */
 struct announcement {
     bool is_backfilling;
     const char *inbox_name; /* NULL: sent mail */
@@ -250,7 +250,7 @@ static void notify_mail(const struct index *index, const struct batch_item *item
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
-/* Mail that is no longer held back is new, too, to whoever waits for mail. */
+/* An email that is no longer held back is announced like a new one. */
 static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
     static const enum store_change changes[] = {
@@ -262,8 +262,7 @@ static void notify_item(const struct index *index, const struct batch_item *item
         notify_mail(index, item, inbox_name);
 }
 
-/* Mail that was there before the account was first looked at makes one change of its inbox, however much it
- * is. */
+/* The emails of an inbox that is being backfilled are reported as one change of the inbox. */
 static void notify_batch(const struct email_batch *batch, const struct index *index,
                          const struct announcement *announcement)
 {
@@ -314,7 +313,7 @@ static bool name_is_reserved(const char *name)
 }
 
 /* Chooses "STEM.json", or a name with more of the key while an email of the inbox, gone or not, has the name.
- * The caller compares the name with those of the batch. Returns 0 or -ENOMEM. */
+ * The caller compares the name with those of the batch. Return: 0; -ENOMEM. */
 static int choose_name(const struct index *index, const struct email_list *list,
                        const struct email_record *record, char buffer[NAME_MAX_BYTES],
                        struct hashed_text *ret_name)
@@ -335,7 +334,7 @@ static int choose_name(const struct index *index, const struct email_list *list,
     }
 }
 
-/* A record that the cache has lost is not the same: so it is written once more. */
+/* Returns false for a record that the cache has lost, so that it is written again. */
 static bool has_same_text(struct index *index, const struct email_entry *entry,
                           const struct email_record *record)
 {
@@ -345,8 +344,8 @@ static bool has_same_text(struct index *index, const struct email_entry *entry,
            memcmp(known, record->json, record->json_len) == 0;
 }
 
-static enum index_put compare(struct index *index, const struct email_entry *entry,
-                              const struct email_record *record)
+static enum index_put find_difference(struct index *index, const struct email_entry *entry,
+                                      const struct email_record *record)
 {
     if (entry == NULL || entry->is_gone)
         return INDEX_ADDED;
@@ -365,7 +364,7 @@ static int check_room_locked(const struct index *index, const struct email_batch
                : index_check_room_locked(index, entry == NULL ? batch->len + 1 : 0, batch->texts.len + more);
 }
 
-/* -EAGAIN: the batch is to be flushed first. */
+/* Returns -EAGAIN if the batch has to be flushed first. */
 static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
                             const struct email_record *record, enum index_put *put)
 {
@@ -382,7 +381,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     struct email_entry *entry = email_table_find(&index->emails, email);
     char buffer[NAME_MAX_BYTES];
     struct hashed_text name = {.text = NULL};
-    *put = compare(index, entry, record);
+    *put = find_difference(index, entry, record);
     if (entry != NULL && batch->listing != 0) {
         entry->seen_in = batch->listing;
         entry->missing_ms = 0;
@@ -418,21 +417,20 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
 
 /* ---------------------------------------------------------------- what is gone */
 
-/* The numbers of listings grow, and begin anew some day. */
+/* Numbers of listings may wrap around, so their difference is compared. */
 static bool was_seen(uint32_t seen_in, uint32_t since)
 {
     return seen_in != 0 && (int32_t)(seen_in - since) >= 0;
 }
 
-/* It begins anew after 49 days, which a difference of two does not notice. Never 0. */
+/* Never returns 0. Wraps around after 49 days; callers use differences. */
 static uint32_t short_monotonic_ms(const struct index *index)
 {
     uint32_t now_ms = (uint32_t)clock_monotonic_ms(index->clock);
     return now_ms == 0 ? 1 : now_ms;
 }
 
-/* True: what `listing` lacks was lacking long enough. Otherwise the email or inbox is missing from now on,
- * unless it was missing before. */
+/* Returns true if the email or inbox has been missing long enough. The first call notes the time. */
 static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
 {
     if (*missing_ms == 0)
@@ -445,10 +443,10 @@ struct complete_list {
     uint32_t listing;
     uint32_t now_ms;
     bool with_held;
-    bool is_lacking; /* emails that stay */
+    bool is_lacking; /* it lacks emails that stay */
 };
 
-/* Emails from `place` on that are gone: how many. *place moves on. */
+/* Finds gone emails from *place on, and moves *place. Returns their number. */
 static size_t find_gone(const struct index *index, const struct inbox *inbox, struct complete_list *list,
                         size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
@@ -489,7 +487,7 @@ static int delete_email(struct connection *connection, const struct index *index
     return error == 0 ? search_index_remove(connection, email) : error;
 }
 
-/* What is not written for want of memory or disk is found to be gone again after the next start. */
+/* Ignores errors: after the next start, complete lists find again that these emails are gone. */
 static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
 {
     struct connection *connection = NULL;
@@ -501,9 +499,9 @@ static void delete_emails(const struct index *index, const uint32_t *emails, siz
     (void)cache_end_write(index->cache, error);
 }
 
-/* The place to go on from. */
-static size_t remove_some(struct index *index, uint32_t inbox_number, struct complete_list *list,
-                          size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
+/* Returns the position for the next call. */
+static size_t remove_batch(struct index *index, uint32_t inbox_number, struct complete_list *list,
+                           size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
@@ -523,11 +521,11 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     size_t removed = 0;
     size_t len;
     bool is_sent = inbox == INDEX_SENT;
-    /* Sent mail that the user hid stays hidden, whether the service lists it now or later. */
+    /* Hidden sent mail is not removed, so that it stays hidden if the service lists it later. */
     struct complete_list list = {
         .listing = listing, .now_ms = short_monotonic_ms(index), .with_held = with_held && !is_sent};
     do {
-        place = remove_some(index, inbox, &list, place, emails, &len);
+        place = remove_batch(index, inbox, &list, place, emails, &len);
         for (size_t i = 0; i < len; i++)
             index_notify_email(index, emails[i], is_sent, STORE_REMOVED);
         removed += len;
@@ -559,7 +557,7 @@ enum {
 
 static const char no_name_id[] = "unknown";
 
-/* An inbox: what the listener hears once the locks are released. */
+/* A change of an inbox, which is reported after the locks are released. */
 struct change {
     bool happened;
     enum store_change change;
@@ -579,7 +577,7 @@ static void notify_change(const struct index *index, const struct change *change
         index_notify_event(index, EVENT_INBOX, path, change->id, NULL);
 }
 
-/* A row that the cache does not take is written again with the next emails. */
+/* After an error the row is written again with the next emails. */
 static void write_row(struct index *index, struct inbox *inbox)
 {
     struct connection *connection = NULL;
@@ -611,7 +609,6 @@ static int put_row(struct index *index, const struct inbox_row *row)
     return 0;
 }
 
-/* Returns true if there is nothing in `row` that the inbox does not show already. */
 static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
 {
     return !inbox->row.is_gone && inbox->row.origin >= row->origin &&
@@ -619,8 +616,8 @@ static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row
            memcmp(inbox->row.json, row->json, row->json_len) == 0;
 }
 
-/* Before the first sync only an inbox that is made here is announced. Nothing is announced when the service
- * then lists it, with more of its record. */
+/* Before the first sync has ended, only inboxes created by this store are announced. A created inbox is not
+ * announced again when the service lists it. */
 static bool is_announced(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
                          const char *name)
 {
@@ -756,7 +753,7 @@ static void hide_inbox(struct index *index, struct inbox *inbox)
     index->inboxes_changed_ms = now_ms;
 }
 
-/* True: it is gone. */
+/* Returns true if the inbox was removed. */
 static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listing)
 {
     LOCK_GUARD(&index->write_lock);

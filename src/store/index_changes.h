@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes to the index. Each is written to the cache, shown, and reported to the listener. Emails that the
- * cache does not take (a full disk) are not shown: they are listed again another time. Inboxes are, and the
- * cache gets them with the next emails that it takes.
+ * Changes to the index. Each change is written to the cache, then shown, then reported to the listener.
+ * Emails that the cache does not take (a full disk) are not shown until a later list has them again. Inboxes
+ * are shown in any case; the cache gets them with the next emails that it takes.
  *
- * Emails come one record at a time and are collected in a batch: those of an answer that came together, new
- * ones and those that changed, are written in one transaction and shown at one moment. Nobody sees them
- * before email_batch_flush(), which is to follow before the network is waited for.
+ * New and changed emails are collected in a batch, which is written in one transaction and shown at one
+ * moment, by email_batch_flush(). The caller flushes the batch before it waits for the network.
  *
- * A new email gets its file name when it is put into a batch. choose_name() passes over each name that an
- * email of the inbox has, or had before the email went (since the start); a batch that has the name already
- * is flushed first. A name stays with the email for as long as the cache lasts, in its row there;
- * index_open() takes two emails of one name in an inbox for damage. email_batch_flush() looks once more for
- * keys and names that another thread added meanwhile.
+ * A new email gets its file name when it is put into a batch. choose_name() skips each name that an email of
+ * the inbox has, or had when it was removed since the start; a batch that has the name is flushed first. The
+ * name is in the email's row and stays as long as the cache; to index_open(), two emails of an inbox with
+ * one name are damage. email_batch_flush() checks again for keys and names that another thread has added.
  *
- * When an inbox goes or returns, so do its emails, without a word for each.
+ * The emails of an inbox go and return with it, and are not reported one by one.
  *
- * One complete list that lacks an email or an inbox removes nothing: a service that is being set up lists
- * nothing, or half, for a while, and copies of Maildirs may be made just then. An email or inbox goes when a
- * complete list lacks it INDEX_CONFIRM_MS after the first that did, and no list had it in between.
+ * One complete list without an email or inbox removes nothing: a service that starts may list nothing, or
+ * half, for a while, and a mail program may copy a Maildir just then. The email or inbox is removed when
+ * another complete list lacks it, INDEX_CONFIRM_MS later or more, and no list in between had it.
  */
 #ifndef INBOXFS_STORE_INDEX_CHANGES_H
 #define INBOXFS_STORE_INDEX_CHANGES_H
@@ -32,11 +30,11 @@
 
 enum {
     EMAIL_BATCH_MAX = 1024,
-    EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* then it is full, however few there are */
+    EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* a batch with more bytes of JSON is full */
     BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
 };
 
-/* The hashes of what is in a batch. The bits rule most of them out at once. */
+/* Hashes of the keys or names in a batch. Most that it lacks are ruled out by the bits. */
 struct batch_hashes {
     uint32_t values[EMAIL_BATCH_MAX];
     uint64_t bits[BATCH_HASH_BITS / 64];
@@ -46,23 +44,23 @@ struct batch_hashes {
 enum index_put {
     INDEX_UNCHANGED,
     INDEX_CHANGED,
-    INDEX_MOVED, /* it is held back from now on, or no longer */
+    INDEX_MOVED, /* is_held changed */
     INDEX_ADDED,
 };
 
 struct batch_item {
     enum index_put put;
-    uint32_t number;          /* NUMBER_NONE: it gets one */
-    bool is_new;              /* in this mount */
-    size_t offset;            /* of its JSON */
-    struct email_entry entry; /* as it is to be */
+    uint32_t number;          /* NUMBER_NONE until a new email gets one */
+    bool is_new;              /* no email of the index has the key, not even a removed one */
+    size_t offset;            /* of its JSON in texts */
+    struct email_entry entry; /* its new values */
 };
 
 struct email_batch {  /* empty: all zeros */
-    uint32_t inbox;   /* whose these are */
-    uint32_t listing; /* that had them; 0: none */
+    uint32_t inbox;   /* number of the inbox of all items */
+    uint32_t listing; /* the listing that had them, or 0 */
     size_t len;
-    struct strbuf texts; /* the JSON of all */
+    struct strbuf texts; /* the JSON of all items */
     struct batch_hashes keys;
     struct batch_hashes names;
     struct batch_item items[EMAIL_BATCH_MAX];
@@ -70,15 +68,15 @@ struct email_batch {  /* empty: all zeros */
 
 void email_batch_release(struct email_batch *batch);
 
-/* Puts them into the index, and reports each. The batch is empty afterwards, also on failure: then the emails
- * are fetched again another time. 0, -ENOENT (the inbox is gone), -EAGAIN (another thread took a name that an
- * email of the batch has), -EOVERFLOW, -ENOMEM, or what the cache says: -ENOSPC, -EIO. */
+/* Writes, shows and reports the emails. The batch is then empty, also after a failure: a later list has the
+ * emails again. Return: 0; -ENOENT when the inbox is gone; -EAGAIN when another thread took a name of the
+ * batch; -EOVERFLOW when the numbers run out; -ENOMEM; -errno of the cache, as -ENOSPC or -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
-/* Takes over what changed of an email, or adds one: that is in `batch` from then on, which is flushed first
- * when there is no room in it, or what it holds has to be known before. A new email is announced by a `mail`
- * event, unless its inbox is being backfilled. 0, -ENOENT (no such inbox), -EMSGSIZE, -EDQUOT
- * (index_check_room_locked()), -EOVERFLOW, -ENOMEM. */
+/* Puts a new or changed email into `batch`, which is flushed first if it is full, is of another inbox, or has
+ * the same key or name. The flush announces a new email by a `mail` event, unless its inbox is being
+ * backfilled. Return: 0; -ENOENT when there is no such inbox; -EMSGSIZE when the record or its key is too
+ * long; -EDQUOT as index_check_room_locked(); -ENOMEM; the errors of email_batch_flush(). */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
 
@@ -86,41 +84,40 @@ enum {
     INDEX_CONFIRM_MS = 60 * 1000
 };
 
-/* After `listing` had all that the inbox holds (what is held back, too, where `with_held`): removes what this
- * list confirms to be gone. Returns how many. *ret_is_lacking: the list lacked more, which stays for now. */
+/* Call after the complete list `listing` (with held emails if `with_held`). Removes the emails that this list
+ * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked others, which stay.
+ */
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
                            bool *ret_is_lacking);
 
-/* Returns true if an inbox other than the one that collects mail without an inbox has an email of this key.
- */
+/* Returns true if an inbox other than inboxes.of_no_name has an email with this key. */
 bool index_has_assigned(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Adds an inbox, or takes over what changed of it. `listing`: the list of inboxes that had it, or 0. A record
- * that mail alone names changes nothing of one that is known. *ret_number may be NULL. 0, -EMSGSIZE, -EDQUOT,
- * -ENOMEM, -EBADMSG (too many inboxes). */
+/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. A known inbox is not updated by
+ * a record with the origin INBOX_FROM_MAIL. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the record is
+ * too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 
-/* The inbox that collects mail that names none. */
+/* Adds the inbox for emails that name no inbox, or finds it. */
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 
-/* After the list of inboxes that is `listing` was complete: it is known which there are, and those go that it
- * confirms to be gone, except where mail still names them. */
+/* Call after the complete list of inboxes `listing`. Removes the inboxes that it confirms to be gone, except
+ * those that emails still name. */
 void index_end_inbox_list(struct index *index, uint32_t listing);
 
-/* How many numbers of inboxes have been given. */
+/* Returns the number of inbox numbers given so far. */
 uint32_t index_inbox_numbers(struct index *index);
 
-/* How many emails of this inbox were added, changed or removed since the start. */
+/* Counts the emails of the inbox that were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);
 
-/* Called when all mail that the inbox held is known: mail that comes from then on is announced. */
+/* Notes that all mail of the inbox is known: later mail is announced. */
 void index_end_backfilling(struct index *index, uint32_t number);
 
-/* Gives the folder of every inbox a later modification time, because the names in it changed, and reports
- * each as changed. */
+/* Sets later modification times of all inboxes, whose folders show other names now, and reports each. */
 void index_touch_inboxes(struct index *index);
 
 #endif
