@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Something that happened, as a line of `events` and `events.jsonl` (filesystem contract, "Freshness and
- * events").
+ * An event is one line of `events` and `events.jsonl` (filesystem contract, "Freshness and events").
  */
 #ifndef INBOXFS_MAIL_EVENT_H
 #define INBOXFS_MAIL_EVENT_H
@@ -14,13 +13,13 @@ enum event_kind {
     EVENT_MAIL,     /* an email arrived */
     EVENT_SENT,     /* a message went out */
     EVENT_FAILED,   /* a message or attachment went to failed/ */
-    EVENT_REFUSED,  /* a rename into outbox/ or attachments/ failed, and the file stayed where it was; a mark
-                       of an email, or the text of an answer, was not taken */
+    EVENT_REFUSED,  /* a rename into outbox/ or attachments/ failed, and the file stayed in its folder; or the
+                       mount refused a mark of an email, or the text of an answer */
     EVENT_UPLOADED, /* a file reached the attachment pool */
     EVENT_INBOX,    /* an inbox appeared, changed, or could not be changed */
-    EVENT_UNSEEN,   /* a file was handed in, and how the program ended that wrote it is not known */
+    EVENT_UNSEEN,   /* a file was handed in, but the mount does not know how its writer ended */
     EVENT_OFFLINE,  /* the service stopped answering, or refuses the key */
-    EVENT_ONLINE,   /* it answers again */
+    EVENT_ONLINE,   /* the service answers again */
 };
 
 struct event {
@@ -28,11 +27,11 @@ struct event {
     enum event_kind kind;
     const char *path;  /* relative to the mount point, or NULL */
     const char *id;    /* the service's id, or NULL */
-    const char *error; /* words, or NULL */
+    const char *error; /* a message for the user, or NULL */
 };
 
-/* Who is told. Called from any thread, never with a lock held that the listener could need; must not block.
- */
+/* A receiver of events. Any thread may call `notify`, without a lock that the listener could need. `notify`
+ * must not block. */
 struct event_listener {
     void (*notify)(void *context, const struct event *event);
     void *context;
@@ -40,7 +39,7 @@ struct event_listener {
 
 const char *event_kind_name(enum event_kind kind);
 
-/* One line of JSON with its newline. 0 or the buffer's error. */
+/* Appends one line of JSON with its newline. Return: 0 or the buffer's error. */
 int event_append_line(const struct event *event, struct strbuf *out);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * File names from what strangers wrote. Nothing a sender writes can produce a `/`, a control character, a
- * leading dot or dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail").
+ * Makes and checks file names. No text of a sender can produce a `/`, a control character, a leading dot or
+ * dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail"). The caller frees every
+ * name that is returned. NULL: no memory, if nothing else is said.
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
 #define INBOXFS_MAIL_FILE_NAME_H
@@ -15,21 +16,21 @@ enum {
     FILE_NAME_SLUG_MAX_BYTES = 60,
 };
 
-/* "20261120T101436Z_subject-slug_3c90c3cc" (no extension): date or "nodate", slug or "no-subject", the first
- * 8 usable characters of the key. Two emails may get the same stem: the store makes names unique
- * (store/index_changes.h). The caller frees; NULL without memory. `subject` may be NULL or invalid UTF-8. */
+/* Makes "20261120T101436Z_subject-slug_3c90c3cc": date or "nodate", slug or "no-subject", and the first 8
+ * usable characters of the key. Two emails may get the same stem: the store makes names unique
+ * (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
-/* "re-dinner" of "Re: Dinner!"; "no-subject" where nothing is left. At most FILE_NAME_SLUG_MAX_BYTES. Caller
- * frees; NULL without memory. */
+/* Makes "re-dinner" of "Re: Dinner!", or "no-subject" if no usable character is left. At most
+ * FILE_NAME_SLUG_MAX_BYTES. */
 char *file_name_slug(const char *subject);
 
-/* `stem` with more of the key, for the `attempt`th (1, 2, …) name that was taken: deterministic. The caller
- * checks whether this one is taken, too, and frees it. */
+/* Makes a longer stem with more of the key, for `attempt` 1, 2 and so on while the name is taken, which the
+ * caller checks. Equal arguments give equal stems. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
 
-/* A directory name from a text that should be an address or an id (an inbox's): as it is when it is harmless,
- * else made so. Caller frees. */
+/* Makes the name of an inbox's folder from its address or id: the text itself if it is harmless, else a
+ * harmless form. */
 char *file_name_from_text(const char *text);
 
 /* Returns true if a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings,
@@ -38,16 +39,14 @@ bool file_name_is_temporary(const char *name);
 /* Returns true if a file of this name holds what another one was before: "draft.bak", "#draft#". */
 bool file_name_is_backup(const char *name);
 
-/* "report.pdf", 2 → "report-2.pdf"; shortened where it would pass 255 bytes, at a character boundary. A
- * leading dot starts no extension. Caller frees. */
+/* Makes "report-2.pdf" of "report.pdf" and 2. Names over 255 bytes are cut at a character boundary. A leading
+ * dot starts no extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* "report.pdf" of "report-2.pdf": what file_name_numbered() made, or may have made. NULL: no number, or no
- * memory. Caller frees. */
+/* Reverses file_name_numbered(): makes "report.pdf" of "report-2.pdf". NULL: no number, or no memory. */
 char *file_name_unnumbered(const char *name);
 
-/* The name, or, where it has more bytes than that (at least 64), with as many taken away before its
- * extension, at a character boundary. Caller frees. */
+/* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
 char *file_name_shortened(const char *name, size_t max_bytes);
 
 /* Returns true if the name can stand in a directory and in JSON: 1 to 255 bytes of valid UTF-8 without `/`,
@@ -55,12 +54,12 @@ char *file_name_shortened(const char *name, size_t max_bytes);
 bool file_name_is_text(const char *name);
 /* Returns true if the name can stand in a multipart header, too: no control characters. */
 bool file_name_is_valid(const char *name);
-/* Returns true if the name can be shown where a stranger chose it: valid, not hidden, and no option to
- * whoever runs `program *`. */
+/* Returns true if a sender may choose the name: valid, without a leading dot, and no option for a program
+ * that is called with `*`. */
 bool file_name_is_harmless(const char *name);
 
-/* Returns a text that is the same for all names that differ only in case or in Unicode normalisation, so that
- * a folder copied to where such names are one loses none. Caller frees; NULL: it is not UTF-8. */
+/* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A
+ * folder in which no two texts are equal can be copied to any file system. NULL: the name is not UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

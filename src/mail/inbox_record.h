@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An inbox's record (interface, GET /api/v1/inbox), and the upsert requests made from it. An upsert is a full
- * update: every field the record has is sent back, or it would fall to its default.
+ * The record of an inbox (interface, GET /api/v1/inbox), and the upsert requests made from it. An upsert is a
+ * full update: the request repeats every field of the record, since the service resets missing fields.
  */
 #ifndef INBOXFS_MAIL_INBOX_RECORD_H
 #define INBOXFS_MAIL_INBOX_RECORD_H
@@ -11,36 +11,39 @@
 
 struct inbox_record {
     char *id;        /* never NULL */
-    char *address;   /* NULL when the service did not say, or what it said is no address */
+    char *address;   /* NULL if the service sent none, or one that is not valid */
     char *json;      /* inbox.json: the record as received, two-space indent, final newline */
     size_t json_len; /* bytes */
 };
 
-/* Reads the JSON text of one record. 0, or for a record that cannot be read: -EBADMSG (not JSON), -EILSEQ
- * (not UTF-8), -EEXIST (a key twice in an object), -EINVAL (no object, no usable id); or -ENOMEM. */
+/* Reads the JSON text of one record; the caller releases it. Return: 0; -EBADMSG if the text is not JSON;
+ * -EILSEQ if it is not UTF-8; -EEXIST if an object has a key twice; -EINVAL if it is not an object with a
+ * usable id; -ENOMEM. */
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record);
 
-/* A record of which only the id is known: what mail named. 0, -EINVAL (no usable id), -ENOMEM. */
+/* Makes a record with an id alone, for an inbox that only an email named. Return: 0; -EINVAL if the id is not
+ * usable; -ENOMEM. */
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
 
 void inbox_record_release(struct inbox_record *record);
 
-/* The request that creates an inbox: id null, name the local part. Caller frees. 0, -EINVAL (no address that
- * a folder can be called after), -ENOMEM. */
+/* Makes the request that creates an inbox: the id is null, the name is the local part. The caller frees.
+ * Return: 0; -EINVAL if the address cannot name a folder; -ENOMEM. */
 int inbox_request_create(const char *address, char **ret_request);
 
-/* The record after creation, from what was asked and the reply's id: for services whose reply carries the id
- * alone. */
+/* Makes the record of a new inbox from the request and the id in the service's answer, since some services
+ * answer with the id alone. Return: 0; -EBADMSG if the request is not an object; -EINVAL
+ * if the id is not usable; -ENOMEM. */
 int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record);
 
-/* The upsert request for a record `current` (just read from the service) edited into `edited` (what a user
- * wrote): every field of `current`, overridden by those of `edited`; the id is always the record's; read-only
- * fields (`updated_at`, `webhook_secret`) are left out. `ret_reason`: words for the user on -EINVAL (caller
- * frees). 0, -EINVAL (no JSON object, another id), -ENOMEM. */
+/* Makes the request that changes an inbox: the fields of `current` (just read from the service), overridden
+ * by those of `edited` (the user's text). The id does not change; read-only fields (`updated_at`,
+ * `webhook_secret`) are left out. The caller frees. Return: 0; -EINVAL if `edited` is not a JSON object or
+ * has another id, with *ret_reason for the user (the caller frees); -ENOMEM. */
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 
-/* Returns true if the text is one complete JSON object or array: when a write to inbox.json commits. */
+/* Returns true if the text is one complete JSON object or array: then a write to inbox.json takes effect. */
 bool inbox_text_is_complete(const char *text, size_t len);
 
 #endif

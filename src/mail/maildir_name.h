@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n" and, where anybody has marked the message,
- * ":2,FLAGS" behind it. Nothing in them comes from a sender or a server but numbers.
+ * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", with ":2,FLAGS" behind once a program has marked the
+ * message. Senders and servers provide only numbers of them.
  *
- * Flags are ASCII letters: D F P R S T mean draft, flagged, passed, replied, seen and trashed; what others
- * mean is their programs' business, and they are kept. A set of them is a number, a bit for each letter.
+ * Flags are ASCII letters: D F P R S T mean draft, flagged, passed, replied, seen and trashed; other letters
+ * are kept for the programs that set them. A set of flags is a number with a bit for each letter.
  */
 #ifndef INBOXFS_MAIL_MAILDIR_NAME_H
 #define INBOXFS_MAIL_MAILDIR_NAME_H
@@ -27,15 +27,15 @@ struct maildir_name {
     uint64_t flags; /* 0 without info */
 };
 
-/* The bit of a letter; 0: no flag. */
+/* Returns the bit of a letter; 0 if it is no flag. */
 uint64_t maildir_flag(char letter);
 
 void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_NAME_SIZE]);
 
-/* False where the text is no such name, whoever made it. Flags may stand in any order, and repeat. */
+/* Returns false if the text is not such a name. Flags may be in any order, and repeat. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret);
 
-/* Returns true if both are names of one message, however marked. */
+/* Returns true if both are names of one message, regardless of flags. */
 bool maildir_name_is_same_message(const struct maildir_name *a, const struct maildir_name *b);
 
 #endif
