@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file `ctl`: commands are written to it, one a line, and a write is done when its commands are.
+ * The file `ctl`: programs write commands to it, one a line; a write ends when its commands have ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,6 @@ static const struct {
     {"retry", run_retry}, /* NAME or all */
 };
 
-/* Cuts the white space off both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, spaces);
@@ -54,7 +53,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* One line without its newline, which it changes. */
+/* Runs one line (without its newline), and modifies it. */
 static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 {
     char *verb = trim(line);
@@ -73,7 +72,7 @@ static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 
 /* ---------------------------------------------------------------- the file */
 
-/* Stops at the first command that fails; its error is the write's. */
+/* Stops at the first command that fails, and returns its error. */
 static ssize_t write_control(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                              size_t len, off_t offset)
 {
@@ -110,7 +109,7 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
     return *ret_handle == NULL ? -ENOMEM : 0;
 }
 
-/* `echo sync >ctl` begins by cutting the file off at nothing, which it is. */
+/* `echo sync >ctl` begins with a truncation to 0 bytes, which has no effect. */
 static int set_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                        struct tree_handle *handle, const struct tree_change *change)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drafts/: the user's own files, passed through to the folder of the state directory that holds them. What is
- * added is who may write to one (draft_table.h), and that a file of the outbox can be taken back into it.
- * Handing in is the business of the folder that a draft is moved to (items.h).
+ * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the
+ * count of writers (draft_table.h), and the move of a file of the outbox back into drafts/. The folder that
+ * a draft is moved to hands it in (items.h).
  *
- * Nothing of it is lasting, and open files are read and written through their own descriptor.
+ * Nothing here is lasting, and open files are read and written through their own descriptors.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 /* ---------------------------------------------------------------- entries */
 
-/* The inode number that the user sees stays the same while the kernel forgets the draft and asks again. */
+/* The shown inode number stays the same when the kernel forgets the draft and looks it up again. */
 uint64_t draft_shown_ino(ino_t ino)
 {
     return node_ino(NODE_DRAFT, ino);
@@ -34,7 +34,7 @@ static struct draft_node *node_of(struct tree *tree, uint64_t ino)
     return draft_table_node(&tree->drafts, node_number(ino));
 }
 
-static int hold(struct tree *tree, uint64_t ino, struct draft_hold *ret)
+static int hold_inode(struct tree *tree, uint64_t ino, struct draft_hold *ret)
 {
     return draft_hold(&tree->drafts, node_of(tree, ino), ret);
 }
@@ -49,15 +49,15 @@ static void fill_entry(const struct draft_node *node, const struct stat *stat, s
 static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     struct stat stat;
-    int error = hold(tree, ino, &held);
+    int error = hold_inode(tree, ino, &hold);
     if (error != 0)
         return error;
-    if (fstat(held.fd, &stat) != 0)
+    if (fstat(hold.fd, &stat) != 0)
         return -errno;
-    fill_entry(held.node, &stat, ret);
-    if (held.node == &tree->drafts.root) {
+    fill_entry(hold.node, &stat, ret);
+    if (hold.node == &tree->drafts.root) {
         ret->is_name_lasting = true;
         ret->attributes.stat.st_ino = ino;
         ret->attributes.stat.st_mode = S_IFDIR | 0700;
@@ -102,7 +102,7 @@ static void release_drafts(struct tree *tree)
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_hold hold; /* so that the draft is known by whatever name it has, or none */
+    struct draft_hold hold; /* keeps the node whatever name it has, or none */
     int fd;
 };
 
@@ -137,7 +137,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
-/* The kernel keeps for a while what others write through a mapping: it may be in a hole. */
+/* The kernel may still cache bytes that others wrote through a mapping, perhaps in a hole. */
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
@@ -156,7 +156,7 @@ static int sync_draft(struct tree_handle *handle, bool is_data_only)
 
 static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    /* Closing a duplicate says what close(2) would say (EDQUOT, EIO) without closing the file itself. */
+    /* Closing a duplicate returns the errors of close(2) (EDQUOT, EIO) and leaves the file open. */
     int duplicate = fcntl(fd_of(handle), F_DUPFD_CLOEXEC, 0);
     return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
 }
@@ -184,7 +184,7 @@ static const struct handle_ops draft_handle_ops = {
     .release = release_draft,
 };
 
-/* Offsets come from the kernel, which appends by itself: with O_APPEND, pwrite(2) would not heed them. */
+/* No O_APPEND: the kernel computes the offsets, which pwrite(2) would then ignore. */
 static int flags_for_file(int flags)
 {
     return (flags & (O_ACCMODE | O_TRUNC | O_EXCL | O_SYNC | O_DSYNC)) | O_NOFOLLOW | O_CLOEXEC;
@@ -195,14 +195,14 @@ static bool may_change(int flags)
     return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
 }
 
-/* By its path in /proc where `fd` is -1. 0 or -errno; takes over `fd`, and the hold where it succeeds. */
-static int new_draft_handle(struct tree *tree, struct draft_hold *held, int fd, int flags,
+/* Opens the path in /proc if `fd` is -1. Takes over `fd`, and on success the hold. Return: 0 or -errno. */
+static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, int flags,
                             struct tree_handle **ret_handle)
 {
     _cleanup_close_ int owned_fd = fd;
     char path[DRAFT_FD_PATH_SIZE];
     if (owned_fd < 0) {
-        draft_fd_path(held->fd, path);
+        draft_fd_path(hold->fd, path);
         owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
     }
     if (owned_fd < 0)
@@ -210,26 +210,26 @@ static int new_draft_handle(struct tree *tree, struct draft_hold *held, int fd, 
     struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
     if (draft == NULL)
         return -ENOMEM;
-    draft->hold = *held;
+    draft->hold = *hold;
     draft->fd = TAKE_FD(owned_fd);
-    held->table = NULL;
+    hold->table = NULL;
     *ret_handle = &draft->base;
     return 0;
 }
 
-/* Takes over `fd`, by which the file was created; -1: it is to be opened. */
+/* Takes over `fd`, which created the file; -1 opens it. */
 static int open_node(struct tree *tree, struct draft_node *node, int fd, int flags,
                      struct tree_handle **ret_handle)
 {
     _cleanup_close_ int owned_fd = fd;
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    int error = draft_hold(&tree->drafts, node, &held);
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    int error = draft_hold(&tree->drafts, node, &hold);
     if (error == 0 && may_change(flags))
         error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    error = new_draft_handle(tree, &held, TAKE_FD(owned_fd), flags, ret_handle);
-    /* O_RDONLY | O_TRUNC has done all its writing. */
+    error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
+    /* O_RDONLY | O_TRUNC writes only at the open. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node);
     return error;
@@ -241,7 +241,7 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
-/* The mode is set apart, for this process has a umask of its own, and the kernel has applied the caller's. */
+/* fchmod(2) sets the mode, for the kernel has applied the caller's umask, and this process has its own. */
 static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
 {
     int fd = openat(dir_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
@@ -255,13 +255,13 @@ static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
 int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
                     struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     struct draft_node *node = NULL;
     struct stat stat;
-    int error = draft_hold(&tree->drafts, parent, &held);
+    int error = draft_hold(&tree->drafts, parent, &hold);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = create_file(held.fd, name, mode, flags);
+    _cleanup_close_ int fd = create_file(hold.fd, name, mode, flags);
     if (fd < 0)
         return fd;
     error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
@@ -307,7 +307,7 @@ static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir
     return -ENOMEM;
 }
 
-/* Positions are what the filesystem there uses. */
+/* Positions are those of the filesystem below. */
 static int read_draft_dir(struct tree_dir *dir, uint64_t position)
 {
     const struct dirent *item;
@@ -362,22 +362,22 @@ static int set_draft_owner(int fd, const struct tree_change *change)
 static int set_node(struct tree *tree, const struct tree_caller *caller, struct draft_node *draft,
                     struct tree_handle *handle, const struct tree_change *change)
 {
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
     struct stat stat;
-    int error = draft_hold(&tree->drafts, draft, &held);
+    int error = draft_hold(&tree->drafts, draft, &hold);
     if (error != 0)
         return error;
-    if (fstat(held.fd, &stat) != 0)
+    if (fstat(hold.fd, &stat) != 0)
         return -errno;
-    /* The mode of a symbolic link cannot be set at all, nor does it have a size. */
+    /* A symbolic link has no mode that can be set, and no size. */
     if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
         return -EOPNOTSUPP;
 
-    draft_fd_path(held.fd, path);
+    draft_fd_path(hold.fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
         return -errno;
-    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(held.fd, change)) != 0)
+    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(hold.fd, change)) != 0)
         return error;
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
@@ -386,12 +386,12 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
         if (error != 0)
             return error;
     }
-    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(held.fd, "", change->times, AT_EMPTY_PATH) != 0)
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(hold.fd, "", change->times, AT_EMPTY_PATH) != 0)
         return -errno;
     return 0;
 }
 
-/* Takes out the owner and group that the mount's options fix: set to these nothing is to be done. */
+/* Removes the owner and group that the mount's options fix, when they are set to just these. */
 static int drop_fixed(const struct tree_ownership *shown, struct tree_change *change)
 {
     if ((shown->has_uid && (change->fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
@@ -404,8 +404,8 @@ static int drop_fixed(const struct tree_ownership *shown, struct tree_change *ch
     return 0;
 }
 
-/* Programs that copy a folder give drafts/ its mode, owner and times in the end: accepted, to no effect but
- * on the times, so that nobody repeats the copying. */
+/* Programs that copy into drafts/ set its mode, owner and times in the end: only the times are set, and the
+ * rest succeeds without effect, so that nothing is copied again. */
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
@@ -419,7 +419,7 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
 
 /* ---------------------------------------------------------------- names made and removed */
 
-/* Below a folder that hands on its group, the new one does so, too. */
+/* A new folder inherits set-group-ID from its parent. */
 static int make_folder(int parent_fd, const char *name, mode_t mode)
 {
     struct stat stat;
@@ -431,23 +431,23 @@ static int make_folder(int parent_fd, const char *name, mode_t mode)
 
 static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char *name)
 {
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
     if (node_kind(ino) != NODE_DRAFT)
         return -EPERM;
-    int error = hold(tree, ino, &held);
-    /* A file that is being handed in must not keep a name here: it could be changed by that afterwards. */
-    error = error != 0 ? error : draft_node_begin_write(&tree->drafts, held.node);
+    int error = hold_inode(tree, ino, &hold);
+    /* A file that is being handed in must get no name here, by which it could be changed later. */
+    error = error != 0 ? error : draft_node_begin_write(&tree->drafts, hold.node);
     if (error != 0)
         return error;
-    /* The link in /proc is followed; a symbolic link that it leads to is not. */
-    draft_fd_path(held.fd, path);
+    /* AT_SYMLINK_FOLLOW follows only the link in /proc, not a symbolic link behind it. */
+    draft_fd_path(hold.fd, path);
     error = linkat(AT_FDCWD, path, parent_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
-    draft_node_end_write(&tree->drafts, held.node);
+    draft_node_end_write(&tree->drafts, hold.node);
     return error;
 }
 
-/* The kernel has applied the caller's umask; this process has one of its own. */
+/* The kernel has applied the caller's umask; this process has its own. */
 static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new *what)
 {
     mode_t mode = what->mode;
@@ -467,7 +467,7 @@ static int make_draft(struct tree *tree, const struct tree_caller *caller, uint6
                       const struct tree_new *what, struct tree_entry *ret)
 {
     _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    int error = hold(tree, folder, &parent);
+    int error = hold_inode(tree, folder, &parent);
     error = error != 0 ? error : make_name(tree, parent.fd, name, what);
     return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
 }
@@ -475,11 +475,11 @@ static int make_draft(struct tree *tree, const struct tree_caller *caller, uint6
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                            char *ret_target, size_t size)
 {
-    _cleanup_draft_hold_ struct draft_hold held = {.table = NULL};
-    int error = hold(tree, ino, &held);
+    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    int error = hold_inode(tree, ino, &hold);
     if (error != 0)
         return error;
-    ssize_t len = readlinkat(held.fd, "", ret_target, size);
+    ssize_t len = readlinkat(hold.fd, "", ret_target, size);
     if (len < 0)
         return -errno;
     if ((size_t)len >= size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The folder of an email: its texts, attachments, raw message and the thread before it, and the reply files.
- * What is in it comes from the content of the email, which is fetched when it is first needed: so requests
- * wait here. An open file holds its bytes open, whatever becomes of the cache.
+ * The entries come from the email's content, which the first use fetches: so requests wait here. An open
+ * file keeps its bytes even if the cache drops them.
  */
 #include "tree/email_folder.h"
 
@@ -29,7 +29,7 @@ static const char message_name[] = "message.eml";
 static const char attachments_name[] = "attachments";
 static const char thread_name[] = "thread";
 
-/* An inode of NODE_EMAIL_FOLDER is numbered by the email, one of these kinds, and the position of an entry in
+/* The number of a NODE_EMAIL_FOLDER inode has the email, one of these kinds, and the index of an entry in
  * the email's struct content_folder. */
 enum email_node_kind {
     EMAIL_NODE_FOLDER,      /* STEM/ */
@@ -39,7 +39,7 @@ enum email_node_kind {
     EMAIL_NODE_TEXT,        /* body.txt and so on */
     EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
     EMAIL_NODE_EARLIER,     /* an email in thread/ that is not in the mount */
-    EMAIL_NODE_LINK,        /* one that is: a symbolic link to the same text in its folder */
+    EMAIL_NODE_LINK,        /* an email in thread/ that is: a symbolic link to its text */
 };
 
 struct email_node {
@@ -120,7 +120,7 @@ static int64_t date_of(struct tree *tree, uint32_t email)
     return store_get_email(tree->store, email, &view) ? view.date_ms : 0;
 }
 
-/* The email of the thread that this entry stands for, where it is in the mount. */
+/* Finds the email of an entry in thread/ if it is in the mount. */
 static bool find_earlier(struct tree *tree, const struct store_content *content,
                          const struct content_entry *entry, struct email_view *ret)
 {
@@ -129,9 +129,9 @@ static bool find_earlier(struct tree *tree, const struct store_content *content,
            store_find_email_by_id(tree->store, self.inbox, entry->id, ret) && ret->number != content->email;
 }
 
-/* In thread/, an email of the mount is a link to this text. A link to its folder would lead to a thread/
- * again: a program that follows links would read an email once for every path to it, and the number of paths
- * doubles with each email. */
+/* In thread/, an email of the mount is a link to this text. A link to its folder would lead to another
+ * thread/: a program that follows links would read an email once for every path to it, and the number of
+ * paths doubles with each email. */
 static const char *text_of_link(const struct content_entry *entry)
 {
     const char *suffix = strrchr(entry->name, '.');
@@ -155,7 +155,7 @@ static int make_target(struct tree *tree, uint32_t email, const struct content_e
     return (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
-/* All but the size of what has to be fetched first. */
+/* Fills in all but a size that must be fetched first. */
 static void describe(struct tree *tree, const struct store_content *content, const struct email_node *node,
                      struct tree_entry *ret)
 {
@@ -195,7 +195,7 @@ static bool has_bytes(const struct email_node *node)
     return node->kind == EMAIL_NODE_MESSAGE || node->kind == EMAIL_NODE_ATTACHMENT;
 }
 
-/* The size that is known when the bytes have been fetched. */
+/* Fetches the bytes, and sets their size. */
 static int measure(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
                    const struct email_node *node, struct tree_entry *entry)
 {
@@ -215,7 +215,7 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
 
 /* ---------------------------------------------------------------- names */
 
-/* Returns true if the entry shows in the folder, and under which node and name it does. */
+/* Returns true if the folder shows the entry, with its node and name. */
 static bool show(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
                  uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
 {
@@ -241,11 +241,11 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
     return true;
 }
 
-/* A folder has these beside its entries. */
+/* Fixed entries of the email's folder. */
 static const struct {
     const char *name;
     enum email_node_kind kind;
-    enum content_kind holds; /* shown where there are such entries */
+    enum content_kind holds; /* shown if there are such entries */
 } fixed_nodes[] = {
     {message_name, EMAIL_NODE_MESSAGE, 0},
     {attachments_name, EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
@@ -313,8 +313,8 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     return measure(tree, caller, content, &node, ret);
 }
 
-/* Returns true if the content has the entry that the inode names: the kernel has the number from here, but
- * content that is fetched anew may have other entries. */
+/* Returns true if the content has the inode's entry: content that was fetched again may have other
+ * entries. */
 static bool has_node(const struct store_content *content, const struct email_node *node)
 {
     static const enum content_kind kinds[] = {[EMAIL_NODE_TEXT] = CONTENT_TEXT,
@@ -367,7 +367,6 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
 
 /* ---------------------------------------------------------------- listings */
 
-/* Which emails of a thread are in the mount may change. */
 static int open_email_folder(const struct tree_caller *caller, struct tree_dir *dir)
 {
     const struct email_node node = email_node_of(dir->ino);
@@ -378,6 +377,7 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
     if (error != 0)
         return error;
     dir->state = content;
+    /* Emails of a thread may come into the mount and leave it. */
     dir->is_lasting = node.kind != EMAIL_NODE_THREAD;
     return 0;
 }
@@ -387,7 +387,7 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-/* A node whose size takes a fetch is left to the lookup of whoever wants to know it. */
+/* The size takes a fetch, so the kernel must look the node up. */
 static void leave_to_lookup(struct tree_entry *entry)
 {
     entry->ino = 0;
@@ -482,7 +482,7 @@ int content_open(struct tree *tree, struct store_content *content, const struct 
     return 0;
 }
 
-/* Opens the node with the texts of its email, which are taken. */
+/* Opens the node. Takes `texts`, the texts of its email. */
 static int open_node(struct tree *tree, struct cancel *cancel, const struct email_node *node,
                      struct store_content *texts, int flags, struct tree_handle **ret_handle)
 {

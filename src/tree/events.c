@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events, a line of JSON each: the file events.jsonl, and the stream `events`. Both are read from memory. The
- * disk has the lines in two files: new ones are appended to events.jsonl, and when that is full it becomes
- * events.jsonl.1, in the place of the one before, whose lines are forgotten.
+ * Events, each a line of JSON: the file events.jsonl, and the stream `events`. Both are read from memory. On
+ * disk the lines are in two files: new lines are appended to events.jsonl; a full events.jsonl replaces
+ * events.jsonl.1, whose lines are forgotten.
  *
- * A position counts the bytes ever logged in this process (plus what the files held at the start), so that a
- * reader keeps its place when the older file goes. For the same reason events.jsonl is another inode to
- * whoever opens it afterwards: each begins at the position where it was first found, and goes on growing for
- * those who have it open.
+ * A position counts the bytes ever logged in this process (plus those in the files at the start), so that
+ * readers keep their positions when the older file goes. For the same reason later openers get events.jsonl
+ * as another inode: each inode begins at the position where it was first found, and goes on growing for its
+ * readers.
  *
- * A thread that adds an event holds `writing`, and waits for the disk; readers take `lock` alone, and never
- * wait. A line that the disk does not take is in memory all the same, and is missing after the next start.
+ * A thread that adds an event holds `writing`, and waits for the disk; readers take only `lock`, and never
+ * wait. A line that cannot be written stays in memory, and is missing after the next start.
  */
 #include "tree/events.h"
 
@@ -30,7 +30,7 @@
 
 enum {
     FILE_FULL_BYTES = 512 * 1024,
-    FILE_MAX_BYTES = 1024 * 1024, /* of one that is read at the start */
+    FILE_MAX_BYTES = 1024 * 1024, /* a longer file is not read at the start */
     LINE_MAX_BYTES = 256 * 1024,
 };
 
@@ -45,12 +45,12 @@ struct event_log {
 
     pthread_mutex_t lock; /* protects all below; a thread that changes `text` holds `writing`, too */
     struct strbuf text;   /* of both files */
-    size_t older_len;     /* of it: from events.jsonl.1 */
-    uint64_t first;       /* the position at which the text begins */
+    size_t older_len;     /* bytes of `text` from events.jsonl.1 */
+    uint64_t first;       /* position in the log at which `text` begins */
     int64_t changed_ms;
 };
 
-/* A line that did not fit is taken back, so that none is half there. */
+/* A line that does not fit is removed again, so that no partial line stays. */
 static int write_line(struct event_log *log, const struct strbuf *line, bool is_full)
 {
     if (is_full) {
@@ -70,7 +70,7 @@ static int write_line(struct event_log *log, const struct strbuf *line, bool is_
     return error;
 }
 
-/* False: there is no memory for it. `is_full`: the line begins a file. */
+/* `is_full`: the line begins a new file. Returns false without memory. */
 static bool add_line(struct event_log *log, const struct strbuf *line, bool is_full, int64_t time_ms)
 {
     LOCK_GUARD(&log->lock);
@@ -104,7 +104,7 @@ static void event_log_append(struct event_log *log, const struct event *event)
     log->has_failed = error != 0;
 }
 
-/* A file that cannot be read, or is too long, is begun anew. */
+/* A file that cannot be read, or is too long, starts empty. */
 static void read_file(struct event_log *log, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -116,7 +116,7 @@ static void read_file(struct event_log *log, const char *name)
         unlinkat(log->dir_fd, name, 0);
 }
 
-/* Half a line at the end (a power cut) must not run into the next one. */
+/* A partial line at the end (after a power cut) must not run into the next line. */
 static void end_half_line(struct event_log *log)
 {
     _cleanup_strbuf_ struct strbuf newline = STRBUF_INIT(1);
@@ -157,7 +157,7 @@ static void release_event_log(struct tree *tree)
 
 /* ---------------------------------------------------------------- positions */
 
-/* Copies from this position on; fewer bytes at the end. */
+/* Copies bytes from the position on, fewer at the end. */
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
     size_t offset = (size_t)(position - log->first);
@@ -197,7 +197,7 @@ static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, 
     return 0;
 }
 
-/* The lines that are forgotten read as empty ones. */
+/* Forgotten lines read as empty lines. */
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct event_log *log = handle->tree->event_log;
@@ -220,8 +220,8 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     return 0;
 }
 
-/* The inode's number is where the file begins in the log, and 1; 0 is where it begins now. All are shown as
- * one inode, so that `tail -F` takes them for the one file that they are. */
+/* The inode's number is the file's start in the log plus 1; 0 is the present start. All are shown as one
+ * inode number, so that `tail -F` takes them for one file. */
 static int get_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                          struct tree_entry *ret)
 {
@@ -255,7 +255,7 @@ enum {
     STREAM_READ_MAX_BYTES = 64 * 1024
 };
 
-/* Lines that are forgotten are passed over, which moves the beginning. */
+/* Forgotten lines are skipped, which moves `begin`. */
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct log_handle *stream = (struct log_handle *)handle;

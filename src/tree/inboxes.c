@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxes/, and an inbox: its own files (inbox.json, index.jsonl), the records of its emails, and .invalid/
- * with the mail that its rules or checks hold back, where the service lists it. An email is two entries in
- * its inbox: its record, and the folder with what it holds (email_folder.h).
- *
- * Names, sizes and times come from the memory of the store, the text of a record from its file. Nothing waits
- * for the service but making an inbox, changing inbox.json and marking an email.
+ * inboxes/ and its inboxes: an inbox's own files (inbox.json, index.jsonl), the records of its emails, and
+ * .invalid/ with the mail that its rules or checks quarantined, if the service lists that. An email has two
+ * entries in its inbox: its record, and its folder (email_folder.h).
  */
 #include "tree/inboxes.h"
 
@@ -184,20 +181,22 @@ const struct node_ops email_ops = {.get = get_email, .open = open_email, .answer
 
 /* ---------------------------------------------------------------- inbox.json */
 
-/* What is written is collected, and put to the service when a descriptor is closed and the text is one
+/*
+ * Written bytes are collected. They are sent to the service when a descriptor is closed and the text is one
  * complete JSON value.
  *
- * A text that is not one fails the close, so that no edit is dropped in silence; but nobody sees which close
- * is the last. A shell closes a duplicate before anything is written (an empty text is no error), and what it
- * starts closes the one it was given, perhaps after a part of the text. So the error goes to the
- * process that opened the file alone: whatever else has it open, has it from there. */
+ * An incomplete text fails the close, so that no edit is dropped in silence. But no close is known to be the
+ * last one: a shell closes a duplicate before any write (an empty text is no error), and the program that it
+ * starts closes its descriptor, perhaps after a part of the text. So only the process that opened the file
+ * gets the error: all others have the file from that process.
+ */
 
 struct inbox_handle {
     struct tree_handle base;
     uint32_t inbox;
     int fd;                 /* the text, in memory */
-    atomic_bool is_changed; /* since it was opened or put to the service */
-    pid_t opener;           /* the process; 0: not known, so that every close counts as its own */
+    atomic_bool is_changed; /* since the open, or since it was sent to the service */
+    pid_t opener;           /* the process; if 0 (not known), every close gets the error */
 };
 
 /* The store reports all other failures. */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maildir/: every inbox once more, as a Maildir that mail programs open.
+ * maildir/: every inbox also as a Maildir, which mail programs open.
  *
  *     maildir/ADDRESS/{cur,new,tmp}   the messages; marking one is renaming it
- *     maildir/ADDRESS/.uidvalidity    what mbsync reads, by name (it is not listed)
+ *     maildir/ADDRESS/.uidvalidity    mbsync reads it by name (it is not listed)
  *
- * What programs keep beside these (lock files, sync states, an index) are ordinary files, kept in the state
- * directory: names that start with a dot or with "dovecot". They are drafts to the kernel (drafts.h).
+ * Files that programs keep beside these (lock files, sync states, an index) are ordinary files in the state
+ * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.h).
  *
- * Which mail is where, and how it is marked, is remembered by maildir_memory. It follows the store when a
- * folder is looked up or listed: then the inbox is looked through, if it has changed. A message has no size
- * before it was fetched, and looking it up fetches it. So requests wait here while the kernel has the folder
- * locked; the invalidation of a name would wait with them, and none is made in cur and new. Their attributes
- * and their listings are invalidated, which takes no lock of a folder.
+ * maildir_memory stores the folder and the marks of each message. It is updated from the store when a folder
+ * of a changed inbox is looked up or listed. A message has no size before it was fetched, and its lookup
+ * fetches it. So requests wait here while the kernel has the folder locked. The invalidation of a name would
+ * wait with them, so in cur and new only attributes and listings are invalidated, which locks no folder.
  *
- * Mail that comes is announced in new, once somebody has looked at the Maildir in this mount. It is created
- * without a size that lasts: the kernel asks for that with the next lookup.
+ * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
+ * created without a lasting size: the kernel asks for the size with the next lookup.
  */
 #include "tree/maildir.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files reply, reply-all and forward in the folder of an email. What is written to one, or moved onto it,
- * is a message in outbox/ from its first byte on (outbox_create_answer() in outbox.h); the file itself holds
- * nothing, and cannot be read. They are not listed: what reads everything must not stop at them.
+ * The files reply, reply-all and forward in the folder of an email. A message that is written to one, or
+ * moved onto it, is in outbox/ from its first byte on (outbox_create_answer() in outbox.h); the file itself
+ * is always empty, and cannot be read. The files are not listed, so that programs which read all files do
+ * not fail at them.
  */
 #include "tree/reply_file.h"
 
@@ -73,7 +74,7 @@ static uint64_t ino_of_name(uint32_t email, const char *name)
     return find_kind(name, &target.kind) ? ino_of(&target) : 0;
 }
 
-/* A rename onto it leaves its name with another inode in the kernel, so nothing of it is lasting. */
+/* A rename onto the file gives its name another inode in the kernel, so nothing here is lasting. */
 static int get_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_entry *ret)
 {
@@ -105,7 +106,6 @@ int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint6
 
 /* ---------------------------------------------------------------- what an answer is made of */
 
-/* The addresses of all inboxes. */
 static GPtrArray *collect_own(struct tree *tree)
 {
     struct inbox_view view;
@@ -129,8 +129,8 @@ static int read_head(struct tree *tree, const struct tree_caller *caller, uint32
     return error;
 }
 
-/* What is to be known before anything can be handed in here: `answers` (reply_make() in reply.h), and a name
- * for the message; the caller frees both. Waits for the email's content: errors as in store_content.h. */
+/* Prepares `answers` (reply_make() in reply.h) and a name for the message; the caller frees both. Waits for
+ * the email's content: errors as in store_content.h. */
 static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
                           const struct reply_target *target, char **ret_answers, char **ret_name)
 {
@@ -166,12 +166,12 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
 
 /* ---------------------------------------------------------------- open files */
 
-/* An open file is an item of the outbox (items.h) from the first write on, which this makes. */
+/* Makes the item of the outbox (items.h) at the first write. */
 struct answer_maker {
     struct item_maker base;
     struct tree *tree;
     struct reply_target target;
-    char *answers; /* NULL: not known yet */
+    char *answers; /* NULL if not prepared yet */
     char *name;
 };
 
@@ -182,7 +182,7 @@ static int prepare(struct answer_maker *maker, const struct tree_caller *caller)
     return prepare_answer(maker->tree, caller, &maker->target, &maker->answers, &maker->name);
 }
 
-static void report_refused(const struct answer_maker *maker, const char *words)
+static void report_refused(const struct answer_maker *maker, const char *reason)
 {
     struct tree *tree = maker->tree;
     char folder[NAME_MAX + 1];
@@ -195,21 +195,20 @@ static void report_refused(const struct answer_maker *maker, const char *words)
     node_email_folder_name(&view, folder, sizeof(folder));
     if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[maker->target.kind]) < 0)
         path = NULL;
-    events_report(tree, EVENT_REFUSED, path, words);
+    events_report(tree, EVENT_REFUSED, path, reason);
 }
 
-/* Tells the writer at once what draft_parse() would find out when the file is closed, and the writer is gone.
- */
+/* Makes the message. Reports errors at once that draft_parse() would find only after the close. */
 static int make_answer(struct item_maker *base, const struct tree_caller *caller, const void *bytes,
                        size_t len, struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
 {
     struct answer_maker *maker = (struct answer_maker *)base;
-    _cleanup_free_ char *words = NULL;
+    _cleanup_free_ char *reason = NULL;
     int error = prepare(maker, caller);
     if (error == 0 && bytes != NULL)
-        error = draft_check_beginning(bytes, len, maker->answers, &words);
-    if (error == -EDESTADDRREQ && words != NULL)
-        report_refused(maker, words);
+        error = draft_check_beginning(bytes, len, maker->answers, &reason);
+    if (error == -EDESTADDRREQ && reason != NULL)
+        report_refused(maker, reason);
     return error != 0 ? error
                       : outbox_create_answer(maker->tree->outbox, maker->answers, maker->name, caller->pid,
                                              ret_file, ret_stat);
@@ -223,7 +222,7 @@ static void free_maker(struct item_maker *base)
     free(maker);
 }
 
-/* `must_prepare`: waits for the email's content, so that what is amiss with it is an error of open(2). */
+/* `must_prepare`: waits for the email's content, so that its errors are those of open(2). */
 static int open_answer(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        bool must_prepare, struct tree_handle **ret_handle)
 {
@@ -247,7 +246,7 @@ static int open_reply_file(struct tree *tree, const struct tree_caller *caller, 
     return open_answer(tree, caller, ino, flags, true, ret_handle);
 }
 
-/* Creating may not wait: what is to be known is found out at the first write. */
+/* Creating must not wait: the first write prepares the answer. */
 int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name, int flags, struct tree_entry *ret_entry,
                       struct tree_handle **ret_handle)
@@ -271,7 +270,7 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
     return items_hand_in(tree, caller, folder, name, &to);
 }
 
-/* Tools set attributes of a file that they are writing, or have written. */
+/* Programs set attributes of a file during or after writing. */
 static int set_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change)
 {

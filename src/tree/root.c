@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The root of the mount: which files and folders are in it; and README.
+ * The root of the mount: its entries, and README.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 
 /* ---------------------------------------------------------------- what is in the root */
 
-/* In the order in which they are listed. */
+/* In the order of the listing. */
 static const struct root_entry {
     const char *name;
     enum node_kind kind;
     uint64_t number;
-    bool is_hidden;                            /* answers by name, but is not listed */
+    bool is_hidden;                            /* can be looked up, but is not listed */
     bool (*is_there)(const struct tree *tree); /* NULL: always */
 } entries[] = {
     {"README", NODE_README, 0, false, NULL},

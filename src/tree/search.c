@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * search/: a folder in which every name is a query. To look a query up makes nothing but a folder of it;
- * opening that, or looking for a name in it that is not known yet, asks the store. What was found shows as
- * symbolic links to the emails, and in .search.json what was asked and when. A query that was asked a moment
- * ago is not asked again; nor is one that a process opens which has just listed search/, for such a process
- * goes through all of them.
+ * search/: a folder in which every name is a query. Looking a query up only makes its folder. Opening the
+ * folder, or looking an unknown name up in it, searches the store. The results show as symbolic links to the
+ * emails; .search.json has the query and its time. A query is not searched again within a short time, nor
+ * when a process that has just listed search/ opens it, for such a process goes through all queries.
  *
- * Nothing of this is lasting, since requests wait here. All of it is bounded: the latest queries show in
- * search/, some more names are remembered.
+ * Nothing here is lasting, since requests wait. Everything is bounded: search/ lists the latest queries, and
+ * some more names are remembered.
  */
 
 #include <errno.h>
@@ -43,11 +42,11 @@ static const char record_name[] = ".search.json";
 /* ---------------------------------------------------------------- names of what was found */
 
 /* The entries of a folder of search/, made once and shared by its readers: names in order, each with its
- * inode. Those of emails live as long as the store and are not copied. */
+ * inode. Names of emails live as long as the store and are not copied. */
 struct search_name {
     const char *name;
     uint64_t ino;
-    char *owned; /* the name, where it is not somebody else's; or NULL */
+    char *owned; /* the name if it was copied, or NULL */
 };
 
 static void free_owned(gpointer name)
@@ -86,7 +85,7 @@ static int compare_names(const void *one, const void *other)
     return strcmp(((const struct search_name *)one)->name, ((const struct search_name *)other)->name);
 }
 
-/* For a list of emails: the inode of the name, or 0. */
+/* Returns the inode of the name in a list of emails, or 0. */
 static uint64_t find_name(GArray *names, const char *name)
 {
     const struct search_name wanted = {.name = name};
@@ -94,8 +93,8 @@ static uint64_t find_name(GArray *names, const char *name)
     return g_array_binary_search(names, &wanted, compare_names, &i) ? name_at(names, i)->ino : 0;
 }
 
-/* The same mail in two inboxes has one name twice: the first stays as it is. Numbered names are chosen while
- * all still stand in order under their own. */
+/* An email in two inboxes has one name twice: the first keeps it, the others get numbers, chosen while all
+ * names are still in order. */
 static void number_doubles(GArray *names)
 {
     unsigned int number = 1;
@@ -116,7 +115,7 @@ static void number_doubles(GArray *names)
     g_array_sort(names, compare);
 }
 
-/* The links to the emails that were found, in order of name; names that several have are numbered. */
+/* Makes the links to the found emails, in order of name, with equal names numbered. */
 static GArray *names_of_emails(struct store *store, const struct store_search *found)
 {
     GArray *names = new_names();
@@ -135,12 +134,12 @@ static GArray *names_of_emails(struct store *store, const struct store_search *f
 struct query {
     uint64_t number;
     char *text;
-    GArray *found;         /* names; NULL: not asked yet, or forgotten, for there are later ones */
-    bool is_truncated;     /* of what was found, as in struct store_search */
-    bool is_service_asked; /* the same */
+    GArray *found;         /* names; NULL if not asked yet, or dropped for later queries */
+    bool is_truncated;     /* as in struct store_search */
+    bool is_service_asked; /* as in struct store_search */
     int64_t asked_ms;      /* monotonic */
     int64_t asked_real_ms;
-    bool is_asking; /* somebody has it without the lock: it stays */
+    bool is_asking; /* a thread uses it without the lock: it must stay */
 };
 
 /* A process that has listed search/. Its threads may share the work. */
@@ -152,12 +151,11 @@ struct lister {
 struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Protected by lock, like all below: queries, the latest first. There are few enough to be looked
-     * through, and the latest that were asked hold what was found. Numbers are never given twice, so that an
-     * inode whose query was forgotten leads nowhere. */
+    /* Protected by lock, like all below: queries, the latest first. The list is short, and only the latest
+     * queries have results. Numbers are not reused, so the inode of a forgotten query is invalid. */
     GQueue table;
     uint64_t last_number;
-    unsigned int waiting; /* requests that search, or wait for one that does */
+    unsigned int waiting; /* requests that search, or wait for such a one */
     struct lister listers[LISTERS_MAX];
     unsigned int next_lister;
 };
@@ -192,8 +190,8 @@ static struct query *find_text_locked(const struct queries *queries, const char 
     return NULL;
 }
 
-/* In place of the oldest that nobody is asking, where there are many. NULL: there is no place, or no memory.
- */
+/* Adds a query, in place of the oldest idle one if there are many. Returns NULL if all are in use, or
+ * without memory. */
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
@@ -213,7 +211,8 @@ static struct query *add_query_locked(struct queries *queries, const char *text)
     return query;
 }
 
-/* The query was answered last. Those that show too much hold no results any more. */
+/* Moves the query, which was answered last, to the front. Drops the results of the oldest beyond the
+ * limit. */
 static void put_first_locked(struct queries *queries, struct query *query)
 {
     size_t shown = 0;
@@ -247,7 +246,7 @@ static void release_search(struct tree *tree)
     free(queries);
 }
 
-/* Names that desktops, shells, builders and git look for in every folder. */
+/* Names that desktops, shells, builders and git look up in every folder. */
 static bool is_asked_by_programs(const char *name)
 {
     static const char *const names[] = {"autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",
@@ -260,8 +259,8 @@ static bool is_asked_by_programs(const char *name)
     return name[0] == '.';
 }
 
-/* One word that ends as files do that this mount and programs keep, not as hosts and attachments. In quotes
- * it is a query. */
+/* Returns true for one word with an ending of common files, which no host or attachment has. In quotes such
+ * a word is a query. */
 static bool is_file_name(const char *name)
 {
     static const char *const ends[] = {".txt",  ".md",  ".eml",  ".json", ".jsonl", ".html", ".htm",
@@ -276,7 +275,8 @@ static bool is_file_name(const char *name)
     return false;
 }
 
-/* -ENOENT: the name is no query. -EINVAL: it would be misunderstood, and an event has the reason. */
+/* Return: 0; -ENOENT when the name is no query; -EINVAL when it would be misunderstood, with the reason in
+ * an event; -ENOMEM. */
 static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
@@ -306,7 +306,6 @@ static void fill_query(const struct tree *tree, const struct query *query, struc
     fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->asked_real_ms, ret);
 }
 
-/* Does not wait. */
 static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                         const char *name, struct tree_entry *ret)
 {
@@ -326,7 +325,6 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
     return 0;
 }
 
-/* rmdir(2) of a query forgets it. */
 static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 {
     struct queries *queries = tree->queries;
@@ -351,7 +349,7 @@ static bool is_lister_locked(const struct queries *queries, pid_t process, int64
     return false;
 }
 
-/* Each thing that it goes on to look at gives it some more time. */
+/* Each lookup of the process prolongs the time. */
 static void remember_lister_locked(struct queries *queries, pid_t process, int64_t now_ms)
 {
     struct lister *lister = NULL;
@@ -368,7 +366,7 @@ static bool is_fresh_locked(const struct query *query, int64_t now_ms)
     return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
 }
 
-/* The text of .search.json; NULL without memory. */
+/* Returns the text of .search.json, or NULL without memory. */
 static char *write_record(const struct query *query, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
@@ -385,7 +383,8 @@ static char *write_record(const struct query *query, size_t *ret_len)
     return strbuf_take(&record, ret_len);
 }
 
-/* Called with the lock held, which is given up meanwhile. Nobody forgets the query while it is asking. */
+/* Called with the lock held, which is given up during the search. The query is not freed while is_asking is
+ * set. */
 static int ask_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
     struct queries *queries = tree->queries;
@@ -410,8 +409,8 @@ static int ask_locked(struct tree *tree, struct query *query, struct cancel *can
     return error;
 }
 
-/* Until the query has an answer that will do: `any_will_do` the one that it has, however old. Called with the
- * lock held, which is given up meanwhile. */
+/* Waits until the query has an answer; with `any_will_do` an old one is enough. Called with the lock held,
+ * which is given up meanwhile. */
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
                                   struct query **ret_query)
 {
@@ -460,7 +459,6 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
 
 /* ---------------------------------------------------------------- what was found */
 
-/* Where a link leads. */
 static int read_hit_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                          size_t size)
 {
@@ -498,7 +496,7 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-/* The text of the record, which the caller frees, and its time. */
+/* Copies the text of the record (the caller frees it), and its time. */
 static int copy_record(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len, int64_t *ret_ms)
 {
     LOCK_GUARD(&tree->queries->lock);
@@ -545,7 +543,7 @@ static bool is_in_answer(struct tree *tree, uint64_t number, const char *name)
     return query != NULL && query->found != NULL && find_name(query->found, name) != 0;
 }
 
-/* -EINTR, -EAGAIN (too many searches at once) and what the store says, where it asks. */
+/* Return: -EINTR; -EAGAIN when too many requests search at once; the store's errors of a search. */
 static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
 {
@@ -598,7 +596,7 @@ static void release_names(struct tree_dir *dir)
         g_array_unref(dir->state);
 }
 
-/* Names alone: the kernel asks for each anyway. */
+/* Only names: the kernel looks each up anyway. */
 static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
 {
     const GArray *names = dir->state;

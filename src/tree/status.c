@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * status.json: reachability, capabilities, last sync, queue, quota, counters, and what was refused or failed
- * since the mount began.
+ * status.json: reachability, capabilities, last sync, queue, quota, counters, and the refused and failed
+ * requests since the mount began.
  *
- * Each open gets a fresh text. stat(2) describes the last one, unless that is old, so that a program that
- * opens, asks for the size and reads finds them fit. The file's time is when the text last differed from
- * the one before: tar(1) and its kind take a new time for a file that changes while they read it.
+ * Each open makes a fresh text. stat(2) describes the latest text, unless that is old, so that the size fits
+ * the text for a program that opens, asks for the size and reads. The mtime is that of the last text that
+ * differed from the one before: tar(1) reports a file whose mtime changes while it is read.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
-    WORDS_MAX_BYTES = 2048, /* of a path, or of why: with all escapes, both fit into the text */
+    WORDS_MAX_BYTES = 2048, /* of a path or a reason; both fit into the text, even if escaped */
 };
 
 /* Events of one kind since the mount began: how many, and the last of them. */
@@ -34,10 +34,10 @@ struct tally {
 
 struct status {
     pthread_mutex_t lock; /* taken before those of the store and the outbox */
-    char *text;           /* protected by lock, like all below: the last one; NULL: none yet */
-    size_t len;           /* of it */
-    int64_t rendered_ms;  /* monotonic time of it */
-    int64_t changed_ms;   /* realtime of the first such text */
+    char *text;           /* protected by lock, like all below: the latest, or NULL */
+    size_t len;           /* of `text` */
+    int64_t rendered_ms;  /* monotonic time of `text` */
+    int64_t changed_ms;   /* realtime of the first equal text */
     struct tally refused;
     struct tally failed;
 };
@@ -119,7 +119,7 @@ static void write_service(struct json_writer *writer, const struct tree *tree)
     json_end_object(writer);
 }
 
-/* "" means that there is nothing to say. */
+/* An empty error is written as null. */
 static void write_error(struct json_writer *writer, const char *error)
 {
     json_member_string(writer, "error", error[0] == '\0' ? NULL : error);
@@ -207,7 +207,7 @@ static int write_text_locked(const struct tree *tree, char **ret_text, size_t *r
 
 /* ---------------------------------------------------------------- the last text */
 
-/* Writes a new text, which is the last one from now on. 0 or -ENOMEM. */
+/* Writes a new text. Return: 0 or -ENOMEM. */
 static int render_locked(struct tree *tree)
 {
     struct status *status = tree->status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree as a whole: it is made and freed, it passes changes of the store and the outbox on to the
- * kernel's side, and answers its requests. Each request goes to the operations of the node that it is about
- * (node.h); what is decided here holds for nodes of every kind.
+ * The tree as a whole: it is made and freed, passes changes of the store and the outbox to its listener, and
+ * answers requests. Each request goes to the operations of its node (node.h); the rules here hold for nodes
+ * of every kind.
  */
 #include "tree/tree.h"
 
@@ -55,7 +55,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     inbox_notify(tree, inbox);
 }
 
-/* There may be a folder maildir/ now, or none any more. For each inbox a change comes by itself. */
+/* maildir/ may have come or gone. The store reports each inbox separately. */
 static void abilities_changed(void *context)
 {
     notify_changed(context, TREE_ROOT_INO);
@@ -76,14 +76,14 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
 static void notify_invalid(struct tree *tree, const struct email_view *view, enum store_change change)
 {
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
-    /* First of all: what follows about names waits for the rename that brought it about. */
+    /* This comes first, for the notifications of names wait for the rename that caused the change. */
     if (change == STORE_MOVED)
         notify_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
         notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
 }
 
-/* What is moved into .invalid/ leaves the inbox, and the other way about. */
+/* An email that moves into .invalid/ leaves the inbox; one that moves out of it appears there. */
 static enum store_change change_seen_in_inbox(const struct email_view *view, enum store_change change)
 {
     if (change != STORE_MOVED)
@@ -132,8 +132,8 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* outbox/ and attachments/ are never cached, and nobody is notified: a request that waits there would meet
- * the notification. */
+/* The kernel does not cache outbox/ and attachments/; a notification there would wait for a request that
+ * waits. */
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
@@ -158,7 +158,7 @@ static void event_happened(void *context, const struct event *event)
 {
     struct tree *tree = context;
     events_add(tree, event);
-    /* Messages in the queue need not wait for their turn any longer. */
+    /* Messages in the queue need not wait any longer. */
     if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
         outbox_wake(tree->outbox);
 }
@@ -333,7 +333,7 @@ static void remove_link(struct tree *tree, GQueue *list, GList *link)
 
 /* ---------------------------------------------------------------- listings */
 
-/* Before a folder's own positions are "." and "..". */
+/* "." and ".." come before the folder's own positions. */
 enum {
     POSITION_SELF,
     POSITION_PARENT,
@@ -376,7 +376,7 @@ static uint64_t parent_of(const struct tree_dir *dir)
     return dir->ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : dir->ops->parent(dir->tree, dir->ino);
 }
 
-/* False: the buffer is full. */
+/* Returns false if the buffer is full. */
 static bool put_dots(const struct tree_dir *dir, uint64_t position)
 {
     return (position > POSITION_SELF || dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) &&
@@ -398,7 +398,7 @@ int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, v
 
 /* ---------------------------------------------------------------- open files */
 
-/* The error of open(2) of a node that has no `open`. */
+/* Returns the error of open(2) for a node without `open`. */
 static int refuse_open(const struct node_ops *ops)
 {
     if (ops->lookup != NULL)
@@ -437,7 +437,7 @@ bool tree_is_announced(uint64_t folder_ino)
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    /* The kernel's cache of it stays true: nothing is written. */
+    /* The process writes no bytes, so the kernel's cache stays valid. */
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
     if (!tree_is_announced(folder_ino))
         return -EPERM;
