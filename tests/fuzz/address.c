@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of addresses, as they stand in headers. Each that is found can be put into a header and a request;
- * written as a list they are read as the same, and nothing is left of a list that is refused.
+ * Lists of addresses, as in headers. Each parsed address can be put into a header and a request; a list that
+ * is written from them is parsed as the same, and a refused list leaves nothing behind.
  */
 #include "mail/address.h"
 #include "base/strbuf.h"

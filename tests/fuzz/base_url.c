@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Base URLs. What is accepted is accepted again as it was normalised, and is the same then.
+ * Base URLs. The normal form of an accepted URL is accepted again, unchanged.
  */
 #include "api/base_url.h"
 #include "fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache on the disk, as anybody may have left it. An index is made of it, what it shows can be listed and
- * found by its name, and it is the same when it is opened again.
+ * A cache on the disk that any program may have written. The store makes an index of it; each email of the
+ * index can be listed and found by its name, and the index is the same when the cache is opened again.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ static uint64_t hash_emails(struct store *store, uint32_t inbox, uint64_t hash)
         char *json = NULL;
         size_t len = 0;
         FUZZ_CHECK(store_find_email(store, inbox, view.name, &found));
-        /* An email may be listed and its record lost. */
+        /* A listed email may have lost its record. */
         int error = store_read_email(store, view.number, &json, &len);
         FUZZ_CHECK(error == 0 ? len == view.json_len : error == -EIO);
         hash = hash_bytes(hash, view.name, strlen(view.name));
@@ -34,7 +34,7 @@ static uint64_t hash_emails(struct store *store, uint32_t inbox, uint64_t hash)
     return hash;
 }
 
-/* Opens the index: a hash of all that it shows. */
+/* Opens the index. Returns a hash of all its inboxes and emails. */
 static uint64_t open_index(int dir_fd)
 {
     static const struct store_listener listener = {.context = NULL};
@@ -61,7 +61,7 @@ static uint64_t open_index(int dir_fd)
     return hash;
 }
 
-/* A row of what the first bytes say: of any numbers, that are anybody's else, and any texts. */
+/* Adds a row with any numbers, also those of other rows, and any texts. The first bytes choose its kind. */
 static void put_row(struct connection *connection, const uint8_t *bytes, size_t len)
 {
     _cleanup_free_ char *rest = fuzz_string(bytes + 4, len - 4);
@@ -93,7 +93,7 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
         (void)cache_note_replaced(connection, bytes[3]);
 }
 
-/* A file of rows that are intact and need not belong together: each a length, then its bytes. */
+/* Makes a file of intact rows that need not belong together: each a length, then its bytes. */
 static void put_rows(int dir_fd, const uint8_t *bytes, size_t len)
 {
     struct cache cache;
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len > 1)
         state_folder_damage(dir_fd, "mail.sqlite3", bytes + 1 + rows, len - 1 - rows);
     (void)open_index(dir_fd);
-    /* What was damaged is mended by then. */
+    /* the first opening repairs damage */
     uint64_t hash = open_index(dir_fd);
     FUZZ_CHECK(open_index(dir_fd) == hash);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration file, and the section of an account in it: read, or refused; a value is what stands
- * behind its name, on one line.
+ * The configuration file, and the section of an account in it, are read or refused. A value is the text after
+ * its name, on one line.
  */
 #include "options.h"
 
@@ -17,7 +17,7 @@ static bool is_one_line(const char *value)
     return value == NULL || strchr(value, '\n') == NULL;
 }
 
-/* `account`: NULL for none. */
+/* `account` may be NULL. */
 static void read_as(int fd, char *account)
 {
     char config[64];

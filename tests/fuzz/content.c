@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files in the folder of an email. Names are harmless, no two differ only in case or normalisation, texts
- * hide nothing from a terminal and all programs see the same lines in them. What is kept for answers is read
- * again, makes answers of all kinds, and a text laid over them makes a message or is refused in words.
+ * The files in the folder of an email. Names are harmless, and no two differ only in case or normalisation.
+ * Texts hide nothing from a terminal, and all programs see the same lines in them. The head that is kept for
+ * replies can be read again and makes replies of all kinds; a text put into one makes a message or is refused
+ * with a reason.
  */
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The texts of an email as they are kept. The first byte chooses: what the input says is packed, and is the
- * same when it is unpacked; or the input is what is unpacked, which is refused or can be packed again.
+ * The texts of an email in the cache. The first byte chooses: texts of the input are packed, and are the same
+ * after unpacking; or the input is unpacked, which is refused or can be packed again.
  */
 #include "store/content_cache.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of sent mail as any service may write them: the members taken for a receipt leave it valid JSON.
+ * Records of sent mail from any service: a receipt with members of the record is valid JSON.
  */
 #include <jansson.h>
 

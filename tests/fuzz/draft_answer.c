@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers. Whatever is written, the answer goes to the email that is answered, in its kind, and to somebody;
- * a refusal comes with words. If the email names somebody who cannot be written to, an answer whose first
- * bytes are refused is refused as a whole, too.
+ * Replies. Whatever the user writes, a reply refers to the email in question, is of its kind, and has a
+ * recipient; a refusal has a reason. If the email has an address that cannot be written to, and the first
+ * bytes of a reply are refused, the whole reply is refused, too.
  */
 #include <jansson.h>
 

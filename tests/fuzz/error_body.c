@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers that refuse, of any server: words for the user, and which field they name.
+ * Error answers of any server: the reason for the user, and the field that it names.
  */
 #include "api/outcome.h"
 #include "base/strbuf.h"

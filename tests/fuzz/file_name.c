@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names made from any text: harmless, within bounds, numbered and shortened so too, and folded to what folds
- * to itself.
+ * Names made from any text are harmless and within bounds, also when numbered and shortened, and a folded
+ * name folds to itself.
  */
 #include "mail/file_name.h"
 #include "fuzz/fuzz.h"

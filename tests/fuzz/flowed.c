@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flowed text. The text made of it is no longer, and has the same characters in the same order, quote marks
- * and white space apart.
+ * Flowed text. Its plain form is not longer, and has the same characters in the same order, except for quote
+ * marks and white space.
  */
 #include "fuzz/fuzz.h"
 #include "mail/mime_text.h"
 
-/* Moves on to the next byte that must stay. */
+/* Returns the position of the next byte that must be kept. */
 static size_t next_solid(const char *text, size_t len, size_t at)
 {
     while (at < len && strchr("> \r\n", text[at]) != NULL && text[at] != '\0')

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by all harnesses. Each is a file that says what it asserts beyond memory safety; libFuzzer
- * looks for inputs that break it (`make fuzz`), and tests/fuzz/replay.c gives it those that are kept.
+ * Functions of all harnesses. A harness is a file; its head lists the assertions beyond memory safety.
+ * libFuzzer looks for inputs that break them (`make fuzz`), and tests/fuzz/replay.c replays the inputs that
+ * are kept.
  */
 #ifndef INBOXFS_TESTS_FUZZ_FUZZ_H
 #define INBOXFS_TESTS_FUZZ_FUZZ_H
@@ -27,13 +28,13 @@ static inline void fuzz_fail(const char *condition, const char *file, int line)
     abort();
 }
 
-/* The same inputs do the same each time: jansson's hash tables begin with a random number otherwise. */
+/* Without a seed jansson's hash tables differ each time, and so would the result of an input. */
 __attribute__((constructor)) static inline void fuzz_begin(void)
 {
     json_object_seed(1);
 }
 
-/* A copy with a NUL behind it. */
+/* Returns a copy with a NUL at its end; the caller frees it. */
 static inline char *fuzz_string(const void *bytes, size_t len)
 {
     char *text = malloc(len + 1);
@@ -44,7 +45,7 @@ static inline char *fuzz_string(const void *bytes, size_t len)
     return text;
 }
 
-/* Takes the line that the input begins with away from it. */
+/* Removes the first line from the input and returns a copy; the caller frees it. */
 static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
 {
     const uint8_t *newline = *len > 0 ? memchr(*bytes, '\n', *len) : NULL;
@@ -56,8 +57,8 @@ static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
     return line;
 }
 
-/* Checks that a text can go to a terminal: UTF-8 without control characters, those of `allowed` apart, and
- * without characters that turn the direction of text or end a line for some programs. */
+/* Checks that a text can go to a terminal: UTF-8 without control characters (except `allowed`), and without
+ * characters that turn the direction of text or end a line for some programs. */
 static inline void fuzz_check_harmless(const char *text, size_t len, const char *allowed)
 {
     FUZZ_CHECK(g_utf8_validate(text, (gssize)len, NULL));

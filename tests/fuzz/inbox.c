@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of inboxes, and what users make of them: two texts, a line each. A record is shown as JSON that is
- * read as the same record; an edit leads to a request with the record's id, or to words.
+ * Records of inboxes and edits by users: two texts, a line each. A record is shown as JSON that is read as
+ * the same record; an edit leads to a request with the record's id, or to a reason.
  */
 #include <jansson.h>
 

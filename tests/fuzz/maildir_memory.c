@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the Maildirs with a database that anybody may have left: it is refused, or an inbox can be
- * added, which has the same uidvalidity when the database is opened again.
+ * The memory of the Maildirs with a database of any origin: it is refused, or an inbox can be added, which
+ * has the same uidvalidity when the database is opened again.
  */
 #include "store/maildir_memory.h"
 
 #include "base/clock.h"
 #include "fuzz/state_folder.h"
 
-/* Returns the uidvalidity of an inbox; 0: the database is refused. */
+/* Returns the uidvalidity of an inbox, or 0 if the database is refused. */
 static uint32_t open_memory(int dir_fd)
 {
     struct maildir_memory *memory = NULL;
@@ -24,7 +24,7 @@ static uint32_t open_memory(int dir_fd)
     return state.uidvalidity;
 }
 
-/* The first byte chooses: any bytes as the database, or damage of one of ours. */
+/* The first byte chooses: the input is the database, or the damage of a valid one. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names in a Maildir, as mail programs write them: what is read is written as a name of the same message,
- * with the same marks.
+ * Names in a Maildir, as mail programs write them: a name that is read can be written as a name of the same
+ * message, with the same marks.
  */
 #include "mail/maildir_name.h"
 #include "fuzz/fuzz.h"

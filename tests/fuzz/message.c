@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages from anywhere: all are read, and what is shown of them can stand in a record. Every attachment
- * that is listed is found again.
+ * Messages of any origin: all are read, and their values can stand in a record. Every listed attachment can
+ * be read.
  */
 #include "service/message.h"
 
@@ -19,7 +19,7 @@ static void check_text(const char *text)
     FUZZ_CHECK(text == NULL || g_utf8_validate(text, -1, NULL));
 }
 
-/* What is shown in a list is an address, or never read as one. */
+/* Each entry of a list is a valid address, or a text that is never read as an address. */
 static void check_recipients(const json_t *list)
 {
     size_t i;
@@ -33,7 +33,7 @@ static void check_recipients(const json_t *list)
     }
 }
 
-/* As it is stored. */
+/* Checks the message in its stored form. */
 static void check_record(struct message *message)
 {
     _cleanup_json_ json_t *made_up = json_pack("{s:s, s:n}", "address", "a@x.example", "name");
@@ -49,7 +49,7 @@ static void check_record(struct message *message)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    g_mime_init(); /* as the service does */
+    g_mime_init(); /* like the service */
     struct message message = {0};
     FUZZ_CHECK(message_read((const char *)bytes, len, &message) == 0);
     fuzz_check_harmless(message.subject, strlen(message.subject), "");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of an email without what it quotes: its lines are lines of the whole text, in their order.
+ * The text of an email without quotes: its lines are lines of the whole text, in the same order.
  */
 #include "mail/new_text.h"
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 
-/* The next line of the text that is this one; NULL: there is none. */
+/* Returns the next equal line of the text, or NULL. */
 static const char *find_line(const char *at, const char *end, const char *line, size_t len)
 {
     while (at < end) {
@@ -30,7 +30,7 @@ static void check(enum new_text_kind kind, const char *bytes, size_t len)
         const char *line = text.data + at;
         const char *newline = memchr(line, '\n', text.len - at);
         size_t line_len = newline != NULL ? (size_t)(newline - line) : text.len - at;
-        if (line_len > 0) { /* blank ones stand for what was left out, too */
+        if (line_len > 0) { /* a blank line may replace lines that were left out */
             from = find_line(from, end, line, line_len);
             FUZZ_CHECK(from != NULL);
         }

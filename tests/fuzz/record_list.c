@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of records. However the bytes are cut on their way, the same records come out of them, and the same
+ * Lists of records. However the bytes are cut into pieces, the reader finds the same records and the same
  * error.
  */
 #include "api/list_reader.h"
@@ -13,7 +13,7 @@ enum {
 
 struct outcome {
     uint64_t hash;      /* of all records, in order */
-    unsigned int count; /* those too long or too deep, too */
+    unsigned int count; /* also those that are too long or too deep */
     int error;
 };
 
@@ -25,7 +25,7 @@ static int take(void *context, const char *text, size_t len)
     return 0;
 }
 
-/* In pieces of `step` bytes, each where sanitizers see its end. */
+/* Feeds pieces of `step` bytes, each in a block of its own, so that sanitizers find reads past its end. */
 static struct outcome feed(const uint8_t *bytes, size_t len, size_t step)
 {
     struct outcome outcome = {.count = 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session of SMTP or LMTP (the first byte says which). However the bytes are cut into pieces, the answers
- * and what is delivered are the same; answers are lines of printable ASCII; and each message that is
- * delivered stood whole in what was sent, <CR><LF>.<CR><LF> behind it, and has valid recipients.
+ * A session of SMTP or LMTP (the first byte decides). However the bytes are cut into pieces, the answers and
+ * the delivered messages are the same. Answers are lines of printable ASCII. Each delivered message is in the
+ * input as a whole, with <CR><LF>.<CR><LF> after it, and has valid recipients.
  */
 #include "mail/smtp_session.h"
 #include "base/strbuf.h"
@@ -36,8 +36,8 @@ static const char *deliver(void *context, const struct smtp_message *message)
     return "250 2.0.0 Kept";
 }
 
-static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, size_t piece,
-                struct outcome *outcome)
+static void hold_session(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, size_t piece,
+                         struct outcome *outcome)
 {
     atomic_size_t text_bytes = 0;
     const struct smtp_host host = {
@@ -59,7 +59,7 @@ static void run(enum smtp_dialect dialect, const uint8_t *bytes, size_t len, siz
     for (size_t at = 0; at < len; at += piece)
         smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
     outcome->rounds = 1;
-    if (smtp_session_wants_tls(session)) { /* the same again, behind the handshake */
+    if (smtp_session_wants_tls(session)) { /* the same bytes again after the handshake */
         smtp_session_encrypt(session);
         for (size_t at = 0; at < len; at += piece)
             smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
@@ -95,8 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     len--;
     struct outcome whole;
     struct outcome pieces;
-    run(dialect, bytes, len, len > 0 ? len : 1, &whole);
-    run(dialect, bytes, len, 1, &pieces);
+    hold_session(dialect, bytes, len, len > 0 ? len : 1, &whole);
+    hold_session(dialect, bytes, len, 1, &pieces);
     check_answers(&whole.answers);
     FUZZ_CHECK(strcmp(strbuf_str(&whole.answers), strbuf_str(&pieces.answers)) == 0);
     FUZZ_CHECK(whole.delivered.len == pieces.delivered.len);

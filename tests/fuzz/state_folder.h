@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A state folder in memory, for harnesses of files that any program may have left in a bad state.
+ * A state folder in memory, for harnesses of files that any program may have damaged.
  */
 #ifndef INBOXFS_TESTS_FUZZ_STATE_FOLDER_H
 #define INBOXFS_TESTS_FUZZ_STATE_FOLDER_H
@@ -14,7 +14,7 @@
 static char state_folder_path[] = "/dev/shm/inboxfs-fuzz-XXXXXX";
 static int state_folder_fd = -1;
 
-/* Between two inputs nothing stays in it. */
+/* Removes all files, so that each input begins with an empty folder. */
 static inline void state_folder_empty(void)
 {
     DIR *folder = opendir(state_folder_path);
@@ -31,7 +31,7 @@ static inline void state_folder_remove(void)
     rmdir(state_folder_path);
 }
 
-/* The folder, emptied. */
+/* Empties the folder and returns its descriptor. */
 static inline int state_folder(void)
 {
     if (state_folder_fd < 0) {
@@ -51,7 +51,7 @@ static inline void state_folder_put(int dir_fd, const char *name, const void *by
     close(fd);
 }
 
-/* Flips bits of what is in the file: each two bytes say where, and how many. */
+/* Flips bits of the file: each two bytes choose the position and the bits. */
 static inline void state_folder_damage(int dir_fd, const char *name, const uint8_t *bytes, size_t len)
 {
     int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages in tests/data/mime: every structure that mail has been seen to have. Each NAME.eml has in
- * NAME.expected what a reader must find in it: subject, number of recipients, bodies, attachments by size and
- * digest, and where that is worth looking at, the readable text and what is new in it; or the error and its
- * words.
+ * The messages in tests/data/mime: the structures that real mail has. For each NAME.eml, NAME.expected has
+ * the values that a reader must find: subject, number of recipients, bodies, attachments by size and digest,
+ * and for some the readable text and its new part; or the error and its reason.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_CORPUS_H
 #define INBOXFS_TESTS_SUPPORT_CORPUS_H
@@ -18,7 +17,7 @@ struct corpus_message {
     json_t *expected;
 };
 
-/* Calls `check` for each message in order of name; the number of them. Fails the test where one cannot be
+/* Calls `check` for each message in order of name. Returns their number. Fails the test if one cannot be
  * read. */
 size_t corpus_for_each(void (*check)(void *context, const struct corpus_message *message), void *context);
 

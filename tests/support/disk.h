@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The disk under a unit test: it notes what is made durable, and fails or is full when a test asks for that.
- * It stands before the C library's fsync() and fdatasync(), for SQLite too.
- * All functions may be called from any thread.
+ * The disk of a unit test. It replaces the C library's fsync() and fdatasync(), also for SQLite: it records
+ * the synced files, and if a test asks for that, it fails or is full. All functions may be called from any
+ * thread.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_DISK_H
 #define INBOXFS_TESTS_SUPPORT_DISK_H
@@ -11,27 +11,27 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Forgets what was made durable so far; the disk neither fails nor calls anybody, and writes. */
+/* Undoes all settings of syncs below, and forgets all syncs. */
 void disk_reset(void);
 
-/* From now on nothing is really written to the disk when it is made durable, which saves time. */
+/* From now on a sync does not wait for the disk, which saves time. */
 void disk_pretend(void);
 
-/* Forgets what was made durable so far. */
+/* Forgets all syncs so far. */
 void disk_forget_syncs(void);
-/* Returns how many times files whose path has `part` in it ("": all) were made durable since. */
+/* Returns the number of syncs since then of files with `part` in their path ("" for all). */
 unsigned int disk_count_syncs(const char *part);
-/* Fails the test if no file or folder whose path ends with `end` was made durable since. */
+/* Fails the test if no file or folder whose path ends with `end` was synced since then. */
 void disk_assert_synced(const char *end);
-/* Returns true if the last sync of this regular file found it as long as it is now. */
+/* Returns true if this regular file has the size that it had at its last sync. */
 bool disk_has_newest_size(int dir_fd, const char *name);
 
-/* From now on making durable what has `part` in its path fails with `error`; 0: it works again. */
+/* From now on syncs of files with `part` in their path fail with `error`; 0 ends that. */
 void disk_fail_syncs(const char *part, int error);
-/* From now on `call` is called before anything is made durable, by the thread that does so. NULL: nobody. */
+/* From now on a thread calls `call` before each sync; NULL ends that. */
 void disk_call_before_syncs(void (*call)(int fd));
 
-/* No file of this process grows beyond `bytes` (EFBIG), until disk_empty(). */
+/* Until disk_empty(), no file of this process grows beyond `bytes` (EFBIG). */
 void disk_fill(size_t bytes);
 void disk_empty(void);
 

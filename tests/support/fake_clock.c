@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clock that tests move. Lock order: a waiter's mutex before the clock's lock; the mover goes the other
- * way, and so only tries the waiters' mutexes.
+ * The clock that tests move. Lock order: a waiter's mutex before the clock's lock. The thread that moves the
+ * clock takes them the other way round, so it only tries the waiters' mutexes.
  */
 #include "support/fake_clock.h"
 
@@ -96,9 +96,8 @@ void fake_clock_release(struct fake_clock *fake)
     pthread_mutex_destroy(&fake->lock);
 }
 
-/* Returns true if all are woken. A waiter whose mutex is free is inside its wait, so that the signal cannot
- * be lost.
- */
+/* Returns true if all are woken. If a waiter's mutex is free, it is inside its wait, so that the signal
+ * cannot be lost. */
 static bool wake_waiters_locked(struct fake_clock *fake)
 {
     bool all_woken = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A clock that stands still until a test moves it. Every move wakes all that wait on it.
+ * A clock that stands still until a test moves it. Every move wakes all threads that wait on it.
  */
 #ifndef INBOXFS_TESTS_FAKE_CLOCK_H
 #define INBOXFS_TESTS_FAKE_CLOCK_H
@@ -13,7 +13,7 @@
 struct fake_waiter;
 
 struct fake_clock {
-    struct clock clock; /* to be handed out */
+    struct clock clock; /* for the code under test */
     pthread_mutex_t lock;
     pthread_cond_t waiters_changed;
     int64_t start_ms;
@@ -22,14 +22,14 @@ struct fake_clock {
     unsigned int waiters_len;
 };
 
-/* `start_ms`: the first realtime_ms(). The monotonic clock starts at another number, so that mixing them up
- * shows. */
+/* `start_ms` is the first realtime_ms(). The monotonic clock starts at another number, so that tests notice
+ * if code mixes them up. */
 void fake_clock_init(struct fake_clock *fake, int64_t start_ms);
 
-/* Nobody may wait on it any more. */
+/* No thread may wait on it any more. */
 void fake_clock_release(struct fake_clock *fake);
 
-/* Moves the time and wakes all who wait. The caller must not hold a mutex that anyone waits with. */
+/* Moves the time and wakes all threads that wait. The caller must not hold a mutex that one waits with. */
 void fake_clock_advance(struct fake_clock *fake, int64_t ms);
 
 /* Blocks until at least `count` threads wait on the clock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service in memory: its script, what came, and what it holds.
+ * The service in memory: its script, its record of calls, and its data.
  */
 #include "support/fake_service.h"
 
@@ -262,7 +262,7 @@ void fake_service_wait_count(struct fake_service *fake, enum fake_call call, uns
     pthread_mutex_unlock(&fake->lock);
 }
 
-/* ---------------------------------------------------------------- what came */
+/* ---------------------------------------------------------------- the record of calls */
 
 unsigned int fake_service_count_delivered(struct fake_service *fake)
 {
@@ -318,14 +318,14 @@ unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count)
     return count;
 }
 
-/* ---------------------------------------------------------------- what it holds */
+/* ---------------------------------------------------------------- its data */
 
 static json_t *parse(const char *json)
 {
     return fake_must(json_loads(json, JSON_ALLOW_NUL, NULL));
 }
 
-/* Its `id`, as text; "" without one. */
+/* Returns a copy of the record's `id`; "" if it has none. */
 static char *id_of(const json_t *record)
 {
     const char *id = json_string_value(json_object_get(record, "id"));

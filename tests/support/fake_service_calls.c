@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of the fake service. A call is recorded when it comes, waits at its gate, takes its scripted
- * outcome, and does what it does, all under one lock but for the sinks of listings.
+ * The calls of the fake service. A call is recorded, waits at its gate, takes its scripted outcome, and takes
+ * effect, all under one lock, except for the sinks of listings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -71,8 +71,8 @@ static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct
     return calls->usual;
 }
 
-/* Stands at the gate until it may pass; false: cancelled. Several calls may share a cancel, which wakes one
- * of them at most: they look for themselves. */
+/* Waits at the gate. Returns false if the call was cancelled. Calls may share a cancel, which wakes only one
+ * of them, so each looks every 20 ms. */
 static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
@@ -228,7 +228,7 @@ static json_t *select_emails(const struct fake_email *first, const struct email_
     return records;
 }
 
-/* Takes out the record that cannot be read, which is counted all the same. */
+/* Removes the record that cannot be read, and counts it. */
 static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigned int *ret_count)
 {
     for (size_t i = 0; outcome->unread != NULL && i < json_array_size(records); i++) {
@@ -242,7 +242,7 @@ static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigne
     }
 }
 
-/* The error of the sink. */
+/* Returns the error of the sink. */
 static int deliver(const json_t *object, const struct email_query *query, email_sink sink, void *context)
 {
     struct email_record record;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fake service's content: what emails hold, and marks.
+ * The fake service's emails: their content, and marks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static struct fake_service *fake_of(struct mail_service *service)
     return (struct fake_service *)service;
 }
 
-/* ---------------------------------------------------------------- what it holds */
+/* ---------------------------------------------------------------- the data */
 
 static void set_part(struct fake_service *fake, enum fake_call call, const char *id,
                      const char *attachment_id, const void *bytes, size_t len)
@@ -48,7 +48,7 @@ static bool is_same(const char *one, const char *other)
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
 }
 
-/* A 404 becomes the outcome where there is none. */
+/* Sets the outcome to 404 if there is none. */
 static const struct fake_part *find_part_locked(struct fake_service *fake, enum fake_call call,
                                                 const char *id, const char *attachment_id,
                                                 struct fake_outcome *outcome)

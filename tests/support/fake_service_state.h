@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of the fake mail_service: what it holds, and what its files need of each other.
+ * The inside of the fake mail_service: its data, and the functions that its files share.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_STATE_H
 #define INBOXFS_TESTS_SUPPORT_FAKE_SERVICE_STATE_H
@@ -23,7 +23,7 @@ struct fake_inbox {
     json_t *record;
 };
 
-struct fake_part { /* what an email's id, and perhaps an attachment's, stand for */
+struct fake_part { /* the content of an email, or one of its attachments */
     struct fake_part *next;
     enum fake_call call;
     char *id;
@@ -51,7 +51,7 @@ struct fake_calls {
     unsigned int ended;
 };
 
-struct fake_answer { /* the last whole one to a query */
+struct fake_answer { /* the last complete answer to a query */
     struct fake_answer *next;
     char *inbox_id; /* or NULL */
     unsigned int limit;
@@ -60,7 +60,7 @@ struct fake_answer { /* the last whole one to a query */
 };
 
 struct fake_service {
-    struct mail_service service; /* first: what is handed out */
+    struct mail_service service; /* first: fake_service_as_service() returns it */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct fake_calls calls[FAKE_CALL_KINDS];
@@ -81,17 +81,17 @@ struct fake_service {
 
 extern const struct mail_service_ops fake_service_ops;
 
-/* Ends the program where there is no memory. */
+/* Ends the program without memory. */
 void *fake_must(void *memory);
 
 /* A copy that lives as long as the fake. NULL for NULL. */
 const char *fake_keep_bytes(struct fake_service *fake, const void *bytes, size_t len);
 
 struct fake_inbox *fake_find_inbox_locked(struct fake_service *fake, const char *id);
-/* Records the call and waits at the gate. Returns with the lock held, and what the script says. */
+/* Records the call and waits at the gate. Returns the scripted outcome, with the lock taken. */
 struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call call,
                                     const struct fake_record *record, struct cancel *cancel);
-/* Gives up the lock. */
+/* Releases the lock. */
 void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const struct fake_outcome *outcome,
                           struct service_result *ret);
 
@@ -107,7 +107,7 @@ void fake_get_raw(struct mail_service *service, const struct content_query *quer
 void fake_mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                      struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
 
-/* Takes the record. */
+/* Consumes the record. */
 void fake_put_inbox_locked(struct fake_service *fake, const char *id, json_t *record);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client: write all, read to the end, take the answer apart.
+ * The client writes all, reads to the end, and parses the answer.
  */
 #include "support/http_client.h"
 
@@ -126,7 +126,7 @@ void http_client_exchange(const struct http_client *client, const void *bytes, s
                           struct http_answer *ret_answer)
 {
     int fd = http_client_connect(client);
-    /* The server may answer and close before it read all. */
+    /* the server may answer and close before it has read all */
     (void)file_write_all(fd, bytes, len);
     struct strbuf text = STRBUF_INIT(ANSWER_MAX_BYTES);
     read_to_end(fd, &text);

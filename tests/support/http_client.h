@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A small HTTP client for tests: one request a connection over a plain socket, everything bounded in size and
- * time. It fails the test (cmocka) where there is no well-formed answer.
+ * time. It fails the test (cmocka) if there is no well-formed answer.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_HTTP_CLIENT_H
 #define INBOXFS_TESTS_SUPPORT_HTTP_CLIENT_H
@@ -22,19 +22,19 @@ struct http_answer {
 
 void http_answer_release(struct http_answer *answer);
 
-/* `headers`: complete lines with CRLF, or "". `body` NULL: none; a Content-Length is added for one. */
+/* `headers` are whole lines with CRLF, or "". `body` may be NULL; else a Content-Length is added. */
 void http_client_request(const struct http_client *client, const char *method, const char *target,
                          const char *headers, const void *body, size_t body_len,
                          struct http_answer *ret_answer);
 
-/* Bytes as they are, which must make the server answer and close. */
+/* Sends bytes as they are, which must make the server answer and close. */
 void http_client_exchange(const struct http_client *client, const void *bytes, size_t len,
                           struct http_answer *ret_answer);
 
-/* A connected socket with timeouts. */
+/* Returns a connected socket with timeouts. */
 int http_client_connect(const struct http_client *client);
 
-/* A copy of a header's value, or NULL. The caller frees. */
+/* Returns a copy of a header's value, or NULL. The caller frees. */
 char *http_answer_header(const struct http_answer *answer, const char *name);
 
 #endif

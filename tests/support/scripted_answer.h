@@ -9,8 +9,8 @@
 
 #include "support/scripted_server.h"
 
-/* Plays a step. A stall lasts until `stop_fd` is readable or the peer is gone. False: the caller closes the
- * connection (for a reset, SO_LINGER is set). */
+/* Plays a step. A stall lasts until `stop_fd` is readable or the peer is gone. Returns false if the caller
+ * must close the connection (for a reset, SO_LINGER is set). */
 bool scripted_answer(int fd, int stop_fd, const struct scripted_step *step);
 
 #endif

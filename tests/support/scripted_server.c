@@ -38,18 +38,18 @@ struct connection {
     int fd;
     unsigned int number;
     pthread_t thread;
-    char *read_ahead; /* bytes behind the last request */
+    char *read_ahead; /* bytes after the last request */
     size_t read_ahead_len;
 };
 
 struct scripted_server {
     int listen_fd;
-    int stop_fd; /* readable from the moment of stopping */
+    int stop_fd; /* readable when the server stops */
     char url[256];
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct scripted_step steps[STEPS_MAX]; /* protected by lock, with all below */
+    struct scripted_step steps[STEPS_MAX]; /* protected by lock, like all members below */
     size_t first_step;
     size_t steps_len;
     struct scripted_step default_step;
@@ -103,7 +103,7 @@ static void keep_request(struct scripted_server *server, struct scripted_request
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Waits for bytes without taking them. False: the peer closed, or the server stops. */
+/* Waits for bytes without reading them. Returns false if the peer closed, or the server stops. */
 static bool wait_readable(struct connection *connection)
 {
     struct pollfd polled[] = {{.fd = connection->fd, .events = POLLIN},
@@ -122,7 +122,7 @@ static size_t receive(struct connection *connection, char *buffer, size_t len)
     return got > 0 ? (size_t)got : 0;
 }
 
-/* Reads a head and as much of the body as came with it. The text read, or NULL. */
+/* Reads a head and the part of the body that came with it. Returns the text, or NULL. */
 static char *read_head(struct connection *connection, size_t *ret_len, size_t *ret_head_len)
 {
     char *text = checked(calloc(1, HEAD_MAX_BYTES + 1));
@@ -155,7 +155,7 @@ static struct scripted_request *parse_head(const char *text, size_t head_len)
     return request;
 }
 
-/* False when the connection ended before the body was there. */
+/* Returns false if the connection ended before the end of the body. */
 static bool read_body(struct connection *connection, struct scripted_request *request, const char *ahead,
                       size_t ahead_len, size_t stop_after, int pause_ms)
 {
@@ -185,7 +185,7 @@ static bool read_body(struct connection *connection, struct scripted_request *re
     return len >= wanted;
 }
 
-/* One request and its answer. False: the connection is at its end. */
+/* Reads one request and answers it. Returns false at the end of the connection. */
 static bool serve_one(struct connection *connection)
 {
     struct scripted_server *server = connection->server;

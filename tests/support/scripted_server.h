@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An HTTP server on loopback (or a Unix socket) that answers as told, faults included, and remembers what it
- * was asked. Each connection has a thread; a request takes the next step of the script, or the default one.
+ * An HTTP server on loopback (or a Unix socket) that answers by a script, with faults, and keeps the
+ * requests. Each connection has a thread; a request takes the next step of the script, or the default one.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_SCRIPTED_SERVER_H
 #define INBOXFS_TESTS_SUPPORT_SCRIPTED_SERVER_H
@@ -55,7 +55,7 @@ struct scripted_request {
 
 struct scripted_server;
 
-/* On a free port of 127.0.0.1, or on a Unix socket at `path`. Never NULL: a failure ends the test. */
+/* Listens at a free port of 127.0.0.1, or at a Unix socket at `path`. Never NULL: a failure ends the test. */
 struct scripted_server *scripted_server_start(void);
 struct scripted_server *scripted_server_start_unix(const char *path);
 void scripted_server_stop(struct scripted_server *server);
@@ -63,7 +63,7 @@ void scripted_server_stop(struct scripted_server *server);
 /* "http://127.0.0.1:PORT" */
 const char *scripted_server_url(const struct scripted_server *server);
 
-/* The texts of a step are borrowed for the server's life. */
+/* The texts of a step are borrowed until the server stops. */
 void scripted_server_push(struct scripted_server *server, struct scripted_step step);
 void scripted_server_set_default(struct scripted_server *server, struct scripted_step step);
 
@@ -73,14 +73,13 @@ void scripted_server_clear(struct scripted_server *server);
 unsigned int scripted_server_connections(struct scripted_server *server);
 size_t scripted_server_requests(struct scripted_server *server);
 
-/* Waits (up to 10 s) until `requests` of them came in whole, or were taken up by a fault. */
+/* Waits (up to 10 s) until `requests` requests were read whole, or ended by a fault. */
 void scripted_server_wait(struct scripted_server *server, size_t requests);
 
-/* The number-th (from 0) request, valid until clear or stop; NULL when there is none. */
+/* Returns the number-th (from 0) request, valid until clear or stop, or NULL. */
 const struct scripted_request *scripted_server_request(struct scripted_server *server, size_t number);
 
-/* The value of a header of a request, in a buffer that lives as long as the thread's next call; NULL when it
- * is missing. */
+/* Returns the value of a request's header, valid until the thread's next call; NULL if it is missing. */
 const char *scripted_request_header(const struct scripted_request *request, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A clock_gettime() that stands before the C library's own.
+ * A clock_gettime() that replaces the C library's.
  */
 #include "support/shifted_clock.h"
 

@@ -10,7 +10,7 @@ struct temp_dir {
     int fd; /* open on it */
 };
 
-/* Ends the program where it cannot be made. */
+/* Makes the directory, or ends the program. */
 void temp_dir_init(struct temp_dir *dir);
 
 void temp_dir_release(struct temp_dir *dir);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unit tests that register themselves: a test is written once, and a test that is written runs.
+ * Unit tests that register themselves, so that each test in a file runs.
  *
- * The tests of a program run in the order in which they stand in its file. The program has no main() of its
- * own, unless something is to be done before its tests; then its main() ends with test_run().
+ * The tests of a program run in the order of its file. The program has no main() of its own, unless it must
+ * do something before its tests; then its main() ends with test_run().
  */
 #ifndef INBOXFS_TESTS_TEST_H
 #define INBOXFS_TESTS_TEST_H
@@ -19,8 +19,8 @@
 /* Defines a test; its body follows. */
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* The same with a fixture: `set_up` and `tear_down` are run before and after it, and return 0. The test finds
- * what `set_up` has stored in *state. `tear_down` runs after a failed assertion, too. */
+/* Defines a test with a fixture: cmocka calls `set_up` before it and `tear_down` after it, also after a
+ * failed assertion. Both return 0. The test finds the fixture that `set_up` stored in *state. */
 #define TEST_WITH(name, set_up, tear_down)                         \
     static void name(void **state);                                \
     __attribute__((constructor)) static void register_##name(void) \
