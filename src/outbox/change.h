@@ -2,16 +2,16 @@
 /*
  * How items change: the state behind `struct outbox`, claims, and changes.
  *
- * Model. A thread that wants to change an item *claims* it first; one thread at a time has the claim. Then it
- * makes a *change*: it takes a copy of the row, edits it, and commits it, alone or with changes of other
- * items that it has claimed. Committing reserves in memory all that the new state needs (its name, its place
- * in the queue), saves the rows in one turn, lets memory follow, and removes contents that no row has any
- * more. If the disk refuses, nothing has changed. A *forced* change is different, for it records what has
- * happened already (the service answered): memory follows, and the row is saved again later.
+ * Model. A thread that wants to change an item *claims* the item first; one thread at a time has the claim.
+ * The thread then makes a *change*: it copies the row, edits the copy, and commits it, alone or with changes
+ * of other items that it has claimed. A commit reserves the new names in memory, saves the rows in one turn,
+ * updates the items in memory, and removes contents that no row has any more. If the disk fails, nothing has
+ * changed. A *forced* change records an event that cannot be undone (the service answered): if the disk
+ * fails, the items in memory are updated all the same, and the row is saved again later.
  *
- * `_locked`: the caller holds outbox->lock. All others take it, and wait for the disk where they say so. With
- * the lock held nobody waits for the disk, the network or another layer. docs/OUTBOX.md has the order of all
- * locks.
+ * The caller of a `_locked` function holds outbox->lock. All other functions take the lock, and wait for the
+ * disk if their comment says so. No thread waits for the disk, the network or another layer with the lock
+ * held. docs/OUTBOX.md has the order of all locks.
  */
 #ifndef INBOXFS_OUTBOX_CHANGE_H
 #define INBOXFS_OUTBOX_CHANGE_H
@@ -47,12 +47,12 @@ struct outbox {
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct quota quota;
-    struct suspension suspensions[ITEM_KINDS]; /* what keeps messages back does not keep files from being
-                                                  uploaded */
-    bool is_handing_in;      /* a worker hands in what was quiet; one at a time, to keep the order */
-    uint64_t failures;       /* counted, so that a barrier knows what came after it began */
-    unsigned int unsaved;    /* items whose row on the disk is old */
-    int64_t save_again_ms;   /* monotonic; when these are tried again */
+    struct suspension suspensions[ITEM_KINDS]; /* of messages and of uploads: one does not hold up
+                                                  the other */
+    bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
+    uint64_t failures;       /* counted, so that a barrier recognises failures after its start */
+    unsigned int unsaved;    /* number of items whose row on the disk is old */
+    int64_t save_again_ms;   /* monotonic; when the unsaved rows are saved again */
     uint64_t last_position;  /* the greatest of all items */
     unsigned int events_due; /* settled items whose event is not published yet */
     bool is_stopping;
@@ -64,119 +64,120 @@ int64_t outbox_realtime_ms(const struct outbox *outbox);
 /* Returns true if a send of unknown outcome may be repeated with its key. Does not wait. */
 bool outbox_trusts_keys(const struct outbox *outbox);
 
-/* Somebody touched the item: where it waits to be handed in, its quiet time begins anew. Wakes a worker. */
+/* Begins the quiet time of a waiting item anew, after a program touched the item. Wakes a worker. */
 void outbox_touch_locked(struct outbox *outbox, struct item *item);
 
 /* Returns true if the attachment of this number is still being written. */
 bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number);
 
-/* Before an attachment is changed, renamed or removed: hands in the messages that were closed before, and
- * waits for that, for they bind what was there. No claim may be held. Waits for the disk, and for the
- * workers. */
+/* Hands in the messages that are closed now, so that they bind an attachment before the caller changes,
+ * renames or removes it. The caller has no claim. Waits for the disk and for the workers. */
 void outbox_hand_in_waiting(struct outbox *outbox);
 
-/* Waits for the release of a file that was closed, which the kernel hands over after close(2) has returned; 2
- * s at most, for a program may have closed a duplicate. No claim may be held. */
+/* Waits for the release of a closed file, which the kernel reports after close(2) has returned. Waits 2 s at
+ * most, for the program may have closed a duplicate. The caller has no claim. */
 void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name);
 
 #define WORDS_BUSY                                                                     \
     "it is being sent, or may have been sent: it cannot be changed until its outcome " \
     "is known"
 
-/* Publishes an event. No lock may be held. `name` in `folder` makes the path. */
+/* Publishes an event about the path of `name` in `folder`. The caller holds no lock. */
 void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
                    const char *id, const char *error);
 void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* Returns `name`, or with a number where that is taken in outbox/ at this moment. The caller frees; NULL
- * without memory. */
+/* Returns `name`, with a number if it is taken in outbox/ now. The caller frees it; NULL if memory is short.
+ */
 char *outbox_choose_name(struct outbox *outbox, const char *name);
 
 /* ================================================================ claims */
 
-/* Makes the caller the only one who changes the item, until claim_release_locked(). Waits for others who have
- * it for the disk, and for an upload, which is called off: it can be made again. Returns 0; -EBUSY: the
- * message is at the service; -ENOENT: it was removed meanwhile. Holds a reference. For CLAIM_SERVICE nobody
- * may have the claim, and it does not wait. */
+/* Claims the item: no other thread changes it until claim_release_locked(), which drops the claim's
+ * reference. CLAIM_DISK waits for another thread's claim for the disk, and for an upload, which it cancels
+ * (an upload can be repeated). CLAIM_SERVICE does not wait; the item must be unclaimed. Returns 0; -EBUSY:
+ * the message is at the service; -ENOENT: the item was removed. */
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void claim_release_locked(struct outbox *outbox, struct item *item);
 void claim_release(struct outbox *outbox, struct item *item);
-/* Returns true if claim_take_locked() would wait now. A caller that must not wait holding another claim waits
- * for outbox->changed and asks again. Asking calls an upload off. */
+/* Returns true if claim_take_locked() would wait now. Cancels an upload of the item. A caller that has
+ * another claim releases it, waits for outbox->changed, and calls again. */
 bool claim_would_wait_locked(struct item *item);
-/* Claims for the disk what has this name: *ret_item, with a reference. Returns 0, -ENOENT or -EBUSY. */
+/* Claims the item of this name for the disk. *ret_item has the claim's reference. Returns 0; -ENOENT: no item
+ * has the name; -EBUSY: the message is at the service. */
 int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name, struct item **ret_item);
 
 /* ================================================================ changes */
 
 struct change {
-    struct item *item;   /* claimed, or new; NULL: no change. A new one's reference becomes the table's */
-    struct row next;     /* taken over. next.state ITEM_GONE: the item is removed */
-    const char *request; /* of ITEM_SENDING: recorded with it; borrowed */
+    struct item *item;   /* claimed, or new; NULL: no change. A new item gets the table's reference */
+    struct row next;     /* owned. next.state ITEM_GONE: the item is removed */
+    const char *request; /* of ITEM_SENDING: recorded with the row; borrowed */
     bool is_new;         /* the item is in no table yet */
-    bool is_forced;      /* it has happened already (the service answered): memory follows even where the disk
+    bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */
-    bool is_own_doing;   /* nobody asked for it in a system call: the listener is called */
-    bool is_counted;     /* the message is one more in the count of the day, next.quota_day */
-    const struct piece *pooled; /* a file that is in the pool now; borrowed; or NULL */
-    uint64_t awaits; /* of ITEM_WAITING: the attachment that is still being written (schedule.awaits) */
+    bool is_own_doing;   /* no system call caused the change: the listener is called */
+    bool is_counted;     /* adds one to the count of emails sent on next.quota_day */
+    const struct piece *pooled; /* a file that the pool now has; borrowed; or NULL */
+    uint64_t awaits;            /* of ITEM_WAITING: number of the unfinished attachment (schedule.awaits) */
 
     /* set while it is committed */
     enum outbox_folder reserved; /* where next.name is reserved, or OUTBOX_FOLDER_NONE */
     bool is_unsaved;
 };
 
-/* Begins a change of an item that is claimed, from its row as it is now. Returns 0 or -ENOMEM. */
+/* Begins a change of a claimed item to `state`, with a copy of its row. Returns 0 or -ENOMEM; either way the
+ * caller calls change_release(). */
 int change_begin(struct change *change, struct item *item, enum item_state state);
-/* Releases a change that was begun, whether it was committed or not. All zeros are fine, too. Removes the
- * contents of pieces that were made for a change that was not committed (waits for the disk). */
+/* Releases a change, committed or not, or all zeros. If it was not committed, removes the contents of the
+ * pieces that were made for it. Waits for the disk. */
 void change_release(struct outbox *outbox, struct change *change);
 
-/* Commits all of them in one turn, or none. No lock may be held. Waits for the disk. In sent/ and failed/ a
- * name that is taken gets a number. Returns 0, -EEXIST (a name is taken, by an item that is not removed
- * along), -ENOMEM, or of the disk. */
+/* Commits all changes in one turn, or none. The caller holds no lock. Waits for the disk. In sent/ and
+ * failed/ a taken name gets a number. Returns 0; -EEXIST: another item, which no change removes, has the
+ * name; -ENOMEM; -EPERM: item.c forbids the new state; or the disk's error. */
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);
 
-/* The same in steps, for an item whose file is made or moved in before memory follows: reserved in memory;
- * durable; and shown. change_undo() takes back on the disk what made a new item durable. */
+/* The steps of a commit, for an item whose file is created or moved in before the item is shown: reserve the
+ * names in memory; save the rows durably; update the items in memory. change_undo() removes a saved new item
+ * from the disk. */
 int change_reserve(struct outbox *outbox, struct change *changes, size_t len);
 int change_save(struct outbox *outbox, struct change *changes, size_t len);
 void change_apply(struct outbox *outbox, struct change *changes, size_t len);
 void change_undo(struct outbox *outbox, const struct change *change);
 
-/* Removes an item that is claimed; it keeps its claim. Waits for the disk. Returns 0, -ENOMEM, or of the
- * disk: then it is there as before. */
+/* Removes a claimed item, whose claim stays. Waits for the disk. Returns 0, -ENOMEM, or the disk's error: the
+ * item is unchanged then. */
 int change_remove(struct outbox *outbox, struct item *item);
-/* The content of an item was moved out: it is removed whatever the disk says, for the next start finds its
- * row without content. */
+/* Removes an item whose content was moved out, even if the disk fails: the next start drops a row without
+ * content. */
 void change_forget(struct outbox *outbox, struct item *item);
 
-/* Saves one of the rows again that the disk did not take before. Waits for the disk. Returns true if there
- * was one, and the disk took it. */
+/* Saves one unsaved row again. Waits for the disk. Returns true if there was one and the disk saved it. */
 bool change_save_again(struct outbox *outbox);
 
-/* Appends the receipt of a row. Returns 0 or the buffer's error. */
+/* Appends the receipt of a row to `out`. Returns 0 or the buffer's error. */
 int row_format_receipt(const struct row *row, const char *request, struct strbuf *out);
 
 /* ---------------------------------------------------------------- named ends */
 
-/* All wait for the disk. The item is claimed by the caller and stays so; the lock is not held. A
- * disk that fails cannot undo what the service did: these changes are forced. */
+/* The caller has claimed the item, keeps the claim, and holds no lock. All these functions wait for the disk.
+ * Their changes are forced, for a failure of the disk cannot undo what the service did. */
 
-/* Begins such a change for a caller that edits it. Without memory for it nothing is to be changed: the item
- * stays as it is until the next start. Returns 0 or -ENOMEM; change_release() has to follow. */
+/* Begins a forced change, which the caller edits, commits and releases. Returns 0 or -ENOMEM: then the caller
+ * leaves the item as it is until the next start. */
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
                      const char *words);
-/* Changes the state for this reason: to one of those in failed/, with its event; or nothing is decided, and
- * it waits in the queue again, where the caller sets when it is tried. What is interrupted under a name that
- * is never sent stays where it is. `http_status`: 0: no answer. */
+/* Changes the state for the reason `words`: to a state of failed/, with an event; or back to waiting in the
+ * queue, and the caller sets the time of the next attempt. An interrupted item of a never-sent name stays in
+ * its folder. `http_status` is 0 if there was no answer. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *words);
-/* The service took the message, or the file. `id` may be NULL. */
+/* Records that the service took the message or the file. `id` may be NULL. */
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* The message's request may have left: it is repeated where keys are trusted; else its outcome is unknown.
- * `detail`: words, or NULL. */
+/* Records that the message may have been sent: it is queued to be repeated if keys are trusted; else its
+ * outcome is unknown. `detail` explains that to the user, or is NULL. */
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail);
 
 #endif
