@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service as the rest of the program sees it: list, send, upload, upsert, and what the Extended endpoints
- * add (interface section 3). `api` implements it over REST; tests implement it in memory. Calls block up to
- * their deadlines and may be made from any thread at once.
+ * The interface between the program and the service: list, send, upload, upsert, and the Extended endpoints
+ * (interface section 3). `api` implements it over REST; tests implement it in memory. Calls block up to their
+ * deadlines. Several threads may call at once.
  */
 #ifndef INBOXFS_MAIL_MAIL_SERVICE_H
 #define INBOXFS_MAIL_MAIL_SERVICE_H
@@ -17,31 +17,30 @@
 #include "mail/email_record.h"
 #include "mail/inbox_record.h"
 
-/* A caller branches on this. The one table that makes these of HTTP statuses is in api (filesystem contract,
- * "what happened | what follows"). */
+/* The result on which a caller branches. One table in `api` converts HTTP statuses to outcomes (filesystem
+ * contract, "what happened | what follows"). */
 enum service_outcome {
     SERVICE_OK,
-    SERVICE_RETRY, /* nothing happened at the service: no connection, failure before the request was written,
-                      429, 503, a 403 or 407 of a proxy, cancelled before; or it was a question. Worth another
-                      try later */
-    SERVICE_UNAUTHORIZED, /* 401, 403 of the service's own: the key; nothing happened */
-    SERVICE_REJECTED,     /* 3xx, other 4xx: the service refuses this for good; nothing happened */
+    SERVICE_RETRY, /* the request had no effect, and can be repeated later: no connection, failure or cancel
+                      before the request was written, 429, 503, 403 or 407 of a proxy; or a failed read */
+    SERVICE_UNAUTHORIZED, /* 401, or 403 by the service: it refuses the key; the request had no effect */
+    SERVICE_REJECTED,     /* 3xx, other 4xx: the service refuses the request for good; it had no effect */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
-    SERVICE_UNKNOWN, /* it may have happened: connection lost after the request was written, 408, other 5xx, a
-                        2xx with a body that is neither empty nor JSON */
+    SERVICE_UNKNOWN, /* the request may have had its effect: connection lost after the request was written,
+                        408, other 5xx, a 2xx with a body that is neither empty nor JSON */
 };
 
 struct service_result {
     enum service_outcome outcome;
     int http_status; /* 0: no answer */
-    int error;       /* 0 when SERVICE_OK (but see list_emails); else the positive errno that fits a system
+    int error;       /* 0 if SERVICE_OK (except list_emails); else the positive errno that fits a system
                         call: EHOSTUNREACH, EMFILE, ENFILE (no connection can be made here),
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
-    bool is_foreign; /* another on the way answered in the service's place: a proxy, a login page */
-    int64_t retry_after_ms; /* what the service asked for, an hour at most; -1: nothing */
-    char *detail; /* in words that a user can act on, control characters removed, at most 1 kB; NULL when
-                     OK without an error. Owned: service_result_release() */
+    bool is_foreign; /* a proxy or a login page answered in the service's place */
+    int64_t retry_after_ms; /* the pause that the service asked for, at most an hour; -1: none */
+    char *detail; /* a message for the user without control characters, at most 1 kB; NULL if OK without an
+                     error. Owned: service_result_release() */
 };
 
 static inline void service_result_release(struct service_result *result)
@@ -50,7 +49,7 @@ static inline void service_result_release(struct service_result *result)
     *result = (struct service_result){.retry_after_ms = -1};
 }
 
-/* What is known of the server by now (interface sections 2 and 3). */
+/* The program's knowledge of the server so far (interface sections 2 and 3). */
 enum service_capability {
     CAPABILITY_UNKNOWN,
     CAPABILITY_PRESENT,
@@ -58,27 +57,26 @@ enum service_capability {
 };
 
 struct service_capabilities {
-    enum service_capability inbox_list;      /* GET /inbox */
-    enum service_capability idempotency_key; /* ABSENT: it refuses the field. PRESENT is never concluded from
-                                                outside: UNKNOWN means that it was not refused */
+    enum service_capability inbox_list;        /* GET /inbox */
+    enum service_capability idempotency_key;   /* ABSENT: the server refuses the field; UNKNOWN: it has not
+                                                  refused the field yet; never PRESENT */
     enum service_capability from_address_text; /* ABSENT: from_address must be an object */
-    enum service_capability content;           /* GET /email/{id}, and with it its attachments */
+    enum service_capability content;           /* GET /email/{id} and attachments */
     enum service_capability raw;               /* GET /email/{id}/raw */
     enum service_capability outbound;          /* GET /email/outbound */
 };
 
 struct service_counters {
     uint64_t requests; /* HTTP requests made */
-    uint64_t failures; /* of them without a 2xx */
+    uint64_t failures; /* those of them without a 2xx */
     uint64_t received_bytes;
     uint64_t sent_bytes;
 };
 
-/* Called for each record in turn, while the answer is still arriving, in the thread that lists. An inbox's is
- * the receiver's to take fields from (it is released after the call: take with TAKE_PTR what is kept). An
- * email's texts are gone after the call. Its inbox_id may be the query's. Non-zero (-errno) stops the
- * listing. A NULL for an email says that all that has arrived by now was handed on; the answer to it is not
- * looked at. */
+/* Receives the records one by one, in the thread that lists, while the answer is still arriving. Each record
+ * is released after the call. An inbox_sink may take fields by TAKE_PTR; an email_sink must copy texts. The
+ * inbox_id of an email may come from the query. A result of -errno stops the listing. A NULL email means that
+ * all complete records of the bytes so far were passed on; the result of that call is ignored. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
@@ -89,21 +87,21 @@ enum {
 
 struct email_query {
     const char *inbox_id; /* NULL: of all inboxes */
-    unsigned int limit;   /* records asked for, at least 1 */
-    size_t known; /* records that are known already. A Core server may ignore `limit`: what is known and
-                     MAIL_LIST_SURPLUS records more are taken, or `limit` where that is more; then the call
-                     fails (with a limit of 1, which only asks whether there is an answer, it does not) */
-    const char *search_term; /* subject, bodies, attachment names; NULL: no search. A Core server may ignore
-                                it and answer with everything */
-    bool with_invalid;       /* what rules and checks held back, too (valid_only=false) */
-    bool may_be_unchanged;   /* what the same query brought last, whole, need not be delivered again: then
-                                SERVICE_OK with http_status 304, no call of the sink, *ret_count as then */
+    unsigned int limit;   /* number of records to ask for, at least 1 */
+    size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
+                     fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. It never
+                     fails so with a limit of 1, which only asks whether the server answers */
+    const char *search_term; /* in subject, bodies, attachment names; NULL: no search. A Core server may
+                                ignore the term and answer with all emails */
+    bool with_invalid;       /* also lists emails that rules or checks held back (valid_only=false) */
+    bool may_be_unchanged;   /* an answer equal to the last whole one of this query gives SERVICE_OK with
+                                http_status 304 and the last *ret_count, without a call of the sink */
 };
 
 struct upload_request {
     const char *name;         /* the file's name in the email: valid (file_name.h) */
     const char *content_type; /* "type/subtype" */
-    int fd;                   /* read from offset 0 by pread, so that it can be repeated; -1: `bytes` */
+    int fd; /* read from offset 0 by pread, so that a retry can read it again; -1: `bytes` */
     const void *bytes;
     size_t len;
 };
@@ -111,22 +109,21 @@ struct upload_request {
 struct send_request {
     const char *json;            /* complete request (draft_complete_request()), from_address a string */
     const char *idempotency_key; /* never NULL */
-    bool is_repeat; /* an earlier attempt with this key may have been accepted: never go on without the key
-                       (a service that refuses it now: SERVICE_REJECTED) */
+    bool is_repeat; /* the service may have accepted an earlier attempt with this key: never send without the
+                       key (SERVICE_REJECTED if the service refuses it now) */
 };
 
-/* Which email. */
+/* Names the email of a request. */
 struct content_query {
     const char *email_id;
-    /* The service showed just now that it has this email (raw: its content was answered). Then a 404 speaks
-     * against the endpoint, and two of them of different emails mean that it is absent. */
+    /* True if the service has just shown that it has this email (for get_raw(): it answered with content).
+     * Then two 404s for different emails mean that the endpoint is absent. */
     bool is_known_to_exist;
-    /* get_content(): a longer answer is SERVICE_REJECTED, EFBIG. 0: as long as content may be
-     * (EMAIL_CONTENT_MAX_BYTES). */
+    /* get_content(): a longer answer is SERVICE_REJECTED, EFBIG. 0: EMAIL_CONTENT_MAX_BYTES. */
     uint64_t max_bytes;
 };
 
-/* The sink of bytes: written from offset 0 on. After a failure the file holds a part, or nothing. */
+/* The file for the bytes, written from offset 0 on. After a failure it may hold a part. */
 struct content_target {
     int fd;
     uint64_t max_bytes; /* longer: SERVICE_REJECTED, EFBIG */
@@ -135,43 +132,43 @@ struct content_target {
 struct mail_service;
 
 struct mail_service_ops {
-    /* All: `cancel` may be NULL; `ret` is always filled in. ret ids are the caller's, NULL when there is
-     * none. */
+    /* In all calls `cancel` may be NULL, and *ret is always set. The caller frees *ret_id, which is NULL if
+     * the service gave no id. */
     void (*list_inboxes)(struct mail_service *service, inbox_sink sink, void *context, struct cancel *cancel,
                          struct service_result *ret);
-    /* A record whose inbox_id is not the one asked for is passed over; one without inbox_id is given it.
-     * *ret_count: records the service answered with, those passed over too (to compare with the limit).
-     * SERVICE_OK with EIO: the list came whole, but some of its records cannot be read. They are counted. */
+    /* Skips records of another inbox than the query's; a record without inbox_id gets the query's. *ret_count
+     * counts all records of the answer, for comparison with the limit, also skipped and unreadable ones.
+     * SERVICE_OK with EIO: the list is complete, but some of its records cannot be read. */
     void (*list_emails)(struct mail_service *service, const struct email_query *query, email_sink sink,
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret);
-    /* `request`: inbox_request_create() or _update(). `timeout_ms`: how long the caller waits. */
+    /* `request` is of inbox_request_create() or _update(). Waits at most `timeout_ms`. */
     void (*upsert_inbox)(struct mail_service *service, const char *request, int64_t timeout_ms,
                          struct cancel *cancel, char **ret_id, struct service_result *ret);
     void (*upload)(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
                    char **ret_id, struct service_result *ret);
-    /* Sends the key, falls back to an object from_address or no key by the rules of the interface, and
-     * remembers. */
+    /* Sends with the key. If the service refuses the key or a from_address in text, the call leaves the key
+     * out or sends an object, by the rules of the interface, and so do later calls. */
     void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
                  char **ret_id, struct service_result *ret);
-    /* Sent mail, in the same records (`status` is pending, sent or failed here). SERVICE_ABSENT as
-     * list_inboxes(). */
+    /* Lists sent mail in such records, whose `status` is pending, sent or failed. */
     void (*list_outbound)(struct mail_service *service, const struct email_query *query, email_sink sink,
                           void *context, struct cancel *cancel, unsigned int *ret_count,
                           struct service_result *ret);
-    /* SERVICE_ABSENT: the service has no content, not even for other emails; then most calls make no request
-     * (now and then one does, since an absence is not for ever). *ret_content only when SERVICE_OK. */
+    /* SERVICE_ABSENT: the service has no content of any email; most later calls make no request, but some do,
+     * since the service may get the endpoint. *ret_content is set only if SERVICE_OK. */
     void (*get_content)(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct email_content *ret_content, struct service_result *ret);
-    /* *ret_len: the bytes written, all of them, when SERVICE_OK. get_raw(): SERVICE_ABSENT as get_content().
-     * A failure to write is SERVICE_RETRY with its errno. */
+    /* *ret_len is the length of the file if SERVICE_OK. get_raw(): SERVICE_ABSENT as get_content(). A failure
+     * to write is SERVICE_RETRY with its errno. */
     void (*get_attachment)(struct mail_service *service, const struct content_query *query,
                            const char *attachment_id, const struct content_target *target,
                            struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
     void (*get_raw)(struct mail_service *service, const struct content_query *query,
                     const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
                     struct service_result *ret);
-    /* *ret_record: as it is now (the caller releases it); its key is NULL where the answer carries none. */
+    /* Marks an email valid or not. *ret_record is its new record (the caller releases it); its key is NULL if
+     * the answer has no record. */
     void (*mark_email)(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                        struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
     void (*get_capabilities)(struct mail_service *service, struct service_capabilities *ret);
