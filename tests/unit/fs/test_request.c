@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which signals cut a wait short, and which only inform the program: told from a process in which they are
- * pending. It is stopped, so that it takes none.
+ * Which signals cancel a request, and which only inform the program. A stopped process has the signals
+ * pending.
  */
 #include "fs/request.h"
 
@@ -18,7 +18,7 @@ static void ignore(int signal_number)
 {
 }
 
-/* Has handlers, for a signal that is ignored is never pending. */
+/* Sets handlers, for a signal that is ignored is never pending. */
 static _Noreturn void stop(int blocked)
 {
     static const int handled[] = {SIGCHLD, SIGWINCH, SIGINT, SIGALRM, SIGURG};
@@ -85,6 +85,6 @@ TEST(what_cannot_be_seen_is_an_order)
 {
     assert_false(request_signals_only_inform(0));
     assert_false(request_signals_only_inform(-1));
-    /* Itself, for whom nothing is pending. */
+    /* This process has no pending signal. */
     assert_true(request_signals_only_inform(getpid()));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads of the request loop, without a mount: this file has in place of libfuse's the
- * functions that the loop calls, and a socket in place of the FUSE device.
+ * The threads of the request loop, without a mount: this file replaces the functions of libfuse that the
+ * loop calls, and a socket replaces the FUSE device.
  */
 #include "fs/request_loop.h"
 
@@ -21,7 +21,7 @@ enum {
     WAIT_S = 60,
 };
 
-/* Requests are carried out until the gate opens. */
+/* Requests that may wait do so until `is_open`. */
 struct device {
     int ends[2]; /* ours, and the loop's */
     pthread_mutex_t lock;
@@ -71,7 +71,7 @@ static bool await_come(uint64_t unique)
     return has_come;
 }
 
-/* A number of a node whose requests are answered at once. */
+/* Returns a node whose requests are answered at once. */
 static uint64_t find_quick_node(void)
 {
     uint64_t ino = TREE_ROOT_INO;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session as far as it can be tested without mounting; the rest is in tests/mount.
+ * The tests of a session that need no mount; the others are in tests/mount.
  */
 #include "fs/session.h"
 

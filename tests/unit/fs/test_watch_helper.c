@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates announced files, here in an ordinary folder: only on the device that it was
- * given, only what is not there, and it ends when it is to.
+ * The process that creates announced files, here in an ordinary folder: it creates new files only, and only
+ * on the given device; it ends when it must.
  */
 #include "fs/watch_helper.h"
 
@@ -84,7 +84,7 @@ TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
     assert_false(watch_helper_is(&world->helper, 0));
 }
 
-/* The queue has an end, which a helper that gets a few at a time never reaches. */
+/* The queue is limited, but a helper that gets a few paths at a time never fills it. */
 TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
 {
     enum {
@@ -130,13 +130,13 @@ TEST_WITH(one_that_was_killed_is_replaced, set_up, tear_down)
     assert_true(appears(world, "first"));
     assert_int_equal(kill(world->helper.pid, SIGKILL), 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
-    /* What is handed over while it dies may be lost. */
+    /* Paths that are handed over while the process dies may be lost. */
     for (int i = 0; !is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
         watch_helper_announce(&world->helper, "again");
         usleep(1000);
     }
     assert_true(is_there(world, "again"));
-    /* What was lost is not waited for. */
+    /* watch_helper_wait() does not wait for lost paths. */
     int64_t before_ms = clock_monotonic_ms(clock_system());
     watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
@@ -186,7 +186,7 @@ TEST_WITH(one_that_could_not_be_forked_is_started_later, set_up, tear_down)
     assert_true(appears(world, "file"));
 }
 
-/* Even numbers are files; the others have gone. */
+/* Even numbers are files; files with odd numbers have gone. */
 static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
 {
     snprintf(ret_path, size, "message %u", (unsigned int)ino);
@@ -202,7 +202,7 @@ TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
     assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
     assert_int_equal(world->helper.pid, 0);
     for (unsigned int i = 1; i <= 200; i++) {
-        /* Whenever a wait is over, all that was announced before is there. */
+        /* After each wait all files announced before exist. */
         watch_helper_announce_inode(&world->helper, 2 * i);
         watch_helper_announce_inode(&world->helper, 2 * i + 1);
         watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
@@ -237,7 +237,7 @@ TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
     watch_helper_announce(&world->helper, "stopped");
     watch_helper_wait(&world->helper, DEADLINE_MS, &cancel);
     assert_false(is_there(world, "stopped"));
-    /* It ends by the clock, too. */
+    /* The wait also ends after its time. */
     watch_helper_wait(&world->helper, 100, NULL);
     assert_false(is_there(world, "stopped"));
     cancel_release(&cancel);

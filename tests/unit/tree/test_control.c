@@ -44,7 +44,7 @@ static const struct {
     {"delete everything", -EINVAL},
 };
 
-/* Fails for good as often as it is tried. */
+/* Makes a message that fails at each try. */
 static void put_into_failed(struct tree_fixture *fixture, const char *name)
 {
     const struct fake_outcome rejected = {.outcome = SERVICE_REJECTED, .http_status = 400};
@@ -70,7 +70,7 @@ TEST_WITH(each_line_is_understood_or_refused, fixture_set_up, fixture_tear_down)
         print_message("# %s\n", cases[i].line);
         assert_int_equal(tree_write(handle, &nobody, cases[i].line, (size_t)len, 0),
                          cases[i].error != 0 ? cases[i].error : len);
-        /* What is tried again fails again, before the next line. */
+        /* The message fails again before the next line. */
         tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox"));
     }
     tree_release(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts: one node a file, freed when nobody refers to it, and kept from being written while it
- * is handed in.
+ * The table of drafts: each file has one node, which is freed with its last reference, and cannot be written
+ * while it is handed in.
  */
 #include "tree/draft_table.h"
 
@@ -118,7 +118,7 @@ static struct draft_node *find_in(struct fixture *fixture, struct draft_node *pa
     return node;
 }
 
-/* Holds the node. 0: the descriptor is that of the node's file; -errno. */
+/* Holds the node, and checks that the descriptor is of its file. Return: 0 or -errno. */
 static int try_hold(struct fixture *fixture, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -133,13 +133,13 @@ static int try_hold(struct fixture *fixture, struct draft_node *node)
     return 0;
 }
 
-/* Any other would be another file's, which goes on as if it were its own. */
+/* A wrong close would close the descriptor of another part of the program. */
 TEST_WITH(only_its_own_descriptors_are_closed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct stat before;
     struct stat after;
-    int kept = dup(0); /* the lowest: what a number of 0 would mean */
+    int kept = dup(0); /* descriptor 0, which a forgotten initialisation would close */
     int file = openat(fixture->dir.fd, "file", O_CREAT | O_RDWR, 0600);
     assert_true(file > 0);
     assert_int_equal(dup2(file, 0), 0);
@@ -169,7 +169,7 @@ TEST_WITH(what_is_known_needs_no_descriptor, set_up, tear_down)
         assert_int_equal(linkat(fixture->dir.fd, name, fixture->dir.fd, second, 0), 0);
         struct draft_node *node = find(fixture, name);
         assert_ptr_equal(find(fixture, second), node);
-        /* git does so: the first name goes, the second stays. */
+        /* git removes the first name and keeps the second. */
         assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, name, 0), 0);
         assert_int_equal(try_hold(fixture, node), 0);
     }
@@ -188,7 +188,7 @@ TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
     assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, "a", 0), 0);
     assert_int_equal(
         draft_table_rename(&fixture->table, &fixture->table.root, "b", &fixture->table.root, "a", 0), 0);
-    make_file(fixture, "c"); /* which must not be taken for the first */
+    make_file(fixture, "c"); /* must not be taken for the first file */
     assert_ptr_not_equal(find(fixture, "c"), a);
     assert_int_equal(try_hold(fixture, a), 0);
     assert_int_equal(try_hold(fixture, b), 0);
@@ -196,7 +196,7 @@ TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
     assert_int_equal(count_descriptors(), before + 1);
     draft_node_unref(&fixture->table, a, 1);
     assert_int_equal(count_descriptors(), before);
-    /* Likewise what another takes the place of. */
+    /* A file that a rename replaces also stays. */
     struct draft_node *c = find(fixture, "c");
     assert_int_equal(
         draft_table_rename(&fixture->table, &fixture->table.root, "a", &fixture->table.root, "c", 0), 0);
@@ -252,8 +252,8 @@ TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 0);
 }
 
-/* git links an object to its name, and removes the first one. The other way about, the name that is left has
- * to be looked up. */
+/* git links an object to its name, and removes the first name. If the last name is removed, the other must
+ * be looked up again. */
 TEST_WITH(a_removed_name_is_not_the_files_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -317,7 +317,7 @@ TEST_WITH(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up, 
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-/* The link is followed on the way, and the file at its end has another inode number. */
+/* The kernel follows the link, and the file at its end has another inode number. */
 TEST_WITH(a_link_put_in_place_of_a_folder_leads_to_no_other_file, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -366,7 +366,7 @@ TEST_WITH(a_rename_under_way_hides_nothing_below, set_up, tear_down)
         assert_int_equal(try_hold(fixture, file), 0);
         assert_int_equal(try_hold(fixture, folder), 0);
         assert_ptr_equal(find_in(fixture, folder, "file"), file);
-        /* Lookups meanwhile must not bring back a name that is gone. */
+        /* A lookup meanwhile must not restore a removed name. */
         if (draft_table_find(&fixture->table, &fixture->table.root, "there", &other, &stat) == 0)
             draft_node_unref(&fixture->table, other, 1);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder of an email: its names, attributes and bytes, and its place in the listing of the inbox.
+ * The folder of an email: its names, attributes and bytes, and its position in the listing of the inbox.
  */
 #include "tree_fixture.h"
 
@@ -200,16 +200,15 @@ TEST_WITH(what_is_not_there, set_up, fixture_tear_down)
                      -EISDIR);
 }
 
-/* The number of what is in the folder of an email says in its low 16 bits which entry of the content it is,
- * and above as what it was shown. */
+/* The low 16 bits of an entry's number are the index in the content, the others its email and kind. */
 TEST_WITH(a_number_that_means_something_else_now_opens_nothing, set_up, fixture_tear_down)
 {
-    const uint64_t place = UINT64_C(0xffff) << NODE_KIND_BITS;
+    const uint64_t index_bits = UINT64_C(0xffff) << NODE_KIND_BITS;
     struct tree_fixture *fixture = *state;
     uint64_t body = fixture_ino(fixture, BOX "/" STEM "/body.txt");
     uint64_t file = fixture_ino(fixture, BOX "/" STEM "/attachments/r.pdf");
-    const uint64_t numbers[] = {(body & ~place) | (file & place), (file & ~place) | (body & place),
-                                body | place};
+    const uint64_t numbers[] = {(body & ~index_bits) | (file & index_bits),
+                                (file & ~index_bits) | (body & index_bits), body | index_bits};
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         struct tree_attributes attributes;
         struct tree_handle *handle;

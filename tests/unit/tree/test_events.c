@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.jsonl and `events`: what is read is what was appended, all of it is there after a restart, the older
- * of two files goes.
+ * events.jsonl and `events`: reads return the appended lines, a restart keeps all of them, and a full log
+ * drops the older file.
  */
 #include "tree_fixture.h"
 
@@ -13,7 +13,7 @@
 
 enum {
     BOUND = 1024 * 1024,
-    MANY = 30 * 1000, /* events, more than go in twice */
+    MANY = 30 * 1000, /* events, more than twice the capacity */
 };
 
 static const char name[] = "events.jsonl";
@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A tree with neither store nor outbox: it has a log. */
+/* Makes a tree without store and outbox; it has a log. */
 static struct tree *open_log(const struct temp_dir *dir)
 {
     const struct tree_config config = {
@@ -239,13 +239,13 @@ TEST_WITH(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down)
         at += len;
     }
     assert_int_equal(size_of(tree, ino), at);
-    /* An open finds another inode now, which looks the same. */
+    /* An open now finds another inode, with the same shown number. */
     struct tree_entry now = find(tree, name);
     assert_int_not_equal(now.ino, ino);
     struct tree_attributes before;
     assert_int_equal(tree_get_attributes(tree, NULL, ino, &before), 0);
     assert_int_equal(now.attributes.stat.st_ino, before.stat.st_ino);
-    /* What is gone reads as empty lines, up to the first that is there. */
+    /* Forgotten lines read as empty lines, up to the first that is kept. */
     size_t begin = at - (size_t)now.attributes.stat.st_size;
     assert_true(begin > BOUND);
     assert_int_equal(read_at(handle, bytes, 3, 1), 3);
@@ -265,7 +265,7 @@ TEST_WITH(half_a_line_from_a_crash_stays_apart, set_up, tear_down)
     _cleanup_free_ char *text = read_all(tree);
     assert_memory_equal(text, "{\"a\":1}\n{\"b\n{", 13);
     tree_free(tree);
-    /* In the file, too, which the next start reads. */
+    /* The file, which the next start reads, has the line too. */
     tree = open_log(dir);
     _cleanup_free_ char *again = read_all(tree);
     assert_string_equal(again, text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes. inbox.json is put to the service once, when it is complete, and its errors come from the close. An
- * email is handed over with its first open alone. A listing of a very large inbox has the
- * attributes of its first emails alone, until there is demand.
+ * Inboxes. inbox.json is sent to the service once, when it is complete, and close(2) returns its errors.
+ * Only the first open of an email passes its content to the kernel. A listing of a very large inbox has
+ * attributes only for its first emails, until there is demand.
  */
 #include "tree_fixture.h"
 
@@ -25,7 +25,7 @@ static const char bob[] = "inboxes/bob@inbox.example";
 
 static const char record[] = "inboxes/alice@inbox.example/inbox.json";
 
-/* This process opens. Another one may close what it was given. */
+/* This process opens the file; another may close the descriptor that it inherited. */
 static struct tree_caller opener(void)
 {
     return (struct tree_caller){.pid = getpid()};
@@ -181,7 +181,7 @@ TEST_WITH(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down)
     tree_release(handle);
 }
 
-/* It changes while the kernel is handed what it was: else that would stay in the kernel's cache. */
+/* The email changes while the kernel gets its content, which would otherwise stay in the kernel's cache. */
 TEST_WITH(what_was_handed_over_is_told_apart_from_what_it_is_now, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -241,7 +241,7 @@ static int set_up_many(void **state)
 struct listed {
     unsigned int entries;
     unsigned int with_attributes;
-    unsigned int first_without; /* how many came before it */
+    unsigned int first_without; /* entries before the first one without */
     char last[NAME_MAX + 1];
 };
 
@@ -297,14 +297,14 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
     assert_int_equal(listed.entries, MANY + OWN + DOTS);
     assert_int_equal(listed.with_attributes, MANY + OWN);
 
-    /* Those of the inbox that is looked at now. */
+    /* Only lookups in the present inbox count. */
     struct listed other = list(fixture, bob);
     assert_int_equal(tree_lookup(fixture->tree, NULL, fixture_ino(fixture, bob), other.last, &entry), 0);
     listed = list(fixture, alice);
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }
 
-/* What is remembered of it grows with the numbers. */
+/* The bits of opened emails grow with the numbers. */
 TEST_WITH(every_one_of_many_emails_is_handed_over_once, set_up_many, fixture_tear_down)
 {
     static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maildirs: what is where and of which size, what marks a message, who may wait, and mail that comes and
- * goes.
+ * Maildirs: messages and their sizes, marks, waits, and mail that comes and goes.
  */
 #include "tree_fixture.h"
 
@@ -344,7 +343,7 @@ TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixtu
     assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), -ENOENT);
     assert_int_equal(rename_at(fixture, BOX "/new", trashed, BOX "/cur", trashed), -ENOENT);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
-    /* What was read, and has other marks, too. */
+    /* A read message may have other marks, too. */
     const char *read_one = listing.by_uid[2].name;
     uint64_t cur = fixture_ino(fixture, BOX "/cur");
     char marked[sizeof(listing.by_uid[2].name) + 8];
@@ -354,7 +353,7 @@ TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixtu
     snprintf(marked, sizeof(marked), "%s:2,RST", read_one);
     assert_int_equal(tree_unlink(fixture->tree, &nobody, cur, marked), 0);
     assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
-    /* The inbox has them, and mail that comes gets another number. */
+    /* The inbox still has these emails, and new mail gets another number. */
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
     listing = list(fixture, BOX "/new", 0);
@@ -364,7 +363,7 @@ TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixtu
     assert_string_not_equal(listing.by_uid[4].name, "");
 }
 
-/* A removed message is like any file that was removed. */
+/* A removed message stays readable, as any removed file. */
 TEST_WITH(a_removed_message_is_readable_for_who_has_it_open, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -402,7 +401,7 @@ TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_
     assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
     assert_true(is_later(attributes.stat.st_mtim, new_time));
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
-    /* Listing it is no change. */
+    /* A listing does not change the time. */
     struct timespec after = mtime_of(fixture, BOX "/new");
     assert_memory_equal(&after, &attributes.stat.st_mtim, sizeof(after));
     after = mtime_of(fixture, BOX "/cur");
@@ -413,7 +412,7 @@ static int set_up_without_time(void **state);
 
 static int tear_down_without_time(void **state);
 
-/* All of it within a millisecond: a mail program looks again where the time is another, and nowhere else. */
+/* All changes happen within a millisecond: a mail program reads a folder again only if its time differs. */
 TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
@@ -432,7 +431,7 @@ TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
         snprintf(id, sizeof(id), "a%07d-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         sync_all(fixture);
-        /* Before anybody has looked the folder up, and then. */
+        /* Before the first lookup of the folder, and after it. */
         assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");
@@ -526,7 +525,7 @@ TEST_WITH(mail_is_announced_by_a_name_that_is_free_to_be_created, set_up, fixtur
     tree_set_listener(fixture->tree, &listener);
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
-    assert_int_equal(appeared.count, 0); /* nobody has looked */
+    assert_int_equal(appeared.count, 0); /* no program has looked at the Maildir */
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
     fake_service_add_simple_email(fixture->fake, "i1", "70b407aa-0d44", "fifth");
     sync_all(fixture);
@@ -536,7 +535,7 @@ TEST_WITH(mail_is_announced_by_a_name_that_is_free_to_be_created, set_up, fixtur
     assert_int_equal(strncmp(path, BOX "/new/", strlen(BOX "/new/")), 0);
     const char *name = path + strlen(BOX "/new/");
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    /* Without waiting for its size, which nothing may rely on. */
+    /* Creating does not wait for the size, which is not valid yet. */
     assert_int_equal(tree_create_announced(fixture->tree, new, name, &entry, &handle), 0);
     tree_release(handle);
     assert_int_equal(entry.ino, appeared.inos[0]);

@@ -26,7 +26,7 @@ TEST(the_root_is_the_kernels_root)
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }
 
-/* A number that was never given comes from a kernel gone wrong, and must not crash. */
+/* An unknown number comes only from a faulty kernel, and must not crash the tree. */
 TEST(every_kind_says_what_its_nodes_are_like)
 {
     struct tree_entry entry;
@@ -38,7 +38,7 @@ TEST(every_kind_says_what_its_nodes_are_like)
     }
 }
 
-/* What is opened, changed or listed by default is decided by these. */
+/* These members decide the defaults of open, changes and listings. */
 TEST(a_folder_is_what_names_can_be_looked_up_in)
 {
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {

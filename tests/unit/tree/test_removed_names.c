@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receipts that went with their file: still there for the process that removed it, for nobody else, and not
- * for ever.
+ * Receipts that went with their file: only the process that removed the file still finds them, for some
+ * seconds.
  */
 
 #include "tree/removed_names.h"

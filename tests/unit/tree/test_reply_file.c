@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reply files in the folder of an email: looking at one costs nothing, and each who opens one
- * writes a message of his own.
+ * The reply files in the folder of an email: a lookup costs nothing, and each open file writes a message of
+ * its own.
  */
 #include "tree_fixture.h"
 

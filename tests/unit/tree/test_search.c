@@ -31,7 +31,7 @@ static bool is_there(struct tree_fixture *fixture, uint64_t ino)
     return tree_get_attributes(fixture->tree, NULL, ino, &attributes) == 0;
 }
 
-/* Asks the query, by listing its folder. */
+/* Searches, by listing the query's folder. */
 static void ask_for(struct tree_fixture *fixture, int number)
 {
     struct cancel cancel;
@@ -61,7 +61,7 @@ TEST_WITH(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up, fixtur
     assert_true(is_there(fixture, second));
     assert_int_equal(tree_remove_dir(fixture->tree, fixture_ino(fixture, "search"), "query 1"), 0);
     assert_false(is_there(fixture, first));
-    /* Its number is not given again. */
+    /* A query's number is not used again. */
     assert_true(look_up(fixture, 1) > second);
 }
 
@@ -113,7 +113,7 @@ TEST_WITH(the_latest_that_were_asked_hold_what_was_found, fixture_set_up, fixtur
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
     assert_null(strstr(names.text, "query 0 "));
     assert_non_null(strstr(names.text, "query 1 "));
-    /* Those that are not shown can be asked again. */
+    /* Queries that are not shown are searched again. */
     ask_for(fixture, 0);
     list(fixture, &names);
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
@@ -180,8 +180,7 @@ static int set_up_clock(void **state);
 
 static int tear_down_clock(void **state);
 
-/* A file manager that listed search/ is not asked for each of them; but what it looks at later is asked anew.
- */
+/* A file manager that listed search/ causes no search for each query; a later lookup searches again. */
 TEST_WITH(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -202,7 +201,7 @@ TEST_WITH(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock, tear_
         assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
         after = count_listed(fixture, &caller, query.ino);
         if (after == before)
-            usleep(10 * 1000); /* it may not be in the index yet */
+            usleep(10 * 1000); /* the email may not be in the index yet */
     }
     assert_int_equal(after, before + 1);
     cancel_release(&cancel);
@@ -217,7 +216,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
     return query.attributes.stat.st_mtim.tv_sec;
 }
 
-/* find(1) does so if there is much to go through. */
+/* find(1) takes long if search/ has many queries. */
 TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -236,7 +235,7 @@ TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear
     cancel_release(&cancel);
 }
 
-/* A program that follows the links of an old answer asks for nothing. */
+/* A program that follows the links of an old answer causes no search. */
 TEST_WITH(a_name_of_an_old_answer_asks_nothing_and_another_name_asks, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -278,7 +277,7 @@ static void *be_there(void *argument)
     return NULL;
 }
 
-/* A program that searches files with several threads does so: one lists, the others look. */
+/* A program with several threads lists with one and reads with the others. */
 TEST_WITH(the_threads_of_who_listed_the_queries_ask_nothing_either, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;

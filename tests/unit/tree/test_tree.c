@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree as the kernel's side asks it: what is seen (names, attributes, listings, contents), what may be
- * done where and what a rename does, when its listener is called, that the queue goes on when the service is
- * back, and what becomes of open files when the filesystem goes.
+ * The tree as the kernel uses it: names, attributes, listings and contents; permissions and renames; calls
+ * of the listener; the queue after the service is back; open files when the filesystem goes.
  */
 #include "tree_fixture.h"
 
@@ -139,7 +138,7 @@ TEST_WITH(a_listing_in_small_parts_is_the_same, fixture_set_up, fixture_tear_dow
     }
 }
 
-/* Like the kernel's buffer: a name has room or has not, whatever became of the one before it. */
+/* Like the kernel's buffer: each name fits or not, independent of the one before it. */
 struct buffer {
     GHashTable *names;
     size_t room;
@@ -162,7 +161,7 @@ static bool fill_buffer(void *context, const char *name, const struct tree_entry
     return true;
 }
 
-/* How many names there are, read with buffers of that size. */
+/* Counts names, read with buffers of that size. */
 static size_t count_names(struct tree_fixture *fixture, const char *path, size_t buffer_bytes)
 {
     struct buffer buffer = {.names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL)};
@@ -260,7 +259,7 @@ static void is_text(const json_t *object, const char *key, const char *wanted)
     assert_string_equal(wanted != NULL ? wanted : "null", text != NULL ? text : "null");
 }
 
-/* Checks a member of status.json that sums up events. */
+/* Checks a member of status.json that counts events. */
 static void is_summed_up(const json_t *status, const char *name, int count, const char *path,
                          const char *words)
 {
@@ -431,7 +430,7 @@ TEST_WITH(each_folder_allows_what_the_contract_says, fixture_set_up, fixture_tea
     }
 }
 
-/* The name of the one email. */
+/* Finds the name of the only email. */
 static void find_email(struct tree_fixture *fixture, char *name, size_t size)
 {
     struct fixture_names names = {.at_most = 0};
@@ -577,7 +576,7 @@ TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
     _cleanup_free_ char *receipt = fixture_read(fixture, "sent/hello.receipt.json");
     assert_non_null(strstr(receipt, "\"sent\""));
     assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "drafts", "r", 0), -EPERM);
-    /* The sender may still hold the item for a moment after it shows in sent/. */
+    /* The sender may keep the item for a moment after it shows in sent/. */
     int error;
     while ((error = rename_path(fixture, "sent", "hello", "drafts", "again", 0)) == -EBUSY)
         sched_yield();
@@ -595,7 +594,7 @@ static void send_as(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
 }
 
-/* The service lists one more mail that was sent elsewhere, with this id. */
+/* Makes the service list a mail with this id that was sent elsewhere. */
 static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -863,7 +862,8 @@ TEST_WITH(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time, tear
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
-    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second"); /* is back, and no news */
+    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1",
+                                  "Second"); /* is back, and not announced */
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
