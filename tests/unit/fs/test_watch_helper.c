@@ -25,7 +25,7 @@ enum {
     DEADLINE_MS = 10 * 1000
 };
 
-struct world {
+struct fixture {
     struct temp_dir dir;
     struct watch_helper helper;
     dev_t device;
@@ -33,55 +33,55 @@ struct world {
 
 static int set_up(void **state)
 {
-    struct world *world = calloc(1, sizeof(*world));
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
     struct stat status;
-    temp_dir_init(&world->dir);
-    assert_int_equal(fstat(world->dir.fd, &status), 0);
-    world->device = status.st_dev;
-    assert_int_equal(watch_helper_init(&world->helper), 0);
-    *state = world;
+    temp_dir_init(&fixture->dir);
+    assert_int_equal(fstat(fixture->dir.fd, &status), 0);
+    fixture->device = status.st_dev;
+    assert_int_equal(watch_helper_init(&fixture->helper), 0);
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct world *world = *state;
-    watch_helper_release(&world->helper);
-    temp_dir_release(&world->dir);
-    free(world);
+    struct fixture *fixture = *state;
+    watch_helper_release(&fixture->helper);
+    temp_dir_release(&fixture->dir);
+    free(fixture);
     return 0;
 }
 
-static bool is_there(const struct world *world, const char *name)
+static bool is_there(const struct fixture *fixture, const char *name)
 {
-    return faccessat(world->dir.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return faccessat(fixture->dir.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static bool appears(const struct world *world, const char *name)
+static bool appears(const struct fixture *fixture, const char *name)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
-    while (!is_there(world, name) && clock_monotonic_ms(clock_system()) < until_ms)
+    while (!is_there(fixture, name) && clock_monotonic_ms(clock_system()) < until_ms)
         usleep(1000);
-    return is_there(world, name);
+    return is_there(fixture, name);
 }
 
 TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     char name[32];
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        watch_helper_announce(&world->helper, name);
+        watch_helper_announce(&fixture->helper, name);
     }
-    watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        assert_true(is_there(world, name));
+        assert_true(is_there(fixture, name));
     }
-    assert_true(watch_helper_is(&world->helper, world->helper.pid));
-    assert_false(watch_helper_is(&world->helper, getpid()));
-    assert_false(watch_helper_is(&world->helper, 0));
+    assert_true(watch_helper_is(&fixture->helper, fixture->helper.pid));
+    assert_false(watch_helper_is(&fixture->helper, getpid()));
+    assert_false(watch_helper_is(&fixture->helper, 0));
 }
 
 /* The queue is limited, but a helper that gets a few paths at a time never fills it. */
@@ -91,99 +91,99 @@ TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
         ROUNDS = 25,
         NAMES = 1000
     };
-    struct world *world = *state;
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
+    struct fixture *fixture = *state;
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (unsigned int round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < NAMES; i++)
-            watch_helper_announce(&world->helper, "file");
-        watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+            watch_helper_announce(&fixture->helper, "file");
+        watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     }
-    assert_int_equal(world->helper.shared->done, ROUNDS * NAMES);
+    assert_int_equal(fixture->helper.shared->done, ROUNDS * NAMES);
 }
 
 TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(watch_helper_start(&world->helper, world->device + 1, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "foreign");
-    watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
-    assert_int_equal(world->helper.shared->done, 1);
-    assert_false(is_there(world, "foreign"));
+    struct fixture *fixture = *state;
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device + 1, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "foreign");
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
+    assert_int_equal(fixture->helper.shared->done, 1);
+    assert_false(is_there(fixture, "foreign"));
 }
 
 TEST_WITH(links_are_not_followed, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(symlinkat("elsewhere", world->dir.fd, "link"), 0);
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "link");
-    watch_helper_announce(&world->helper, "last");
-    assert_true(appears(world, "last"));
-    assert_false(is_there(world, "elsewhere"));
+    struct fixture *fixture = *state;
+    assert_int_equal(symlinkat("elsewhere", fixture->dir.fd, "link"), 0);
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "link");
+    watch_helper_announce(&fixture->helper, "last");
+    assert_true(appears(fixture, "last"));
+    assert_false(is_there(fixture, "elsewhere"));
 }
 
 TEST_WITH(one_that_was_killed_is_replaced, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "first");
-    assert_true(appears(world, "first"));
-    assert_int_equal(kill(world->helper.pid, SIGKILL), 0);
+    struct fixture *fixture = *state;
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "first");
+    assert_true(appears(fixture, "first"));
+    assert_int_equal(kill(fixture->helper.pid, SIGKILL), 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     /* Paths that are handed over while the process dies may be lost. */
-    for (int i = 0; !is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
-        watch_helper_announce(&world->helper, "again");
+    for (int i = 0; !is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
+        watch_helper_announce(&fixture->helper, "again");
         usleep(1000);
     }
-    assert_true(is_there(world, "again"));
+    assert_true(is_there(fixture, "again"));
     /* watch_helper_wait() does not wait for lost paths. */
     int64_t before_ms = clock_monotonic_ms(clock_system());
-    watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
 TEST_WITH(what_a_killed_one_had_is_not_waited_for, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     siginfo_t stopped;
     int waiting_bytes = 0;
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "first");
-    assert_true(appears(world, "first"));
-    pid_t pid = world->helper.pid;
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "first");
+    assert_true(appears(fixture, "first"));
+    pid_t pid = fixture->helper.pid;
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOWAIT), 0);
-    watch_helper_announce(&world->helper, "lost");
+    watch_helper_announce(&fixture->helper, "lost");
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     while (waiting_bytes == 0 && clock_monotonic_ms(clock_system()) < until_ms) {
-        assert_int_equal(ioctl(world->helper.fd, FIONREAD, &waiting_bytes), 0);
+        assert_int_equal(ioctl(fixture->helper.fd, FIONREAD, &waiting_bytes), 0);
         usleep(1000);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
-    while (!is_there(world, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
-        watch_helper_announce(&world->helper, "again");
+    while (!is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
+        watch_helper_announce(&fixture->helper, "again");
         usleep(1000);
     }
-    assert_true(is_there(world, "again"));
-    assert_false(is_there(world, "lost"));
+    assert_true(is_there(fixture, "again"));
+    assert_false(is_there(fixture, "lost"));
     int64_t before_ms = clock_monotonic_ms(clock_system());
-    watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
 TEST_WITH(one_that_could_not_be_forked_is_started_later, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct rlimit before;
-    watch_helper_release(&world->helper);
+    watch_helper_release(&fixture->helper);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
-    assert_int_equal(watch_helper_init(&world->helper), -EMFILE);
+    assert_int_equal(watch_helper_init(&fixture->helper), -EMFILE);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_false(watch_helper_is(&world->helper, 0));
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "file");
-    assert_true(appears(world, "file"));
+    assert_false(watch_helper_is(&fixture->helper, 0));
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "file");
+    assert_true(appears(fixture, "file"));
 }
 
 /* Even numbers are files; files with odd numbers have gone. */
@@ -195,51 +195,51 @@ static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
 
 TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     char name[32];
-    watch_helper_release(&world->helper);
-    assert_int_equal(watch_helper_init_without_process(&world->helper, find_even, NULL), 0);
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    assert_int_equal(world->helper.pid, 0);
+    watch_helper_release(&fixture->helper);
+    assert_int_equal(watch_helper_init_without_process(&fixture->helper, find_even, NULL), 0);
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    assert_int_equal(fixture->helper.pid, 0);
     for (unsigned int i = 1; i <= 200; i++) {
         /* After each wait all files announced before exist. */
-        watch_helper_announce_inode(&world->helper, 2 * i);
-        watch_helper_announce_inode(&world->helper, 2 * i + 1);
-        watch_helper_wait(&world->helper, DEADLINE_MS, NULL);
+        watch_helper_announce_inode(&fixture->helper, 2 * i);
+        watch_helper_announce_inode(&fixture->helper, 2 * i + 1);
+        watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
         snprintf(name, sizeof(name), "message %u", 2 * i);
-        assert_true(is_there(world, name));
+        assert_true(is_there(fixture, name));
     }
-    assert_int_equal(world->helper.shared->done, 400);
-    assert_false(is_there(world, "message 3"));
-    assert_true(world->helper.pid > 0);
+    assert_int_equal(fixture->helper.shared->done, 400);
+    assert_false(is_there(fixture, "message 3"));
+    assert_true(fixture->helper.pid > 0);
 }
 
 /* The end waits for the process: it is not stopped twice, nor forgotten. */
 TEST_WITH(one_without_a_process_ends, set_up, tear_down)
 {
-    struct world *world = *state;
-    watch_helper_release(&world->helper);
-    assert_int_equal(watch_helper_init_without_process(&world->helper, find_even, NULL), 0);
-    watch_helper_announce_inode(&world->helper, 2);
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_stop(&world->helper);
-    watch_helper_stop(&world->helper);
+    struct fixture *fixture = *state;
+    watch_helper_release(&fixture->helper);
+    assert_int_equal(watch_helper_init_without_process(&fixture->helper, find_even, NULL), 0);
+    watch_helper_announce_inode(&fixture->helper, 2);
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_stop(&fixture->helper);
+    watch_helper_stop(&fixture->helper);
 }
 
 TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct cancel cancel;
     cancel_init(&cancel);
     cancel_set(&cancel);
-    assert_int_equal(kill(world->helper.pid, SIGSTOP), 0);
-    assert_int_equal(watch_helper_start(&world->helper, world->device, world->dir.path), 0);
-    watch_helper_announce(&world->helper, "stopped");
-    watch_helper_wait(&world->helper, DEADLINE_MS, &cancel);
-    assert_false(is_there(world, "stopped"));
+    assert_int_equal(kill(fixture->helper.pid, SIGSTOP), 0);
+    assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
+    watch_helper_announce(&fixture->helper, "stopped");
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, &cancel);
+    assert_false(is_there(fixture, "stopped"));
     /* The wait also ends after its time. */
-    watch_helper_wait(&world->helper, 100, NULL);
-    assert_false(is_there(world, "stopped"));
+    watch_helper_wait(&fixture->helper, 100, NULL);
+    assert_false(is_there(fixture, "stopped"));
     cancel_release(&cancel);
 }
 
