@@ -38,6 +38,9 @@ enum {
     OPTION_FLAG = 4096,  /* plus the offset of a bool there */
 };
 
+/* Logs the words, and is the status. */
+#define complain(status, ...) (log_error(__VA_ARGS__), (status))
+
 struct arguments {
     struct service_config config;
     struct service_door *doors;
@@ -105,8 +108,7 @@ static bool parse_tier(const char *text, enum service_tier *ret_tier)
             return true;
         }
     }
-    fprintf(stderr, "inboxd: --tier must be free, paid or none\n");
-    return false;
+    return complain(false, "--tier must be free, paid or none");
 }
 
 /* Behind it nothing is an option: senders choose what their recipients are called. */
@@ -124,10 +126,8 @@ static int complain_of_usage(const char *what)
 /* -1: go on; else the exit status. */
 static int take_once(const char *name, const char **value)
 {
-    if (*value != NULL) {
-        fprintf(stderr, "inboxd: %s%s is given twice\n", name[0] == '-' ? "" : "--", name);
-        return EXIT_USAGE;
-    }
+    if (*value != NULL)
+        return complain(EXIT_USAGE, "%s%s is given twice", name[0] == '-' ? "" : "--", name);
     *value = optarg;
     return -1;
 }
@@ -219,12 +219,11 @@ static int run_key_command(const struct arguments *arguments)
         error = -errno;
     if (error == 0)
         return EXIT_SUCCESS;
-    fprintf(stderr, "inboxd: key %s: %s\n", command,
-            error == -ENOKEY   ? "no key in force has this id; 'inboxd key list' shows them"
-            : error == -ENOENT ? "there are no data of a service in DIR"
-            : error == -EBUSY  ? "the data are in use: inboxfs has them mounted, or much is written"
-                               : strerrordesc_np(-error));
-    return EXIT_FAILURE;
+    return complain(EXIT_FAILURE, "key %s: %s", command,
+                    error == -ENOKEY   ? "no key in force has this id; 'inboxd key list' shows them"
+                    : error == -ENOENT ? "there are no data of a service in DIR"
+                    : error == -EBUSY  ? "the data are in use: inboxfs has them mounted, or much is written"
+                                       : strerrordesc_np(-error));
 }
 
 static int run_backup_command(const struct arguments *arguments)
@@ -234,20 +233,12 @@ static int run_backup_command(const struct arguments *arguments)
             "backup: the name of a new directory is missing, or more than that is given");
     _cleanup_free_ char *reason = NULL;
     int error = backup_make(arguments->config.data_dir, arguments->words[1], &reason);
-    if (error == 0)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "inboxd: backup: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
-    return EXIT_FAILURE;
+    return error == 0
+               ? EXIT_SUCCESS
+               : complain(EXIT_FAILURE, "backup: %s", reason != NULL ? reason : strerrordesc_np(-error));
 }
 
 /* ---------------------------------------------------------------- deliver */
-
-/* Prints a line for a mail server's log, and for the sender of a bounce. */
-static int give_up(int status, const char *what)
-{
-    fprintf(stderr, "inboxd: deliver: %s\n", what);
-    return status;
-}
 
 static int deliver(const struct arguments *arguments, const struct strbuf *message)
 {
@@ -262,17 +253,17 @@ static int deliver(const struct arguments *arguments, const struct strbuf *messa
     size_t unknown = delivery.recipients_len;
     int error = tables_open_existing(arguments->config.data_dir, &database);
     if (error == -ENOENT)
-        return give_up(EX_TEMPFAIL, "there is no service's data in this directory");
+        return complain(EX_TEMPFAIL, "deliver: there is no service's data in this directory");
     if (error == 0)
         error = delivery_receive(database, &delivery, &unknown);
-    if (error == -ENOENT && unknown < delivery.recipients_len) {
-        log_error("deliver: no inbox has the address %s; nobody got the message",
-                  delivery.recipients[unknown]);
-        return EX_NOUSER;
-    }
-    if (error == -EBUSY)
-        return give_up(EX_TEMPFAIL, "the data are in use: inboxfs has them mounted, or much is written");
-    return error == 0 ? EX_OK : give_up(EX_TEMPFAIL, strerrordesc_np(-error));
+    if (error == 0)
+        return EX_OK;
+    if (error == -ENOENT && unknown < delivery.recipients_len)
+        return complain(EX_NOUSER, "deliver: no inbox has the address %s; nobody got the message",
+                        delivery.recipients[unknown]);
+    return complain(EX_TEMPFAIL, "deliver: %s",
+                    error == -EBUSY ? "the data are in use: inboxfs has them mounted, or much is written"
+                                    : strerrordesc_np(-error));
 }
 
 static int run_deliver_command(const struct arguments *arguments)
@@ -284,8 +275,9 @@ static int run_deliver_command(const struct arguments *arguments)
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
     int error = strbuf_read_to_end(&message, STDIN_FILENO);
     if (error == -EMSGSIZE)
-        return give_up(EX_DATAERR, "the message is larger than 50,000,000 bytes");
-    return error == 0 ? deliver(arguments, &message) : give_up(EX_TEMPFAIL, strerrordesc_np(-error));
+        return complain(EX_DATAERR, "deliver: the message is larger than 50,000,000 bytes");
+    return error == 0 ? deliver(arguments, &message)
+                      : complain(EX_TEMPFAIL, "deliver: %s", strerrordesc_np(-error));
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -333,10 +325,9 @@ static int run_service(const struct arguments *arguments)
     int error = service_start(&arguments->config, &service, &reason);
     /* The files of secrets have been read by now, and one of these may be among them. */
     descriptors_close_inherited(&inherited);
-    if (error != 0) {
-        fprintf(stderr, "inboxd: %s\n", reason != NULL ? reason : strerrordesc_np(-error));
-        return error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
-    }
+    if (error != 0)
+        return complain(error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE, "%s",
+                        reason != NULL ? reason : strerrordesc_np(-error));
     announce(service, arguments);
 
     process_wait_for_end(&ending);
