@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A line for each matter, on standard output; what is wrong goes to the log. A mount that hangs
- * would hold whoever looks into it for good, so a process of its own looks into each.
+ * Prints a line for each matter on standard output, and logs errors. A process that looks into a mount that
+ * hangs cannot be ended, so each mount is looked into by a process of its own.
  */
 #include "commands.h"
 
@@ -38,7 +38,7 @@ enum {
 
 #define ANOTHER_USERS "the inboxfs mount is another user's"
 
-/* The words come from the mount, and so from a service. */
+/* Prints a line. Its words come from the mount, and so from a service: control characters are replaced. */
 static void say(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(const char *name, const char *format, ...)
 {
@@ -63,7 +63,7 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* "3 min", of the time between then and now, in either order; "" for a time that there is not. */
+/* Writes the time between `date` and now, as "3 min", in either order; "" if `date` is no time. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
     g_autoptr(GDateTime) then = g_date_time_new_from_iso8601(date, NULL);
@@ -83,7 +83,7 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 
 /* ---------------------------------------------------------------- the screen */
 
-/* The words of this part of the status, but for those that are `shown` already. */
+/* Shows the error of this part of the status, unless it is `shown` already. */
 static void show_error(const json_t *part, const char *shown)
 {
     const char *words = text_of(part, "error");
@@ -135,7 +135,7 @@ static void show_outbox(const json_t *status, time_t now)
         say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
 }
 
-/* Events of this name since the mount began; without any, nothing is shown. */
+/* Shows how many events of this name there were since the mount began, if there were any. */
 static void show_tally(const json_t *status, const char *name, time_t now)
 {
     const json_t *tally = json_object_get(status, name);
@@ -187,8 +187,8 @@ static void show(const char *path, const json_t *status)
         number_of(counters, "failed_requests"));
 }
 
-/* status.json in a line, which begins with the mount point: null where that is no UTF-8, and so no text of
- * JSON. */
+/* Prints status.json in a line, which begins with the mount point: null if that is not UTF-8, which JSON
+ * needs. */
 static void show_as_json(const char *path, const json_t *status)
 {
     json_auto_t *line = json_object();
@@ -206,7 +206,7 @@ struct status_request {
     bool is_first; /* nothing was shown before */
 };
 
-/* 0; -errno: it does not work, or cannot be looked into, which is not said. */
+/* Return: 0; -errno if the mount does not work, or cannot be looked into. Logs nothing. */
 static int read_status(const char *path, json_t **ret_status)
 {
     _cleanup_close_ int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -234,7 +234,7 @@ static void complain_of(const char *path, int error)
         log_error("%s: %s", path, strerror(-error));
 }
 
-/* Shows it, after an empty line where it is not the first. 0, -OFFLINE or -errno, which is not said. */
+/* Shows a mount, after an empty line unless it is the first. Return: 0, -OFFLINE or -errno. Logs nothing. */
 static int show_mount(const char *path, const struct status_request *request)
 {
     json_auto_t *status = NULL;
@@ -247,9 +247,9 @@ static int show_mount(const char *path, const struct status_request *request)
     return json_is_true(json_object_get(status, "online")) ? 0 : -OFFLINE;
 }
 
-/* The same, or -UNWRITTEN; -ETIMEDOUT where there is no answer in time. A request that a daemon which hangs
- * has taken cannot be called back, not even by SIGKILL. So a process of its own looks, and is left alone
- * then. */
+/* Shows a mount in a process of its own. Return: as show_mount(); -UNWRITTEN; -ETIMEDOUT if there is no
+ * answer in time. The process is left alone then: a request that a hanging daemon has taken cannot be called
+ * back, not even by SIGKILL. */
 static int show_in_time(const char *path, const struct status_request *request)
 {
     int end = 0;

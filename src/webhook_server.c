@@ -44,8 +44,8 @@ struct webhook_server {
 
 /* ---------------------------------------------------------------- one POST */
 
-/* A connection and the one request on it. A body of which it is known that it will be refused is thrown away
- * as it comes, for a connection that is closed on unread bytes loses the answer too. */
+/* A connection and the one request on it. The body of a refused request is thrown away as it comes, for the
+ * answer is lost if a connection is closed with bytes unread. */
 struct post {
     struct connection *connection; /* NULL: there is no room for it */
     struct strbuf body;
@@ -66,8 +66,8 @@ static void refuse(struct post *post, unsigned int status)
     strbuf_release(&post->body);
 }
 
-/* The head is there. True: it is refused now, for the client asks before it sends the body, or would send too
- * much. */
+/* Judges the request by its head. Returns true if it is refused at once, for the client asks before it sends
+ * the body, or would send too much. */
 static bool post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
 {
     const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -87,7 +87,8 @@ static bool post_begin(struct post *post, struct MHD_Connection *connection, con
                                  body_bytes > RECEIVED_MAX_BYTES || !head.has_one_end);
 }
 
-/* A piece of the body. False: more came than will be thrown away; the connection is to be cut. */
+/* Takes a piece of the body. Returns false if the connection is to be cut, for the body is longer than what
+ * is thrown away. */
 static bool post_receive(struct post *post, const char *bytes, size_t len)
 {
     int error = post->status == 0 ? strbuf_append(&post->body, bytes, len) : 0;
@@ -97,7 +98,7 @@ static bool post_receive(struct post *post, const char *bytes, size_t len)
     return post->received_bytes <= RECEIVED_MAX_BYTES;
 }
 
-/* Once, until one is taken again, or strangers would fill the log. */
+/* Logs one refusal until a webhook is accepted again: strangers must not fill the log. */
 static void complain(struct webhook_server *server, int error)
 {
     const char *words = error == -EACCES ? "it is not signed with this secret"
@@ -109,7 +110,7 @@ static void complain(struct webhook_server *server, int error)
     server->has_complained = true;
 }
 
-/* All of it is there. */
+/* Checks the whole body, and requests the sync. */
 static void post_finish(struct post *post, struct MHD_Connection *connection, struct webhook_server *server)
 {
     char *inbox_id = NULL;

@@ -38,7 +38,7 @@ enum {
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Folders of these names elsewhere would take the message, and nobody would send it. */
+/* Folders of these names elsewhere would take the message, and no program would send it. */
 static bool is_mount(int fd)
 {
     struct statfs file_system;
@@ -46,7 +46,7 @@ static bool is_mount(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
-/* The path may lead elsewhere meanwhile: to what was mounted over it, or over a folder above it. */
+/* The path may lead elsewhere by now: another file system may be mounted over it, or over a folder above. */
 static bool is_of_device(int fd, dev_t device)
 {
     struct stat stat;
@@ -109,8 +109,8 @@ int mount_open(const struct invocation *invocation, int *ret_status, const char 
 
 /* ---------------------------------------------------------------- handing in */
 
-/* The words in which the mount refused `path`, from the last of its events with that path. NULL: there is
- * none. */
+/* Returns the error in the last event of the mount that has this path, or NULL if there is none. The caller
+ * frees. */
 static char *find_reason(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
@@ -243,7 +243,7 @@ static int settled_status(int mount, const char *name)
                                      words != NULL ? words : "");
 }
 
-/* It looks often at first, then every 0.6 s: a mount that is away may stay so for hours. */
+/* Looks often at first, then every 0.6 s: a mount that is offline may stay so for hours. */
 int mount_wait_for_service(int mount, const char *name)
 {
     char path[100];
@@ -264,7 +264,7 @@ int mount_wait_for_service(int mount, const char *name)
 
 /* ---------------------------------------------------------------- the queue */
 
-/* Prints what is in a folder, in order of names. The number of messages, or -errno. */
+/* Prints the messages of a folder, in order of names. Return: their number, or -errno. */
 static int list_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;

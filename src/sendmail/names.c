@@ -78,7 +78,7 @@ enum host local_names_host(const struct local_names *names, const char *address)
     return !is_own ? HOST_OTHER : strchr(domain, '.') == NULL ? HOST_LOCAL : HOST_NAMED;
 }
 
-/* Letters of either case are the same in an address; a service keeps them small. */
+/* The case of letters does not matter in an address; a service stores small letters. */
 bool local_names_has_inbox(const struct local_names *names, const char *address)
 {
     char path[NAME_MAX + sizeof("inboxes/")];
@@ -128,7 +128,7 @@ void local_names_release(struct local_names *names)
     free(names->aliases);
 }
 
-/* The value of a name's line; the caller frees. NULL: it has none, or there is no memory. */
+/* Returns the value of a name's line in the alias file, or NULL if there is none. The caller frees. */
 static char *find_alias(const struct local_names *names, const char *name)
 {
     struct span rest = {names->aliases, names->aliases != NULL ? strlen(names->aliases) : 0};
@@ -141,7 +141,7 @@ static char *find_alias(const struct local_names *names, const char *name)
     return NULL;
 }
 
-/* Programs, files and lists in an alias file are none. */
+/* Returns false for programs, files and lists, which an alias file may have. */
 static bool is_local_name(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-");
@@ -175,7 +175,7 @@ bool address_list_has(const struct address_list *list, const char *address)
     return false;
 }
 
-/* Once, however often it is named, by aliases too. */
+/* Appends an address unless the list has it already. */
 static int append_recipient(const struct address *address, struct address_list *list)
 {
     if (address_list_has(list, address->address))
@@ -183,7 +183,7 @@ static int append_recipient(const struct address *address, struct address_list *
     return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
 }
 
-/* A local name for which nothing stands. */
+/* Appends a local name for which nothing stands, or complains of it. */
 static int add_unknown_name(const struct local_names *names, const char *name, const char *given_name,
                             struct address_list *list)
 {
