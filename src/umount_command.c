@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -21,7 +22,6 @@
 
 #include "base/cleanup.h"
 #include "base/descriptors.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "fs/session.h"
@@ -30,7 +30,6 @@ enum {
     EXIT_USAGE = 2,
     TRIES = 30, /* while nothing but the daemon's own helper has a file open, for a moment */
     PAUSE_MS = 100,
-    COMMAND_BYTES = 64, /* the kernel's names are shorter but for its own threads */
 };
 
 /* ---------------------------------------------------------------- the processes that use it */
@@ -44,14 +43,12 @@ struct user_search {
     int count; /* without the daemon's helpers, until it is logged */
 };
 
-static void read_command(pid_t pid, char ret_command[COMMAND_BYTES])
+/* The caller frees. "" for a process that has ended. */
+static char *read_command(pid_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd >= 0 ? file_pread_all(fd, ret_command, COMMAND_BYTES - 1, 0) : 0;
-    ret_command[len > 0 ? len : 0] = '\0';
-    ret_command[strcspn(ret_command, "\n")] = '\0';
+    _cleanup_free_ char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
+    char *command = NULL;
+    return g_file_get_contents(path, &command, NULL, NULL) ? g_strchomp(command) : g_strdup("");
 }
 
 /* Returns true if the process's link leads to the device. *ret_path: where it leads, by its text. */
@@ -72,17 +69,17 @@ static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     char name[NAME_MAX + 8];
     snprintf(name, sizeof(name), "/proc/%d/fd", (int)pid);
-    _cleanup_closedir_ DIR *files = opendir(name);
-    const struct dirent *entry;
-    while (files != NULL && (entry = readdir(files)) != NULL) {
-        snprintf(name, sizeof(name), "fd/%s", entry->d_name);
-        if (entry->d_name[0] != '.' && find_link(pid, name, device, ret_path))
+    g_autoptr(GDir) files = g_dir_open(name, 0, NULL);
+    const char *file;
+    while (files != NULL && (file = g_dir_read_name(files)) != NULL) {
+        snprintf(name, sizeof(name), "fd/%s", file);
+        if (find_link(pid, name, device, ret_path))
             return true;
     }
     return false;
 }
 
-/* In words; NULL: nothing is seen. */
+/* Returns what of the process is on the device, in words, or NULL if nothing is seen. */
 static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     return find_link(pid, "cwd", device, ret_path)    ? "its working folder"
@@ -102,13 +99,12 @@ static int find_users(dev_t device, struct user_search *search)
         return -errno;
     while ((entry = readdir(proc)) != NULL) {
         char path[PATH_MAX];
-        char command[COMMAND_BYTES];
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         const char *how = pid > 0 ? find_reason(pid, device, path) : NULL;
         if (how == NULL)
             continue;
-        read_command(pid, command);
-        /* Anybody can give a process the helper's name: one that stays is named in the end. */
+        _cleanup_free_ char *command = read_command(pid);
+        /* Any user can give a process the helper's name: one that stays is named in the end. */
         if (!search->is_logged && strcmp(command, "inboxfs-watch") == 0)
             continue;
         search->count++;
@@ -152,7 +148,7 @@ static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_devi
     return is_found ? 0 : -ENOENT;
 }
 
-/* 0 or -EBUSY, said on the log. */
+/* Return: 0 or -errno, which is logged. */
 static int unmount(const char *path, dev_t device)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
