@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A store in a world of its own: a state directory, a clock, a service in memory, and ears for what it tells.
+ * A fixture for a store: a state directory, a fake clock, a fake service, and a listener that records
+ * reports.
  */
 #ifndef INBOXFS_TESTS_UNIT_STORE_STORE_WORLD_H
 #define INBOXFS_TESTS_UNIT_STORE_STORE_WORLD_H
@@ -33,8 +34,8 @@ struct store_world {
     struct store *store;
     int64_t poll_interval_ms;
     bool adopt_state;
-    bool hears_sent;              /* of sent mail, too */
-    uint64_t content_cache_bytes; /* 0: without content */
+    bool hears_sent;              /* `changes` has sent mail, too */
+    uint64_t content_cache_bytes; /* 0 turns content off */
     pthread_mutex_t lock;
     struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" each, empty ones as "-" */
     struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" each */
@@ -63,7 +64,7 @@ static inline void world_hear_inbox(void *context, uint32_t inbox, enum store_ch
 {
     struct store_world *world = context;
     struct inbox_view view;
-    /* The store calls listeners without a lock: with one, this would never return. */
+    /* If the store called listeners with a lock held, this would never return. */
     store_get_inbox(world->store, inbox, &view);
     world_hear_change(world, "inbox", inbox, change);
 }
@@ -89,7 +90,7 @@ static inline void world_hear_content(void *context)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* The record of an email; the caller frees it. */
+/* Makes the record of an email. The caller frees it. */
 static inline char *world_read(struct store_world *world, uint32_t email)
 {
     char *json = NULL;
@@ -127,7 +128,7 @@ static inline void world_init(struct store_world *world)
     pthread_mutex_init(&world->lock, NULL);
 }
 
-/* With inbox in-1, alice@inbox.example. */
+/* Adds the inbox in-1, alice@inbox.example. */
 static inline void world_init_with_alice(struct store_world *world)
 {
     world_init(world);
@@ -148,7 +149,7 @@ static inline void world_close(struct store_world *world)
     world->store = NULL;
 }
 
-/* As if the program had been ended and started again. */
+/* Closes and opens the store, as a restart of the program does. */
 static inline void world_restart(struct store_world *world)
 {
     world_close(world);
@@ -175,7 +176,7 @@ static inline int world_sync(struct store_world *world)
     return error;
 }
 
-/* Two syncs, of which the second confirms that what the first lacked is gone. */
+/* Syncs twice: the second list confirms the removals of the first. */
 static inline int world_sync_removal(struct store_world *world)
 {
     assert_int_equal(world_sync(world), 0);
@@ -190,7 +191,7 @@ static inline uint32_t world_inbox(struct store_world *world, const char *name)
     return view.number;
 }
 
-/* Names of all emails of an inbox, joined by blanks. Caller frees. */
+/* Returns the names of all emails of an inbox, joined by blanks. The caller frees them. */
 static inline char *world_emails(struct store_world *world, const char *inbox)
 {
     struct strbuf names = STRBUF_INIT(1 << 20);
@@ -222,7 +223,7 @@ static inline size_t world_count(struct store_world *world)
     return status.emails;
 }
 
-/* Names of all inboxes, joined by blanks. */
+/* Returns the names of all inboxes, joined by blanks. */
 static inline void assert_inboxes(struct store_world *world, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
@@ -233,7 +234,7 @@ static inline void assert_inboxes(struct store_world *world, const char *expecte
     assert_string_equal(strbuf_str(&names), expected);
 }
 
-/* Forgets what was heard. */
+/* Clears the recorded events and changes. */
 static inline void world_forget(struct store_world *world)
 {
     pthread_mutex_lock(&world->lock);
@@ -259,7 +260,7 @@ static inline void assert_changes(struct store_world *world, const char *expecte
     assert_heard(world, &world->changes, expected);
 }
 
-/* Adds emails ID-FROM … ID-(TO - 1), the highest the newest. */
+/* Adds the emails from ID-FROM to ID-(TO - 1); the highest is the newest. */
 static inline void world_add_emails(struct store_world *world, const char *inbox_id, int from, int to)
 {
     for (int i = from; i < to; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache on disk: what a kill, a full disk or rot leave of it is shown, and the rest comes back.
+ * The cache on disk after a kill, a full disk or damage: intact rows are shown, and a sync restores the
+ * others.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -29,7 +30,7 @@ enum {
     MANY_EMAILS = 600,
 };
 
-/* With the log beside it. */
+/* Counts the write-ahead log, too. */
 static off_t cache_bytes(const struct store_world *world)
 {
     struct stat file;
@@ -114,7 +115,7 @@ static bool exists(const struct store_world *world, const char *path)
     return faccessat(world->dir.fd, path, F_OK, 0) == 0;
 }
 
-/* Each record that can be read is the one of its email. */
+/* Checks that each record that can be read is that of its email. */
 static size_t count_right(struct store_world *world, size_t emails)
 {
     size_t count = 0;
@@ -139,7 +140,7 @@ static void assert_whole(struct store_world *world, size_t emails)
     assert_int_equal(count_right(world, emails), emails);
 }
 
-/* Whichever it is: nothing wrong is shown, and after the next sync it is whole. */
+/* After the next sync the cache is complete again. */
 TEST(a_changed_byte_anywhere_shows_nothing_wrong)
 {
     enum {
@@ -171,7 +172,7 @@ TEST(a_changed_byte_anywhere_shows_nothing_wrong)
     world_release(&world);
 }
 
-/* Overwritten under the running program. */
+/* Overwrites the file while the store has it open. */
 static void damage_pages(const struct store_world *world)
 {
     static const char zeros[PAGE_BYTES];
@@ -207,7 +208,7 @@ TEST(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing)
     world_release(&world);
 }
 
-/* An account that is filled anew has no new mail, but what comes afterwards is. */
+/* Emails that a sync restores are not announced; later ones are. */
 TEST(nothing_is_announced_that_comes_back_after_damage)
 {
     static const char noise[PAGE_BYTES] = "no database";
@@ -229,7 +230,7 @@ TEST(nothing_is_announced_that_comes_back_after_damage)
     world_release(&world);
 }
 
-/* With something to be cleared away, which the disk does not take. */
+/* The cache has rows to be deleted at the start, which the full disk does not allow. */
 TEST(a_full_disk_at_the_start_is_no_damage)
 {
     struct store_world world;
@@ -287,7 +288,7 @@ TEST(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_roo
     assert_int_equal(world_sync(&world), -EFBIG); /* of a full disk: -ENOSPC */
     store_get_status(world.store, &status);
     assert_true(status.sync_error[0] != '\0');
-    /* All that is shown can be read, and is there after a restart. */
+    /* Every email that is shown can be read, also after a restart. */
     size_t shown = world_count(&world);
     assert_in_range(shown, 20, EMAILS - 1);
     assert_int_equal(count_right(&world, shown), shown);
@@ -339,7 +340,7 @@ static void wait_for_size(const struct store_world *world, off_t size, pid_t chi
     }
 }
 
-/* Another process, which is killed once the log has this size. */
+/* Runs another process, and kills it once the log has this size. */
 static void fill_and_be_killed(struct store_world *world, off_t size)
 {
     pid_t child = fork();
@@ -449,7 +450,7 @@ static int64_t count_rows(struct store_world *world, const char *table)
     return count;
 }
 
-/* A record that changes again and again fills the file with what no longer counts. */
+/* Otherwise records that change often would fill the file with replaced ones. */
 TEST(records_that_were_replaced_are_deleted_at_the_start)
 {
     enum {
@@ -469,7 +470,7 @@ TEST(records_that_were_replaced_are_deleted_at_the_start)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_inbox(world.fake, "in-0");
-    /* As long as somebody reads this, nothing is cleared away. */
+    /* While index.jsonl is open, no record is deleted. */
     assert_int_equal(store_index_new(world.store, 0, &index), 0);
     for (int i = 0; i < CHANGES; i++) {
         snprintf(json, FILLER_BYTES + 200,
@@ -501,7 +502,7 @@ TEST(records_that_were_replaced_are_deleted_at_the_start)
     world_release(&world);
 }
 
-/* One email of an inbox changes with each of the runs. */
+/* Changes one email before each sync. */
 static void change_again_and_again(struct store_world *world, int changes, size_t bytes)
 {
     _cleanup_free_ char *filler = calloc(1, bytes + 1);
@@ -521,7 +522,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
     enum {
         FILLER_BYTES = 500 * 1000,
         CHANGES = 200,
-        BYTES_MAX = 160 << 20 /* most of it is the log's */
+        BYTES_MAX = 160 << 20 /* of which the log has most */
     };
     struct store_world world;
     world_init_with_alice(&world);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers while mail comes, changes and goes: they see whole records, and never the same name twice.
+ * Readers during syncs that add, change and remove emails see whole records, and no name twice.
  */
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Content of emails: fetched once, kept, found again, thrown out, and whether there is any.
+ * Content of emails: transfers, the cache and its bound, fetching ahead, and the probe.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static void add_content(struct store_world *world, const char *id, const char *b
     fake_service_set_bytes(world->fake, id, "a1", "PDF", 3);
 }
 
-/* Emails 00000000-in-1 and on, all with content. */
+/* Adds the emails 00000000-in-1 and on, all with content. */
 static void set_up(struct store_world *world, int emails)
 {
     world_init_with_alice(world);
@@ -79,7 +79,7 @@ static uint32_t find(struct store_world *world, const char *id)
     return view.number;
 }
 
-/* Its first line. */
+/* Returns the first line of a file in the email's folder. */
 static char *read_text(struct store_world *world, uint32_t email, const char *name)
 {
     struct store_content *content;
@@ -108,7 +108,7 @@ struct reader {
     atomic_bool is_done;
 };
 
-/* ---------------------------------------------------------------- what there is */
+/* ---------------------------------------------------------------- the probe */
 
 TEST(content_is_found_out_after_the_first_sync)
 {
@@ -168,8 +168,7 @@ static void *sync_it(void *argument)
     return NULL;
 }
 
-/* A sync that is interrupted returns -EINTR; and content that takes for ever holds up one sync, for half a
- * minute. */
+/* An interrupted sync returns -EINTR. A probe without an answer delays only one sync, by half a minute. */
 TEST(a_sync_does_not_wait_for_ever_for_content)
 {
     struct store_world world;
@@ -237,7 +236,7 @@ TEST(without_a_cache_nothing_is_asked)
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- fetched and kept */
+/* ---------------------------------------------------------------- transfers and the cache */
 
 TEST(content_is_fetched_once_and_read_offline)
 {
@@ -303,7 +302,7 @@ TEST(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages)
     await(has_all, &world);
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 1);
-    assert_int_equal(open_raw(&world, "00000000-in-1"), 0); /* the probe has not brought it */
+    assert_int_equal(open_raw(&world, "00000000-in-1"), 0); /* the probe did not store it */
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 2);
     world_release(&world);
 }
@@ -390,7 +389,7 @@ static void *end_it(void *argument)
     return NULL;
 }
 
-/* An unmount must not last as long as the service takes. */
+/* An unmount must not wait for the service. */
 TEST(ending_waits_for_no_transfer)
 {
     struct store_world world;
@@ -448,7 +447,7 @@ TEST(what_nobody_waits_for_any_more_is_not_begun)
         pthread_join(threads[i], NULL);
         free(readers[i].text);
     }
-    world_close(&world); /* whatever was queued is done with */
+    world_close(&world); /* ends queued transfers */
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + AT_ONCE);
     cancel_release(&cancel);
     world_release(&world);
@@ -503,7 +502,7 @@ TEST(failures_have_their_errno)
         if (error != cases[i].error)
             fail_msg("case %zu: %d", i, error);
     }
-    /* For a moment nobody asks who cannot be reached. */
+    /* For a moment no reader tries the unreachable service again. */
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     assert_int_equal(store_content_get(world.store, email, NULL, &content), -EHOSTUNREACH);
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
@@ -514,7 +513,7 @@ TEST(failures_have_their_errno)
 
 /* ---------------------------------------------------------------- the cache on the disk */
 
-/* Runs a statement on the cache of a store that is closed. */
+/* Executes a statement on the cache of a closed store. */
 static void change_cache(struct store_world *world, const char *sql)
 {
     char path[4096];
@@ -562,7 +561,7 @@ TEST(damage_is_found_out_and_fetched_again)
     world_release(&world);
 }
 
-/* A raw message may have 512 MB. */
+/* The bound is 512 MB for a raw message. */
 TEST(a_size_is_told_without_a_look_at_the_bytes)
 {
     struct store_world world;
@@ -583,7 +582,7 @@ TEST(a_size_is_told_without_a_look_at_the_bytes)
     world_release(&world);
 }
 
-/* The files of parts, which `act` may damage: how many there are. */
+/* Calls `act`, which may damage it, for each file of a part. Returns their number. */
 static unsigned int for_each_file(struct store_world *world, void (*act)(int fd))
 {
     unsigned int files = 0;
@@ -669,7 +668,7 @@ TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
     world_release(&world);
 }
 
-/* A disk that takes nothing costs what is kept, and no reader. */
+/* On a full disk nothing is stored, but reads succeed. */
 TEST(what_the_disk_does_not_take_is_read_and_not_kept)
 {
     struct store_world world;
@@ -722,7 +721,7 @@ static void small_cache_close(struct small_cache *small)
     cache_release(&small->cache);
 }
 
-/* Keeps a part of this number, of 1000 bytes with its row. */
+/* Stores a part of 1000 bytes, with its row, under this number. */
 static void put(struct small_cache *small, int64_t number)
 {
     char random[PART_BYTES];
@@ -771,7 +770,7 @@ TEST(one_pass_over_more_than_fits_leaves_most_for_the_next)
     temp_dir_release(&small.dir);
 }
 
-/* All was used some hours ago, and in the same order. */
+/* Moves all uses some hours back, in the same order. */
 static void change_use_times(struct small_cache *small)
 {
     char path[4096];
@@ -873,7 +872,7 @@ static bool all_raw_were_asked_for(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_RAW) >= 10;
 }
 
-/* The folder may be open, the files in it are not. */
+/* Returns true if no file of content is open; the folder may be. */
 static bool no_content_is_open(struct store_world *world)
 {
     bool is_open = false;
@@ -903,7 +902,7 @@ TEST(raw_messages_are_fetched_ahead_too)
     world_release(&world);
 }
 
-/* Fifty of them at once would fill the disk, beside the cache. */
+/* Fifty such files at once would need more disk than the cache. */
 TEST(big_raw_messages_are_left_to_readers)
 {
     struct store_world world;
@@ -997,7 +996,7 @@ TEST(who_waits_for_big_content_that_is_fetched_ahead_gets_it)
     struct reader readers[] = {{.world = &world, .email = find(&world, "00000017-in-1")},
                                {.world = &world, .email = find(&world, "00000012-in-1")}};
     assert_int_equal(pthread_create(&threads[0], NULL, get_it, &readers[0]), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 17); /* nearly all: one is known from before */
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 17); /* all but one, which was fetched before */
     assert_int_equal(pthread_create(&threads[1], NULL, get_it, &readers[1]), 0);
     fake_clock_await_waiters(&world.clock, 3); /* the readers, and the thread of the sync */
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
@@ -1028,7 +1027,7 @@ TEST(a_service_with_too_much_to_do_is_left_to_readers)
         snprintf(body, sizeof(body), "body %d", i);
         assert_text(&world, id, body);
     }
-    world_close(&world); /* what was to be fetched ahead is done with */
+    world_close(&world); /* ends fetching ahead */
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1 + 6);
     world_release(&world);
 }

@@ -187,7 +187,7 @@ TEST(what_is_made_here_is_told_once_before_the_first_sync_too)
     assert_int_equal(world_sync(&world), 0);
     assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
 
-    /* One that was gone, and is back, is news once more. */
+    /* An inbox that was gone and returns is announced again. */
     fake_service_remove_inbox(world.fake, "inbox-1");
     assert_int_equal(world_sync_removal(&world), 0);
     assert_false(store_find_inbox(world.store, "bob@inbox.example", &view));
@@ -438,7 +438,7 @@ TEST(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once)
     assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
     assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES),
-                     lists + 4); /* it is away: not again */
+                     lists + 4); /* offline, so no further list */
     world_release(&world);
 }
 
@@ -449,7 +449,7 @@ static void *ask_for_unknown_sender(void *argument)
     return store_find_sender(world->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
 }
 
-/* Messages are handed in one after the other: each would wait for as long. */
+/* Otherwise each message that is handed in would wait for as long, one after the other. */
 TEST(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while)
 {
     struct store_world world;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mail that the service holds back: kept apart, moved by marks.
+ * Emails that the service holds back are listed apart; marks move them.
  */
 #include "base/thread.h"
 #include "unit/store/store_world.h"
@@ -90,7 +90,7 @@ static uint64_t index_bytes(struct store_world *world)
     return view.index_bytes;
 }
 
-/* Returns how many bytes index.jsonl really has. */
+/* Reads index.jsonl, and returns its size. */
 static size_t index_len(struct store_world *world)
 {
     struct store_index *index;
@@ -148,14 +148,14 @@ TEST_WITH(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down)
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
     assert_int_equal(world_count(world), 3);
-    assert_held(world, SPF); /* nobody said that it is gone */
-    /* It was one refusal, and may have been about something else: it does not count for ever. */
+    assert_held(world, SPF); /* a list without held emails does not remove it */
+    /* The refusal may have been temporary, so some syncs later the request is made again. */
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(world_sync(world), 0);
     assert_held(world, SPF " " DKIM);
 }
 
-/* Then it was no refusal of that question. */
+/* A 404 is not remembered as a refusal of with_invalid. */
 TEST_WITH(a_service_that_finds_nothing_once_tells_the_next_time, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -168,7 +168,7 @@ TEST_WITH(a_service_that_finds_nothing_once_tells_the_next_time, set_up, tear_do
     assert_held(world, SPF " " DKIM);
 }
 
-/* An answer to another question must not make the next "unchanged" mean the list before. */
+/* "Not modified" must not refer to an answer to another request. */
 TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -233,7 +233,7 @@ TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
     assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
 }
 
-/* Then the list is the one before again, which is not sent again. */
+/* The list then equals the last one, but the service must not answer "not modified". */
 TEST_WITH(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -296,7 +296,7 @@ static void *mark_in_thread(void *argument)
     return NULL;
 }
 
-/* The list, from which the outcome is to be learned then, may take longer than a mark has time. */
+/* The list that shows the outcome may take longer than the time-out of a mark. */
 TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -324,7 +324,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
                          " 00000002 the service did not list the mail in time;");
 
-    /* The list goes on, and comes once more. */
+    /* The list goes on, and another one follows. */
     fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
     fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 2);
     assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: emails found by everything that they have, inboxes with names of their own.
+ * The index finds emails by number, name and key, and gives each inbox its own name.
  */
 #include "store/index_changes.h"
 
@@ -97,7 +97,7 @@ TEST_WITH(every_email_is_found_by_number_name_and_key, set_up, tear_down)
     assert_false(store_get_email(store, NUMBER_NONE, &view));
 }
 
-/* Somebody marks it while a list is under way, before the list comes to it, or after. */
+/* The mark is made during the list, before or after the email's record arrives. */
 TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
 {
     struct indexed *indexed = *state;
@@ -191,7 +191,7 @@ TEST_WITH(names_are_addresses_or_safe_ids, set_up, tear_down)
     static const struct {
         const char *id;
         const char *address;
-        const char *name; /* NULL: only safe */
+        const char *name; /* NULL: any safe name */
     } cases[] = {
         {"in-1", "new@x.example", "new@x.example"},
         {"in-1", NULL, "in-1"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.jsonl: every record a line, in order of date, as long as the view of the inbox said.
+ * index.jsonl has a line for each record, in order of date, and the size that inbox_view has.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -18,7 +18,7 @@ static struct store_index *open_index(struct store_world *world, const char *inb
     return index;
 }
 
-/* All of it, read `at_once` bytes at a time. Caller frees. */
+/* Reads the whole file, `at_once` bytes at a time. The caller frees it. */
 static char *read_index(struct store_index *index, size_t at_once)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 24);
@@ -102,7 +102,7 @@ TEST(any_piece_of_it_can_be_read)
     world_release(&world);
 }
 
-/* Oldest mail that comes late, too: what was read stays where it is. */
+/* Lines that were read never move, even if an older email arrives late. */
 TEST(who_has_it_open_gets_what_comes_at_its_end)
 {
     struct store_world world;
@@ -122,7 +122,7 @@ TEST(who_has_it_open_gets_what_comes_at_its_end)
                               "\"file\":\"20261120T100001Z_no-subject_00000001.json\"}\n"
                               "{\"id\":\"00000003\",\"date\":\"2026-11-20T10:00:03Z\",\"inbox_id\":\"in-1\","
                               "\"file\":\"20261120T100003Z_no-subject_00000003.json\"}\n");
-    /* The line of an email that went is still there, and the same one when the email comes back. */
+    /* A removed email still has its line, and gets no second one when it returns. */
     fake_service_remove_email(world.fake, "00000002");
     assert_int_equal(world_sync(&world), 0);
     add(&world, "00000002", "2026-11-20T10:00:02Z", "");
@@ -133,7 +133,7 @@ TEST(who_has_it_open_gets_what_comes_at_its_end)
     world_release(&world);
 }
 
-/* Each line is the record of the file that it names. */
+/* Checks that each line is the record of the file that it names. */
 static void assert_lines_are_records(struct store_world *world, const char *text, size_t expected)
 {
     uint32_t inbox = world_inbox(world, "alice@inbox.example");
@@ -158,7 +158,7 @@ static void assert_lines_are_records(struct store_world *world, const char *text
     assert_int_equal(lines, expected);
 }
 
-/* Its neighbours in the file are not always those in index.jsonl. */
+/* Neighbouring lines may have records that are far apart in the cache. */
 TEST(mail_may_come_in_any_order_of_dates)
 {
     enum {
@@ -168,7 +168,7 @@ TEST(mail_may_come_in_any_order_of_dates)
     world_init_with_alice(&world);
     world_start(&world);
     for (int i = 0; i < 3 * EMAILS; i++) {
-        /* One after the other, backwards, and all over the place. */
+        /* Forwards, backwards, and in random order. */
         int minute = i < EMAILS ? i : i < 2 * EMAILS ? 2 * EMAILS - 1 - i : i * 37 % EMAILS;
         char id[16];
         char date[64];
@@ -197,7 +197,7 @@ static void cut_off(const struct store_world *world, const char *path)
     assert_int_equal(ftruncate(fd, 16), 0);
 }
 
-/* Nobody but a reader of index.jsonl noticed. The service would say that nothing changed. */
+/* Only the read of index.jsonl notices the damage, and the service would answer "not modified". */
 TEST(what_it_cannot_read_comes_back_with_the_next_sync)
 {
     enum {
@@ -231,14 +231,14 @@ TEST(what_it_cannot_read_comes_back_with_the_next_sync)
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *after = read_now_by(&world, "alice@inbox.example", 4 << 20);
     assert_string_equal(after, before);
-    /* And that was that. */
+    /* The next sync fetches nothing again. */
     unsigned int delivered = fake_service_count_delivered(world.fake);
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count_delivered(world.fake), delivered);
     world_release(&world);
 }
 
-/* The size is counted on while records come, change, go and return, and over a restart. */
+/* The size is counted when records are added, change, are removed and return, and at a restart. */
 TEST(the_size_is_always_right)
 {
     static const char inbox[] = "alice@inbox.example";

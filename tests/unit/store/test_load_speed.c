@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a cache takes to open, printed and not judged: machines differ. STORE_EMAILS=N sets how many
- * emails there are (default 100,000). The index is filled directly, so that nothing but the store is timed.
+ * Prints how long a cache takes to open. The time is not asserted, since machines differ. STORE_EMAILS=N sets
+ * the number of emails (default 100,000). The index is filled directly, so that only the store is timed.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static uint32_t emails_wanted(void)
     return wanted == NULL ? DEFAULT_EMAILS : (uint32_t)strtoul(wanted, NULL, 10);
 }
 
-/* Returns memory of this process, in MB; `field` as in /proc/self/status. */
+/* Returns a `field` of /proc/self/status, in MB. */
 static long memory_mb(const char *field)
 {
     _cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");

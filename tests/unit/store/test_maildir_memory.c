@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the Maildirs: U numbers for ever, marks that survive, sizes learned once.
+ * The state of the Maildirs: U numbers never change, flags and sizes outlast a restart.
  */
 #include "store/maildir_memory.h"
 
@@ -30,7 +30,7 @@ static const char name[] = "maildir.sqlite3";
 static const char log_name[] = "maildir.sqlite3-wal";
 
 enum {
-    INBOX = 3, /* the store's number, of no meaning here */
+    INBOX = 3, /* the store's number; any will do */
     OTHER = 0,
     STEP_BYTES = 61,
     DAMAGE_STEP_BYTES = 23,
@@ -67,7 +67,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The next mount. */
+/* Opens the database again, as the next mount does. */
 static void open_again(struct world *world)
 {
     maildir_memory_free(world->memory);
@@ -75,7 +75,7 @@ static void open_again(struct world *world)
     assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
 }
 
-/* The file and its log, as a kill leaves them. */
+/* Copies of the file and its log, as a kill leaves them. */
 struct left {
     char *file;
     size_t file_len;
@@ -97,7 +97,7 @@ static void free_left(struct left *left)
     free(left->log);
 }
 
-/* The next mount finds these, and `log_len` bytes of the log. */
+/* Opens the database from the copy, with `log_len` bytes of its log. */
 static void open_left(struct world *world, const struct left *left, size_t log_len)
 {
     maildir_memory_free(world->memory);
@@ -107,7 +107,7 @@ static void open_left(struct world *world, const struct left *left, size_t log_l
     assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
 }
 
-/* The mount after a kill: what a process has in memory is lost, what it wrote is there. */
+/* Opens the database as after a kill: only data that was written is there. */
 static void open_after_kill(struct world *world)
 {
     struct left left = read_left(world);
@@ -115,7 +115,7 @@ static void open_after_kill(struct world *world)
     free_left(&left);
 }
 
-/* The inbox holds the emails of these letters; an email's number is its letter's, plus `shift`. */
+/* Syncs with these letters as the inbox's emails. An email's number is that of its letter, plus `shift`. */
 static int see(struct world *world, const char *letters, uint32_t shift)
 {
     struct maildir_sighting seen[64];
@@ -156,7 +156,7 @@ static struct maildir_state state_of(struct world *world)
     return state;
 }
 
-/* Many more than a test of letters has: what is prepared for one change must have room for all of them. */
+/* The plan of one change must have room for all emails. */
 TEST_WITH(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down)
 {
     enum {
@@ -213,7 +213,7 @@ TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_d
     assert_int_equal(uidvalidity, start_ms / 1000);
     fake_clock_advance(&world->clock, 5000000);
     open_after_kill(world);
-    /* The store numbers emails anew, and lists them in another order. */
+    /* After a restart the store may have other numbers and another order. */
     assert_int_equal(see(world, "dbca", 1000), 0);
     assert_int_equal(get(world, 'c', 1000).uid, 1);
     assert_int_equal(get(world, 'a', 1000).uid, 2);
@@ -236,7 +236,7 @@ TEST_WITH(what_left_keeps_its_number_and_gets_it_back, set_up, tear_down)
     assert_false(get(world, 'a', 0).is_gone);
 }
 
-/* Not by coming back to the inbox either. */
+/* Not even when the email leaves the inbox and returns. */
 TEST_WITH(what_was_removed_never_comes_back, set_up, tear_down)
 {
     struct world *world = *state;
@@ -259,7 +259,7 @@ TEST_WITH(what_was_removed_never_comes_back, set_up, tear_down)
         assert_int_equal(see(world, "b", 0), 0);
         assert_true(get(world, 'a', 0).is_gone);
     }
-    /* An email that leaves the inbox and comes back is no change of the Maildir. */
+    /* A removed email that leaves the inbox and returns does not change the Maildir. */
     assert_memory_equal(state_of(world).changed_ns, removed.changed_ns, sizeof(removed.changed_ns));
     assert_int_equal(see(world, "abc", 0), 0);
     assert_uid(world, 'c', 3);
@@ -368,7 +368,7 @@ TEST_WITH(sizes_are_there_in_the_next_mount, set_up, tear_down)
     assert_int_equal(see(world, "ab", 0), 0);
     assert_int_equal(get(world, 'a', 0).size, 12345678901);
     assert_int_equal(get(world, 'b', 0).size, -1);
-    /* A mark keeps it. */
+    /* A mark does not change the size. */
     assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
     assert_int_equal(get(world, 'a', 0).size, 12345678901);
 }
@@ -381,10 +381,10 @@ TEST_WITH(folders_change_with_what_changes_in_them, set_up, tear_down)
     assert_int_equal(see(world, "ab", 0), 0);
     struct maildir_state before = state_of(world);
     assert_int_equal(before.changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS);
-    /* Nothing new: nothing changes. */
+    /* A sync without changes changes no time. */
     assert_int_equal(see(world, "ab", 0), 0);
     assert_memory_equal(state_of(world).changed_ns, before.changed_ns, sizeof(before.changed_ns));
-    /* Within the same millisecond each change is seen. */
+    /* Each change within the same millisecond gets another time. */
     assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
     struct maildir_state moved = state_of(world);
     assert_true(moved.changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
@@ -418,7 +418,7 @@ static void lose_b(int fd)
     maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
 }
 
-/* A program that has looked at the folder since then must not find it with an older time. */
+/* A program that listed the folder meanwhile must not get an older time. */
 TEST_WITH(what_leaves_while_a_change_is_written_has_changed_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
@@ -428,7 +428,7 @@ TEST_WITH(what_leaves_while_a_change_is_written_has_changed_the_folder, set_up, 
     disk_call_before_syncs(lose_b);
     assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
     assert_true(was_called);
-    int64_t start_ns = start_ms * NS_PER_MS; /* + 1: what left; + 2: what moved */
+    int64_t start_ns = start_ms * NS_PER_MS; /* + 1 for the email that left, + 2 for the mark */
     assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 2);
     assert_true(state_of(world).is_stale);
     was_called = false;
@@ -477,7 +477,7 @@ TEST_WITH(a_folder_is_stale_until_it_was_looked_at, set_up, tear_down)
     assert_true(state_of(world).is_stale);
 }
 
-/* A thread that comes while another one looks through the folder must wait for the other. */
+/* A thread that arrives during another thread's sync must wait for that sync. */
 TEST_WITH(a_folder_is_stale_while_it_is_looked_through, set_up, tear_down)
 {
     struct world *world = *state;
@@ -525,7 +525,7 @@ TEST_WITH(a_torn_end_costs_what_was_being_written, set_up, tear_down)
     free_left(&left);
 }
 
-/* A mail program that has the old numbers must not get other ones under the same UIDVALIDITY. */
+/* A mail program with the old U numbers must not get other ones under the same UIDVALIDITY. */
 TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
 {
     struct world *world = *state;
@@ -543,7 +543,7 @@ TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
     assert_memory_equal(bytes, foreign, sizeof(foreign));
 }
 
-/* Damage of any byte: the file is refused, or the numbers are those that were given. */
+/* After damage to any byte, either the file is refused or the U numbers are right. */
 TEST_WITH(damage_anywhere_gives_no_number_to_another_message, set_up, tear_down)
 {
     struct world *world = *state;
@@ -551,7 +551,7 @@ TEST_WITH(damage_anywhere_gives_no_number_to_another_message, set_up, tear_down)
     size_t len = 0;
     assert_int_equal(see(world, "abc", 0), 0);
     assert_int_equal(see(world, "abcd", 0), 0);
-    open_again(world); /* with all of it in the file */
+    open_again(world); /* moves the log into the file */
     maildir_memory_free(world->memory);
     world->memory = NULL;
     assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
@@ -616,7 +616,7 @@ TEST_WITH(nothing_changes_that_cannot_be_written, set_up, tear_down)
     assert_int_equal(state_of(world).uid_max, 2);
     assert_true(state_of(world).is_stale);
     assert_false(maildir_memory_has_inbox(world->memory, OTHER));
-    /* Once there is room again, all of it works. */
+    /* All functions work again once the disk has room. */
     assert_int_equal(see(world, "abc", 0), 0);
     assert_int_equal(mark(world, 3, MAILDIR_CUR, 'S'), 0);
     open_after_kill(world);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which emails a Message-ID names: noted when messages are fetched, found again, bounded.
+ * The table of Message-IDs: they are noted when messages are fetched, and bounded in number.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ static void note(struct box *box, const char *message_id, const char *email_id)
     assert_int_equal(cache_end_write(&box->cache, message_ids_note(writer, message_id, email_id)), 0);
 }
 
-/* The emails that it names, a blank behind each. */
+/* Returns the ids of the emails that it finds, with a blank after each. */
 static void assert_named(struct box *box, const char *message_id, const char *expected)
 {
     char *emails[MESSAGE_IDS_EMAILS_MAX];
@@ -122,7 +122,7 @@ TEST(an_id_that_is_too_long_is_not_noted)
     box_release(&box);
 }
 
-/* ---------------------------------------------------------------- of the store */
+/* ---------------------------------------------------------------- the store */
 
 static void add_message(struct store_world *world, const char *id, const char *message_id)
 {
@@ -135,8 +135,8 @@ static void add_message(struct store_world *world, const char *id, const char *m
     fake_service_set_bytes(world->fake, id, NULL, raw, strlen(raw));
 }
 
-/* Alice and Bob; both got the message m1@x, alice got m2@x, too. Nothing is fetched ahead, or to find out
- * whether there is anything, for nothing was synced since they have content. */
+/* Alice and Bob got the message m1@x, Alice also m2@x. No sync follows, so nothing is fetched ahead or by a
+ * probe. */
 static void set_up(struct store_world *world)
 {
     world_init_with_alice(world);

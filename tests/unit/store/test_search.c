@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches: the service and the local index together, and each without the other.
+ * Searches by the service and the local index together, and by each alone.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
 
-/* Ids of what is found, joined by blanks. */
+/* Returns the ids of the emails found, joined by blanks. */
 static void assert_found(struct store_world *world, const char *query, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 20);
@@ -50,8 +50,8 @@ static bool is_cut_short(struct store_world *world, const char *query)
     return is_truncated;
 }
 
-/* A search waits for the index for a second at most, and then says that there may be more: who has to know
- * all asks again. At most for 20 seconds. */
+/* Repeats a search until it is not truncated, for at most 20 s: a search waits for the index only a second.
+ */
 static void await_index(struct store_world *world)
 {
     for (int i = 0; is_cut_short(world, "invoice"); i++) {
@@ -117,7 +117,7 @@ TEST_WITH(the_service_finds_what_is_not_known_here, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_true(is_service_asked(world, "nvoice"));
-    assert_found(world, "nvoice", "b1 a1"); /* the fake finds within words */
+    assert_found(world, "nvoice", "b1 a1"); /* the fake service finds parts of words */
     assert_found(world, "nvoice ctober", "a1");
     assert_found(world, "nvoice in:bob", "b1");
     assert_found(world, "nvoice from:zoe", "");
@@ -137,7 +137,7 @@ TEST_WITH(the_service_is_asked_of_the_one_inbox_that_is_named, set_up, tear_down
     assert_string_equal("in-3", record.text);
 }
 
-/* By the service, which finds within words, and without it. */
+/* With the service, which finds parts of words, and without it. */
 TEST_WITH(operators_mean_the_same_whoever_finds, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -172,7 +172,7 @@ TEST_WITH(operators_mean_the_same_whoever_finds, set_up, tear_down)
     }
 }
 
-/* The body is not known here. */
+/* The body was not fetched. */
 TEST_WITH(what_only_the_service_finds_is_filtered_too, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -220,7 +220,7 @@ TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
-/* Its list may be too long to be read to its end. */
+/* Its list may be too long to be read. */
 TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -242,7 +242,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, t
 TEST_WITH(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down)
 {
     struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1"); /* finds out that it searches */
+    assert_found(world, "invoice", "b1 a1"); /* tests that the service searches */
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
     assert_found(world, "invoice of october", "a1");
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
@@ -259,7 +259,7 @@ TEST_WITH(mail_that_has_only_just_come_is_found, set_up, tear_down)
     struct store_world *world = *state;
     add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
     assert_found(world, "december", "b2");
-    /* A search has it fetched now and then, not each time. */
+    /* A search starts a sync for unknown emails only now and then. */
     add(world, "in-2", "b3", "05", "\"subject\": \"invoice of january\"");
     assert_found(world, "january", "");
     fake_clock_advance(&world->clock, 30 * 1000);
@@ -347,7 +347,7 @@ TEST_WITH(an_attachment_is_known_of_what_was_read, set_up, tear_down)
     assert_found(world, "lunch has:attachment", "a2");
     assert_found(world, "-has:attachment", "a1");
     assert_found(world, "-has:attachment october", "a1");
-    /* b1 may have one. */
+    /* b1 may have an attachment. */
     assert_true(is_cut_short(world, "has:attachment"));
     assert_false(is_cut_short(world, "has:attachment in:alice"));
     assert_false(is_cut_short(world, "has:attachment before:2026-11-03"));
@@ -388,7 +388,7 @@ static void remove_state(struct store_world *world, const char *path)
     assert_int_equal(unlinkat(world->dir.fd, path, 0), 0);
 }
 
-/* With more to be indexed than a second is enough for. */
+/* More emails are noted than are indexed in a second. */
 TEST_WITH(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up, tear_down)
 {
     struct store_world *world = *state;

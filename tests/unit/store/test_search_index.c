@@ -13,7 +13,7 @@
 #include "store/search_index.h"
 #include "support/temp_dir.h"
 
-/* Emails are named a, b and so on, by their numbers. */
+/* The emails are called a, b and so on, by their numbers. */
 struct fixture {
     struct temp_dir dir;
     struct cache cache;
@@ -50,7 +50,7 @@ static void catch_up(struct fixture *fixture)
     assert_int_equal(more, 0);
 }
 
-/* Not yet in the index. */
+/* Notes the record, without indexing it. */
 static void note(struct fixture *fixture, uint32_t number, const char *json)
 {
     struct connection *connection = NULL;
@@ -99,7 +99,7 @@ static void parse(const char *text, struct search_query *ret_query)
     assert_int_equal(search_query_parse(text, 0, ret_query, &reason), 0);
 }
 
-/* In the order of numbers. */
+/* Returns the hits in the order of their numbers. */
 static const char *find(struct fixture *fixture, const char *text)
 {
     struct search_query query;
@@ -208,7 +208,7 @@ TEST_WITH(what_looks_like_a_language_is_only_words, set_up, tear_down)
     assert_false(atomic_load(&fixture->cache.is_damaged));
 }
 
-/* With this body, and an attachment of this name (NULL: without). */
+/* Notes this body, and an attachment of this name unless it is NULL. */
 static void note_content(struct fixture *fixture, uint32_t number, const char *body, const char *attachment)
 {
     struct content_folder folder = {.len = 0};
@@ -293,7 +293,7 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     remove_email(fixture, 0);
     remove_email(fixture, 0);
     assert_string_equal(find(fixture, "report"), "b");
-    /* Nor one that went before it was indexed, whose content is read a moment later. */
+    /* Nor is an email found that was removed before it was indexed, and whose content is noted later. */
     note(fixture, 3, "{\"subject\": \"another report\"}");
     remove_email(fixture, 3);
     note_content(fixture, 3, "report", NULL);

@@ -68,7 +68,7 @@ TEST_WITH(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down)
     assert_int_equal(store_read_email(world->store, view.number, &json, &len), 0);
     assert_non_null(strstr(json, "\"status\": \"sent\""));
     assert_false(store_find_sent_by_id(world->store, "00000003", &view));
-    /* It is no mail that was received, and no inbox of its own. */
+    /* Sent mail is not counted as received, nor is it shown as an inbox. */
     assert_int_equal(world_count(world), 0);
     assert_inboxes(world, "alice@inbox.example");
     assert_events(world, "");
@@ -139,7 +139,7 @@ TEST_WITH(what_is_hidden_stays_hidden, set_up, tear_down)
 {
     struct store_world *world = *state;
     store_hide_sent(world->store, "00000002");
-    store_hide_sent(world->store, "00000003"); /* the service has not told of it yet */
+    store_hide_sent(world->store, "00000003"); /* the service has not listed it yet */
     assert_sent(world, FIRST);
     add(world, "00000003", ", \"status\": \"sent\"");
     add(world, "00000004", ", \"status\": \"sent\"");
@@ -150,7 +150,7 @@ TEST_WITH(what_is_hidden_stays_hidden, set_up, tear_down)
     assert_sent(world, FIRST " 20261120T100000Z_s_00000004.json");
 }
 
-/* A cache of version 0.2, in which 00000002 was hidden. */
+/* Makes a cache of version 0.2, in which 00000002 is hidden. */
 TEST_WITH(mail_that_version_0_2_hid_stays_hidden, set_up, tear_down)
 {
     struct store_world *world = *state;

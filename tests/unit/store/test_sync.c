@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Syncs: the emails and inboxes that they add, remove and rename, their events, when they are made, who
- * shares them, and the events of a service that stops answering.
+ * Syncs: the emails and inboxes that they add, remove and rename; their events; when they are made and
+ * shared; outages.
  */
 #include "base/thread.h"
 #include "store/store_private.h"
@@ -86,7 +86,7 @@ TEST(what_returns_has_its_name_again)
     world_release(&world);
 }
 
-/* However an answer fails, and however much of it came before that. */
+/* Tests each kind of failure, after a part of the answer and after all of it. */
 TEST(an_incomplete_answer_removes_nothing)
 {
     static const struct {
@@ -192,7 +192,7 @@ TEST(records_without_anything_are_shown)
     world_release(&world);
 }
 
-/* A folder is listed in pieces: one of which nothing is left is not the end. */
+/* A piece of a listing in which all emails are gone must not end it. */
 TEST(what_is_left_behind_thousands_that_are_gone_is_listed)
 {
     enum {
@@ -218,7 +218,7 @@ TEST(what_is_left_behind_thousands_that_are_gone_is_listed)
     world_release(&world);
 }
 
-/* It is in no list of inboxes. */
+/* The service's list of inboxes never has it. */
 TEST(the_inbox_of_mail_that_names_none_stays)
 {
     struct store_world world;
@@ -242,7 +242,7 @@ TEST(the_inbox_of_mail_that_names_none_stays)
     world_release(&world);
 }
 
-/* Answers are taken over in batches: nothing of that may be seen in what comes of them. */
+/* The bounds of batches must not show in the reports. */
 TEST(many_at_once_are_each_told_of_once)
 {
     enum {
@@ -286,7 +286,7 @@ TEST(the_limit_grows_until_the_answer_is_shorter)
         assert_int_equal(world_count(&world), sizes[i]);
         unsigned int calls = fake_service_count(world.fake, FAKE_LIST_EMAILS);
         assert_true(fake_service_get(world.fake, FAKE_LIST_EMAILS, calls - 1).limit > (unsigned int)sizes[i]);
-        /* The second time nothing is asked for twice. */
+        /* The second sync makes one request. */
         assert_int_equal(world_sync(&world), 0);
         assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), calls + 1);
         world_release(&world);
@@ -313,12 +313,12 @@ TEST(a_service_that_refuses_large_limits_is_asked_for_less)
     for (unsigned int i = 0; i < ARRAY_LEN(answers); i++)
         assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, i).limit, answers[i].limit);
     assert_int_equal(world_count(&world), 325);
-    /* It is remembered, and as not all can be seen, nothing is removed. */
+    /* The limit is remembered. The list may be incomplete, so nothing is removed. */
     fake_service_remove_email(world.fake, "00000399-in-1");
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), ARRAY_LEN(answers) + 1);
     assert_int_equal(world_count(&world), 326);
-    /* Mail after the first sync is announced all the same. */
+    /* Mail after the first sync is announced nevertheless. */
     world_forget(&world);
     world_add_emails(&world, "in-1", 400, 401);
     assert_int_equal(world_sync(&world), 0);
@@ -344,7 +344,7 @@ TEST(a_complete_list_that_is_unchanged_is_not_sent_again)
     world_release(&world);
 }
 
-/* It is one of the newest, so that no answer is without it. */
+/* The record is one of the newest, so every answer has it. */
 TEST(a_record_that_cannot_be_read_hides_no_other)
 {
     struct store_world world;
@@ -366,7 +366,7 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
     fake_service_remove_email(world.fake, "00000003-in-1");
     assert_int_equal(world_sync(&world), -EIO);
     assert_non_null(strstr(strbuf_str(&world.events), "00000500-in-1"));
-    assert_int_equal(world_count(&world), 500); /* nothing is removed on the word of such an answer */
+    assert_int_equal(world_count(&world), 500); /* such an answer removes nothing */
     fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_OK});
     assert_int_equal(world_sync_removal(&world), 0);
     assert_int_equal(world_count(&world), 500);
@@ -487,7 +487,7 @@ TEST(without_a_list_inboxes_are_found_by_mail)
     assert_emails(&world, "unknown", "nodate_nowhere_00000003.json");
     struct inbox_view view;
     assert_true(store_find_inbox(world.store, "in-1", &view));
-    assert_null(view.address); /* the service has not told any */
+    assert_null(view.address); /* the service has not sent one */
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_email(world.fake, "00000003");
     fake_service_add_simple_email(world.fake, "in-3", "00000004", "New");
@@ -540,7 +540,7 @@ TEST(a_long_inbox_does_not_hold_up_others)
     fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
     assert_int_equal(pthread_create(&thread, NULL, sync_all, &world), 0);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, AT_ONCE);
-    /* One of them stays there, whichever it is: the others come to their end. */
+    /* One list stays at the gate, whichever it is; the others end. */
     fake_service_let_pass(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);
@@ -567,14 +567,14 @@ TEST(one_inbox_can_be_synced_alone)
     world_release(&world);
 }
 
-/* Requests a sync as a webhook does, a while after the last run. */
+/* Requests a sync as a webhook does, a while after the last pass. */
 static void request_newest(struct store_world *world, const char *id)
 {
     store_request_sync(world->store, id);
     fake_clock_advance(&world->clock, 250);
 }
 
-/* Asked for from outside (a webhook): the newest of that inbox, and nothing else. */
+/* A request by a webhook lists the newest emails of its inbox, and nothing else. */
 TEST(the_newest_of_one_inbox_can_be_asked_for)
 {
     struct store_world world;
@@ -584,7 +584,7 @@ TEST(the_newest_of_one_inbox_can_be_asked_for)
     world_add_emails(&world, "in-1", 0, 200);
     request_newest(&world, "in-1");
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 3);
-    store_stop(world.store); /* the run has ended */
+    store_stop(world.store); /* the pass has ended */
     assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 1).limit, 100);
     assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, 2).limit, 400);
     assert_int_equal(world_count(&world), 200);
@@ -678,7 +678,7 @@ TEST(news_are_told_after_a_restart_and_of_new_inboxes)
     fake_service_add_inbox(world.fake, "{\"id\": \"in-2\"}");
     fake_service_add_simple_email(world.fake, "in-2", "00000002", "Again");
     assert_int_equal(world_sync(&world), 0);
-    /* In which order, depends on which inbox was looked at faster. */
+    /* The order depends on which inbox was listed faster. */
     const char *events = strbuf_str(&world.events);
     assert_non_null(strstr(events, "inbox inboxes/in-2 in-2 -;"));
     assert_non_null(strstr(events, "mail inboxes/alice@inbox.example/" MAIL_1 " 00000001 -;"));
@@ -701,7 +701,7 @@ TEST(an_inbox_not_read_at_the_beginning_is_no_news_later)
     world_release(&world);
 }
 
-/* A thread goes through several inboxes, and asks each of them for what came to the others. */
+/* The caller names one inbox, but the email may be in another. */
 TEST(an_email_is_found_by_its_id_from_every_inbox)
 {
     static const char *const inboxes[] = {"alice@inbox.example", "bob@inbox.example", "carol@inbox.example"};
@@ -725,7 +725,7 @@ TEST(an_email_is_found_by_its_id_from_every_inbox)
     world_release(&world);
 }
 
-/* A backup by time must not take all mail for new after each restart, nor miss what came before it. */
+/* Otherwise a backup by modification time would copy all mail after each restart, or miss some. */
 TEST(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart)
 {
     struct store_world world;
@@ -753,7 +753,7 @@ static int64_t changed_ms(struct store_world *world)
     return view.changed_ms;
 }
 
-/* By its time the kernel tells whether the listing that it has is still right. */
+/* The kernel compares this time to learn whether its listing is still valid. */
 TEST(the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back)
 {
     struct store_world world;
@@ -773,7 +773,7 @@ TEST(the_time_of_an_inbox_moves_with_each_change_after_the_clock_was_set_back)
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- when it is made */
+/* ---------------------------------------------------------------- when a sync is made */
 
 static void start_polling(struct store_world *world)
 {
@@ -862,7 +862,7 @@ TEST(intervals_differ_so_that_many_do_not_ask_at_once)
         most = interval_ms > most ? interval_ms : most;
         pass(&world, POLL_MOST_MS);
     }
-    /* By chance all would be as near to each other as good as never. */
+    /* That all random intervals are so close to each other is next to impossible. */
     assert_true(most - least > POLL_MS / 100);
     world_release(&world);
 }
@@ -915,7 +915,7 @@ TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
     for (unsigned int i = 0, limit = 100; i < 3; i++, limit *= 4)
         assert_int_equal(fake_service_get(world.fake, FAKE_LIST_EMAILS, before + i).limit, limit);
 
-    /* The ladder has no upper end that mail could reach. */
+    /* The limits grow as far as the mail needs. */
     before = lists(&world);
     world_add_emails(&world, "in-1", 950, 9000);
     pass(&world, POLL_MOST_MS);
@@ -924,7 +924,7 @@ TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
     world_release(&world);
 }
 
-/* Then it shows the newest, and goes on as before. */
+/* The poll shows the newest emails, and the next polls go on as before. */
 TEST(a_service_that_refuses_what_a_poll_asks_for_has_not_failed)
 {
     struct store_world world;
@@ -1018,7 +1018,7 @@ TEST(a_poll_of_some_removes_nothing_and_the_complete_one_does)
     world_release(&world);
 }
 
-/* Then the complete answer is the one before again, which is not sent again. */
+/* The second complete answer equals the first, but the service must not answer "not modified". */
 TEST(what_came_and_went_between_two_complete_answers_is_removed)
 {
     static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
@@ -1039,7 +1039,7 @@ TEST(what_came_and_went_between_two_complete_answers_is_removed)
     }
 }
 
-/* Then the newest are those of the last poll again. */
+/* The newest emails equal those of the last poll, but the service must not answer "not modified". */
 TEST(what_went_and_came_back_between_two_polls_is_shown)
 {
     struct store_world world;
@@ -1097,7 +1097,7 @@ TEST(lists_that_lack_what_is_known_remove_it_only_some_time_apart)
         world_start(&world);
         assert_int_equal(world_sync(&world), 0);
         world_forget(&world);
-        /* Twice for less than that, although more lies between the two. */
+        /* The emails are missing for less than that in each round; the time between rounds must not count. */
         for (int round = 0; round < 2; round++) {
             lose(&world, cases[i].step);
             assert_int_equal(world_sync(&world), 0);
@@ -1136,8 +1136,8 @@ TEST(mail_that_names_no_inbox_goes_by_the_same_rule)
     world_release(&world);
 }
 
-/* Each poll lists all newest mail at once, and some inboxes completely, so that all had their turn after a
- * quarter of an hour. */
+/* Each poll lists all newest mail at once, and some inboxes completely, so that a quarter of an hour covers
+ * all. */
 TEST(polls_of_many_inboxes_ask_for_little)
 {
     enum {
@@ -1272,7 +1272,7 @@ TEST(what_others_find_out_is_looked_into_where_it_is_news)
     world_add_emails(&world, "in-1", 0, 2);
     unsigned int before = lists(&world);
     store_report_contact(world.store, true);
-    store_report_contact(world.store, false); /* of one request; others are answered */
+    store_report_contact(world.store, false); /* one request failed, but others are answered */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 1);
     fake_clock_await_waiters(&world.clock, 1);
     assert_events(&world, "");
@@ -1400,7 +1400,7 @@ TEST(a_change_of_the_network_is_looked_into_at_once)
     store_network_changed(world.store);
     pass(&world, 500);
     assert_events(&world, "online - - -;");
-    /* Not before the service wants to be asked again. */
+    /* Not before the end of the service's Retry-After. */
     const struct fake_outcome busy = {
         .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 77000};
     fake_service_push(world.fake, FAKE_LIST_INBOXES, busy);
@@ -1442,7 +1442,7 @@ TEST(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offlin
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- who waits */
+/* ---------------------------------------------------------------- waiting for a sync */
 
 struct waiting {
     struct store_world *world;
