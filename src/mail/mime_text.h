@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The texts of a message: the leaves that mime_read() calls plain and HTML, decoded, and put together to what
- * the interface has for them: one plain text and one HTML.
+ * The texts of a message: decodes the leaves that mime_read() calls plain and HTML, and joins them to the two
+ * texts of the interface: one plain text and one HTML.
  *
  * Each text is a piece. The two texts of a multipart/alternative are one piece that has both forms.
  */
@@ -18,40 +18,40 @@
 
 struct mime_piece {
     const void *alternative; /* mime_alternative_of() */
-    struct strbuf plain;     /* without data: none */
+    struct strbuf plain;     /* without data if the piece has no such form, as html */
     struct strbuf html;
 };
 
-/* All zeros: none. */
+/* All zeros is an empty list. */
 struct mime_texts {
     struct mime_piece *pieces;
     size_t len;
 };
 
-/* Appends flowed text (RFC 3676) with each paragraph on one line: its program left a blank at the end of the
- * lines that continue, which is no part of the text with DelSp. A blank before a line hides what the line
- * begins with ("From ", ">") and is no part of the text either. Lines of different quote depth, blank lines
- * and the separator of a signature ("-- ") stay lines of their own; quote marks and line ends stay as they
- * are written. Takes UTF-8 and any other bytes. 0 or the buffer's error. */
+/* Appends flowed text (RFC 3676) with each paragraph on one line. A line with a blank at its end continues in
+ * the next line; with DelSp, this blank is removed. So is the blank before a line that would otherwise begin
+ * with "From " or ">". Lines of different quote depth, blank lines and the separator of a signature ("-- ")
+ * are not joined; quote marks and line ends stay as they are written. Takes any bytes. Return: 0 or the
+ * buffer's error. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
 
-/* The text of a leaf in UTF-8 with LF line ends, without NULs, the paragraphs of flowed text joined
- * (flowed_append()); the caller frees. With CHARSET_REPLACE the only error is -ENOMEM. With CHARSET_REFUSE
- * also -ENOTSUP (the transfer encoding is unknown), -EBADMSG (its content is damaged, or the text holds a
- * NUL: *ret_words, static, say so), -EILSEQ (bytes that do not fit the charset that the leaf names). */
+/* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, and joins the paragraphs of flowed
+ * text (flowed_append()). The caller frees. Return: 0 or -ENOMEM; with CHARSET_REFUSE also -ENOTSUP if the
+ * transfer encoding is unknown; -EBADMSG if the content is damaged or the text holds a NUL (*ret_words,
+ * static, names the damage); -EILSEQ if the bytes do not fit the charset of the leaf. */
 int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
                      const char **ret_words);
 
-/* Appends a text of this role. 0 or -ENOMEM. */
+/* Appends the text of a leaf to its piece. Return: 0 or -ENOMEM. */
 int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
                    const char *text);
 
-/* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if there is none. The
- * caller frees both. *ret_is_alternative: both say the same.
+/* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if no piece has it. The
+ * caller frees both. *ret_is_alternative is true if both texts have the same content. Return: 0 or -ENOMEM.
  *
- * A message with all its plain pieces before its HTML has each kind joined by itself. In any other mixture
- * both texts get all pieces: the HTML shows a plain piece as it is, the plain text has of HTML what
- * html_to_text() reads. Return: 0 or -ENOMEM. */
+ * If all plain pieces come before the HTML, each kind is joined by itself. In any other mixture both texts
+ * get all pieces: the HTML shows a plain piece unchanged, the plain text has an HTML piece by html_to_text().
+ */
 int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
                     bool *ret_is_alternative);
 

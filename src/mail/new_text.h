@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part that a mail adds to its thread: its text without the history that it quotes ("> ", "On … wrote:",
- * "-----Original Message-----", blocks of headers), without the signature ("-- "), the line that a telephone
- * adds ("Sent from my …") and a mailing list's footer, in some twenty languages. Answers between the lines of
- * a quote stay, each apart from the next. So does a forward, with all that follows.
+ * Finds the new text of a mail: its text without quoted history ("> ", "On … wrote:", "-----Original
+ * Message-----", blocks of headers), signature ("-- "), the line of a telephone ("Sent from my …") and the
+ * footer of a mailing list, in some twenty languages. Answers between the lines of a quote stay, as separate
+ * paragraphs. A forwarded mail stays, with all the text behind it.
  *
- * A mail that answers nothing has no history: its quotes ("> npm install") and headers are its own words. The
- * caller says what is known; where the text itself shows that it answers, it counts as an answer.
+ * A first mail has no history: its quotes ("> npm install") and headers are its own text. The caller passes
+ * the kind by the headers; a text that is clearly an answer counts as one.
  */
 #ifndef INBOXFS_MAIL_NEW_TEXT_H
 #define INBOXFS_MAIL_NEW_TEXT_H
@@ -16,13 +16,13 @@
 #include "base/strbuf.h"
 
 enum new_text_kind {
-    NEW_TEXT_OF_FIRST, /* neither of the two, as far as its headers say */
+    NEW_TEXT_OF_FIRST, /* by its headers neither an answer nor a forward */
     NEW_TEXT_OF_ANSWER,
-    NEW_TEXT_OF_FORWARD, /* from where history begins all of it is kept */
+    NEW_TEXT_OF_FORWARD, /* the history is kept as a whole */
 };
 
-/* Appends it. A text of which nothing would be left, such as that of a forward without a word, is appended
- * whole. Any bytes are taken; lines stay as they are. 0 or the buffer's error. */
+/* Appends the new text, or the whole text if it has no new text, like a forward without a comment. Takes any
+ * bytes, and does not change lines. Return: 0 or the buffer's error. */
 int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len);
 
 #endif

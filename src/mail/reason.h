@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Words for the user that go with an error: what is wrong with what they wrote.
+ * A reason is a message for the user beside an errno: it describes the mistake in the user's text.
  */
 #ifndef INBOXFS_MAIL_REASON_H
 #define INBOXFS_MAIL_REASON_H
 
-/* Puts the words into *ret_reason (the caller frees), as valid UTF-8 on one line, and returns `error`, or
- * -ENOMEM. A user's text is best quoted with a bound ("%.80s"). */
+/* Formats *ret_reason (the caller frees) as valid UTF-8 on one line. Returns `error`, or -ENOMEM. Callers
+ * quote the user's text with a bound ("%.80s"). */
 int reason_give(char **ret_reason, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

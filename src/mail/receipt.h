@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NAME.receipt.json: what became of something handed in, for people and scripts (filesystem contract,
- * "Sending"). A receipt is made when it is opened, of what the outbox knows of the item and of what the
- * service reports of the sent mail.
+ * NAME.receipt.json: the result of an item that was handed in, for people and scripts (filesystem contract,
+ * "Sending"). A receipt is made when it is opened, from the row of the outbox and the service's record of the
+ * sent mail.
  */
 #ifndef INBOXFS_MAIL_RECEIPT_H
 #define INBOXFS_MAIL_RECEIPT_H
@@ -23,13 +23,13 @@ enum {
 struct receipt {
     const char *state;
     const char *kind;
-    const char *id;      /* the sent email's, or the pool's; NULL: none */
+    const char *id;      /* of the sent email, or of the file in the pool; NULL: none */
     const char *key;     /* idempotency key; "": none */
-    int64_t accepted_ms; /* since 1970; 0: not yet, here and below */
+    int64_t accepted_ms; /* since 1970; 0: not yet, as finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
     int http_status;         /* of the last answer; 0: none */
-    const char *error;       /* words; NULL: none */
+    const char *error;       /* a message for the user; NULL: none */
     const char *not_carried; /* words: what of the message the request does not say, a line each; or NULL */
     const char *request;     /* as sent, JSON text; NULL: none */
 };
@@ -37,12 +37,12 @@ struct receipt {
 /* Appends the receipt's text. Returns 0 or the buffer's error. */
 int receipt_format(const struct receipt *receipt, struct strbuf *out);
 
-/* Appends `status` and `latest_event` of the service's record of sent mail, as members to go before the end
- * of a receipt (receipt_end()); nothing where the record has neither. Returns 0; -EBADMSG: it is no record;
- * or the buffer's error. */
+/* Appends `status` and `latest_event` of the service's record of sent mail, if the record has them, as
+ * members for the end of a receipt (receipt_end()). Return: 0; -EBADMSG if `record` is not a record; the
+ * buffer's error. */
 int receipt_delivery_format(const char *record, size_t len, struct strbuf *out);
 
-/* Returns where, in the text of a receipt, its last members end. */
+/* Returns the offset at which the last member of a receipt ends. */
 size_t receipt_end(const char *receipt, size_t len);
 
 #endif

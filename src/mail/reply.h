@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies and forwards: to whom, under what subject and from where an email is answered, as mail users expect
- * it. The result is a part of a send request; the fields that a user writes besides (draft.h) take the
- * place of its fields.
+ * Replies and forwards: chooses the recipients, the subject and the sender of an answer, as mail users expect
+ * them. The result is a part of a send request; fields that the user writes (draft.h) replace its fields.
  */
 #ifndef INBOXFS_MAIL_REPLY_H
 #define INBOXFS_MAIL_REPLY_H
@@ -21,7 +20,7 @@ enum reply_kind {
     REPLY_FORWARD,
 };
 
-/* What is answered. */
+/* The email that is answered. */
 struct reply_original {
     const char *email_id;
     const char *inbox_address;        /* of the inbox that it is in; NULL: not known */
@@ -30,21 +29,20 @@ struct reply_original {
     size_t own_addresses_len;
 };
 
-/* The request, as JSON text without the bodies (the caller frees): from_address, to_addresses, cc_addresses,
- * subject, existing_email_id, message_type; a list that would be empty is left out. A reply goes to Reply-To
- * (but not to one of a stranger that is the inbox itself), else From, to all also to To and Cc; where From is
- * the inbox itself, to whom the original went. A forward has no recipients. What is no address stands in its
- * list as the text that it is: draft_parse() refuses a message that would need it. The same original gives
- * the same text. 0, -EMSGSIZE (too many recipients for REPLY_MAX_BYTES), -ENOMEM. */
+/* Makes the request, as JSON text without the bodies (the caller frees): from_address, to_addresses,
+ * cc_addresses, subject, existing_email_id, message_type, without empty lists. A reply goes to Reply-To,
+ * unless that is the inbox itself, else to From; if the inbox itself wrote the original, to the original's
+ * To. A reply to all also goes to To and Cc. A forward has no recipients. A text that is not an address stays
+ * in its list: draft_parse() refuses a message that needs it. Equal originals give equal texts. Return: 0;
+ * -EMSGSIZE if the recipients exceed REPLY_MAX_BYTES; -ENOMEM. */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
-/* "Re: Dinner" of "AW: Re: Dinner", "Fwd: Re: Dinner" of "Re: Dinner": what other programs and languages put
- * before a subject is known, and not doubled; control characters, line ends and what turns the direction of
- * text become blanks. The caller frees; NULL
- * without memory. `subject` may be NULL. */
+/* Makes "Re: Dinner" of "AW: Re: Dinner", and "Fwd: Re: Dinner" of "Re: Dinner": marks of other programs and
+ * languages are not doubled. Control characters, line ends and characters that turn the direction of text
+ * become blanks. `subject` may be NULL. The caller frees; NULL without memory. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
-/* The mark that a subject begins with, in any language: of a reply ("AW: dinner"), or of a forward. */
+/* The mark at the beginning of a subject, in any language: of a reply ("AW: dinner"), or of a forward. */
 enum reply_mark {
     REPLY_MARK_NONE,
     REPLY_MARK_REPLY,
@@ -53,8 +51,8 @@ enum reply_mark {
 
 enum reply_mark reply_mark_of(const char *subject);
 
-/* A name for the file of an answer to that reply_make() made: "re-dinner.eml". The caller frees; NULL without
- * memory. */
+/* Makes the file name of an answer, "re-dinner.eml", from the result of reply_make(). The caller frees; NULL
+ * without memory. */
 char *reply_file_name(const char *reply);
 
 #endif

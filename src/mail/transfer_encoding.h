@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transfer encodings: how the content of a MIME part is written in its message (RFC 2045 section 6; uuencode,
- * which is older). They are named as mail has them, "8bits" and "quoted-printable;" too.
+ * Transfer encodings of MIME parts: RFC 2045 section 6, and the older uuencode. Misspelt names that are
+ * common in mail are understood, such as "8bits" and "quoted-printable;".
  */
 #ifndef INBOXFS_MAIL_TRANSFER_ENCODING_H
 #define INBOXFS_MAIL_TRANSFER_ENCODING_H
@@ -11,8 +11,8 @@
 
 #include "mail/mime.h"
 
-/* Returns the encoding of a header section, in small letters: "base64"; NULL for content that needs no
- * decoding, and for an unknown encoding. */
+/* Returns the encoding of a header section, in small letters, such as "base64"; NULL if the content needs no
+ * decoding, or the encoding is unknown. */
 const char *transfer_encoding_name(struct span header);
 
 /* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
