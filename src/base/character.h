@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Characters of text from strangers: senders, servers and whoever writes into the mount. This is the one
- * place that decides which characters a terminal or an editor obeys instead of showing them. Each user
- * decides which of these kinds it replaces, escapes or refuses, and says so.
+ * Kinds of characters in text from strangers: senders, servers and programs that write into the mount. This
+ * file alone decides which characters a terminal or an editor obeys instead of showing. Each caller decides
+ * which of these kinds it replaces, escapes or refuses.
  */
 #ifndef INBOXFS_BASE_CHARACTER_H
 #define INBOXFS_BASE_CHARACTER_H
@@ -12,12 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bits, so that several can be named at once. */
+/* These are bits: an argument `kinds` is several of them, joined by `|`. */
 enum character_kind {
     CHARACTER_PLAIN = 0,
     CHARACTER_CONTROL = 1 << 0,   /* U+0000 to U+001F, U+007F to U+009F: C0 (line feed too), DEL, C1 */
-    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs end a line there */
-    CHARACTER_DIRECTION = 1 << 2, /* U+202A to U+202E, U+2066 to U+2069: turn the direction of what follows */
+    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs end a line at these */
+    CHARACTER_DIRECTION = 1 << 2, /* U+202A to U+202E, U+2066 to U+2069: turn the text's direction */
     CHARACTER_MARK = 1 << 3,      /* U+061C, U+200E, U+200F: have a direction themselves. Hebrew and Arabic
                                      texts need them, but names and words of one line can hide behind them */
     CHARACTER_INVALID = 1 << 4,   /* not UTF-8 */
@@ -29,7 +29,7 @@ struct character {
     enum character_kind kind;
 };
 
-/* The kind of a character of more than one byte. */
+/* Returns the kind of a character that takes more than one byte in UTF-8. */
 static inline enum character_kind character_kind_of(uint32_t code)
 {
     if (code < 0xa0)
@@ -43,6 +43,7 @@ static inline enum character_kind character_kind_of(uint32_t code)
     return (code >= 0x202a && code <= 0x202e) || code >= 0x2066 ? CHARACTER_DIRECTION : CHARACTER_PLAIN;
 }
 
+/* Returns true for the second and later bytes of a character. */
 static inline bool character_goes_on(char byte)
 {
     return ((unsigned char)byte & 0xc0) == 0x80;
@@ -54,8 +55,7 @@ static inline bool character_is_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
-/* The length of the longest beginning of the text that has at most so many bytes and cuts no character in
- * two. The text is valid. */
+/* Returns the length of the longest prefix of whole characters in at most `max_bytes` of valid UTF-8. */
 static inline size_t character_cut(const char *text, size_t len, size_t max_bytes)
 {
     if (len <= max_bytes)
@@ -70,9 +70,9 @@ static inline uint32_t character_bits(char byte)
     return (unsigned char)byte & 0x3f;
 }
 
-/* The character, or the invalid byte, that the text begins with. `len`, the bytes of the text, is not 0.
- * UTF-8 is read strictly (RFC 3629: no surrogates, no longer forms than needed, nothing above U+10FFFF).
- * Inline, since bodies of megabytes go through here: that is four times as fast. */
+/* Returns the first character of the text, or its first byte when this byte is invalid. `len` must not be 0.
+ * UTF-8 is read strictly (RFC 3629): surrogates, overlong forms and codes above U+10FFFF are invalid.
+ * The function is inline because bodies of megabytes go through it: inlining makes it four times as fast. */
 static inline struct character character_at(const char *text, size_t len)
 {
     const struct character invalid = {0, 1, CHARACTER_INVALID};
@@ -102,18 +102,18 @@ static inline struct character character_at(const char *text, size_t len)
     return is_valid ? (struct character){code, 4, CHARACTER_PLAIN} : invalid;
 }
 
-/* Returns true if the text holds a character of one of these kinds. */
+/* Returns true if the text has a character of one of `kinds`. */
 bool character_has(const char *text, unsigned int kinds);
 
-/* Puts `with` in the place of each byte of all characters of these kinds. (Of each byte, since the last byte
- * of a C1 control is a control itself to a terminal that is not in UTF-8.) */
+/* Replaces every byte of every character of `kinds` by `with`. A single replacement would not do: to a
+ * terminal that is not in UTF-8, the last byte of a C1 control is a control itself. */
 void character_replace(char *text, unsigned int kinds, char with);
 
-/* For words on one line, such as a line of the log. */
+/* The kinds to replace in text that is shown on one line, such as a line of the log. */
 #define CHARACTER_NOT_PLAIN \
     (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION | CHARACTER_MARK | CHARACTER_INVALID)
 
-/* vsnprintf(), with a '?' for each byte that is not plain: fit for a terminal, whoever chose the words. */
+/* Does vsnprintf(), and replaces each byte that is not plain by '?': the line is safe on a terminal. */
 __attribute__((format(printf, 3, 0))) void character_format_plain(char *line, size_t size, const char *format,
                                                                   va_list arguments);
 

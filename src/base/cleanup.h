@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cleanup attributes: a variable declared with one is released when it goes out of scope, on every way out.
- * Ownership is handed on with TAKE_PTR and TAKE_FD, which leave nothing behind to release.
+ * Cleanup attributes: a variable declared with one is released when it goes out of scope, also on an early
+ * return. TAKE_PTR and TAKE_FD hand the ownership on, and leave NULL or -1 in the variable.
  */
 #ifndef INBOXFS_BASE_CLEANUP_H
 #define INBOXFS_BASE_CLEANUP_H
@@ -41,8 +41,8 @@ static inline void cleanup_closedir(DIR *const *directory)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 #define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
-/* Defines cleanup_NAME_free() for `struct NAME *` with NAME_free(), to be used as
- * _cleanup_(cleanup_NAME_free). */
+/* Defines cleanup_NAME_free(), which calls NAME_free(), for variables of type `struct NAME *` that are
+ * declared with _cleanup_(cleanup_NAME_free). */
 #define DEFINE_CLEANUP_FREE(name)                                   \
     static inline void cleanup_##name##_free(struct name **pointer) \
     {                                                               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time, replaceable: code that waits or dates takes a clock, and tests hand in one that they move themselves.
+ * A replaceable clock: code that waits or dates takes a clock, and tests pass one that they move themselves.
  */
 #ifndef INBOXFS_BASE_CLOCK_H
 #define INBOXFS_BASE_CLOCK_H
@@ -11,22 +11,22 @@
 #define CLOCK_FOREVER INT64_MAX
 
 struct clock {
-    /* Milliseconds since 1970-01-01T00:00:00Z. */
+    /* Returns milliseconds since 1970-01-01T00:00:00Z. */
     int64_t (*realtime_ms)(struct clock *clock);
-    /* Milliseconds that only grow. */
+    /* Returns milliseconds that only grow. */
     int64_t (*monotonic_ms)(struct clock *clock);
-    /* Waits on `condition` (made by clock_condition_init) until it is signalled or monotonic_ms() reaches
-     * `until_ms`; CLOCK_FOREVER: without end. May return early: look at the state again. `mutex` is held. */
+    /* Waits with `mutex` held until `condition` (made by clock_condition_init()) is signalled, or until
+     * monotonic_ms() reaches `until_ms` (CLOCK_FOREVER: never). May return early: check the state again. */
     void (*wait)(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms);
 };
 
-/* The machine's clock. Never freed. */
+/* Returns the machine's clock, which is static. */
 struct clock *clock_system(void);
 
-/* Milliseconds of the machine that only grow; the time that it slept (suspended) counts, too. */
+/* Returns the milliseconds since the machine booted, with the time in which it was suspended. */
 int64_t clock_boottime_ms(void);
 
-/* A condition variable that waits on the monotonic clock. */
+/* Initialises a condition variable whose waits end by the monotonic clock. */
 void clock_condition_init(pthread_cond_t *condition);
 
 static inline int64_t clock_realtime_ms(struct clock *clock)

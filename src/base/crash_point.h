@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Named places at which tests make the program die as by a power cut: with INBOXFS_CRASH_AT=name in the
- * environment when the first of them is passed, the process kills itself there. Otherwise they do nothing.
+ * Crash points: named calls at which tests make the program die as in a power cut. If INBOXFS_CRASH_AT=name
+ * is in the environment at the process's first crash point, the one of that name kills the process.
  */
 #ifndef INBOXFS_BASE_CRASH_POINT_H
 #define INBOXFS_BASE_CRASH_POINT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptors that a program starts with. A caller may have closed the standard ones, and then the next
- * file that the program opens gets the number that words and messages are written to. A caller may also have
- * others open (a lock of flock(1), the pipe of a shell's $(...)), which a program that runs on would hold for
- * as long as it runs.
+ * The descriptors that a program inherits from its parent process. The parent may have closed a standard one:
+ * the next file that the program opens would get its number, and output would be written into that file. The
+ * parent may also have left others open (a lock of flock(1), the pipe of a shell's $(...)), which a daemon
+ * would keep open for as long as it runs.
  */
 #ifndef INBOXFS_BASE_DESCRIPTORS_H
 #define INBOXFS_BASE_DESCRIPTORS_H
@@ -15,15 +15,15 @@ struct inherited_descriptors {
     size_t len;
 };
 
-/* Opens those of 0, 1 and 2 that are closed, on /dev/null: first of all, before anything else is opened.
- * Reading or writing them fails, as on a closed descriptor. */
+/* Opens /dev/null on those of 0, 1 and 2 that are closed; reads and writes on them fail, as on a closed
+ * descriptor. Call it before the program opens any file. Exits the process if /dev/null cannot be opened. */
 void descriptors_open_standard(void);
 
-/* Notes which others came from the caller. Some may be there on purpose (/dev/fd/63 as the file of a key), so
- * they are closed later. A failure is logged, and leaves them open. */
+/* Lists the other open descriptors. They stay open at first, since the program may have to read one
+ * (/dev/fd/63 as the key file). A failure is logged; descriptors that are not in the list stay open. */
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited);
 
-/* Closes those that were noted, and frees the list. The program itself must have closed none of them. */
+/* Closes the listed descriptors and frees the list. The program must have closed none of them before. */
 void descriptors_close_inherited(struct inherited_descriptors *inherited);
 
 #endif

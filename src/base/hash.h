@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hashes of bytes: a fast one for tables and for noticing damage, a digest that nobody can forge, which tells
- * whether content was edited and stands for ids that are missing, and a digest with a key, which tells who
- * wrote it.
+ * Three hashes of bytes: a fast one for tables and for finding damage; a digest that cannot be forged, by
+ * which edits are found and which replaces missing ids; and a digest with a key, by which the author is
+ * verified.
  */
 #ifndef INBOXFS_BASE_HASH_H
 #define INBOXFS_BASE_HASH_H
@@ -10,19 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 64 bits. Not for anything that an attacker must not be able to forge. Any change within one aligned word of
- * eight bytes changes it for certain. Depends on the byte order of the machine. */
+/* Returns a fast hash, which an attacker can forge. Every change within one aligned word of eight bytes
+ * changes the hash. It depends on the byte order of the machine. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len);
 
-/* A GHashFunc for keys that come from strangers: nobody can know which of them fall together, for its seed is
- * drawn at random once. */
+/* A GHashFunc for keys that come from strangers. Its seed is random in each process, so that a stranger
+ * cannot choose keys that collide. */
 unsigned int hash_string(const void *text);
 
-/* SHA-256, as 64 hex digits and a NUL. */
+/* Writes the SHA-256 digest as 64 hex digits and a NUL. */
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65]);
 
-/* HMAC (RFC 2104) with SHA-256, as 64 hex digits and a NUL. Compare with what others sent in constant time.
- */
+/* Writes the HMAC-SHA-256 (RFC 2104) as 64 hex digits and a NUL. Compare it in constant time. */
 void hash_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len, char ret_digest[65]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guards: a lock is taken where the guard stands, and released at the end of that block, on every way out.
+ * Guards: a guard takes a lock, and releases it at the end of the block, also on an early return.
  *
  *     LOCK_GUARD(&queue->lock);
  *     while (queue->first == NULL)
@@ -8,8 +8,8 @@
  *     return pop_locked(queue);
  *
  * The value of a `return` is computed with the lock held. Variables with a cleanup attribute are released in
- * the reverse order: those declared before the guard without the lock, those declared behind it with the lock
- * held. A function that must release the lock in between, or that calls what may wait, takes no guard.
+ * reverse order: with the lock held if they are declared after the guard, without it if before. A function
+ * that must release the lock in between, or that calls a function that may wait, uses no guard.
  */
 #ifndef INBOXFS_BASE_LOCK_H
 #define INBOXFS_BASE_LOCK_H
@@ -18,11 +18,11 @@
 
 #include "base/cleanup.h"
 
-/* Takes the mutex (a pthread_mutex_t pointer) until the end of the block. Waits for it. */
+/* Waits for the mutex (a pthread_mutex_t pointer) and keeps it until the end of the block. */
 #define LOCK_GUARD(mutex) \
     LOCK_GUARD_VARIABLE(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
 
-/* The same of a pthread_rwlock_t: shared with other readers, or alone. */
+/* Do the same with a pthread_rwlock_t pointer, shared with other readers or exclusively. */
 #define READ_GUARD(rwlock)                \
     LOCK_GUARD_VARIABLE(rwlock_guard_end) \
     pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)
@@ -30,9 +30,9 @@
     LOCK_GUARD_VARIABLE(rwlock_guard_end) \
     pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = write_guard_begin(rwlock)
 
-/* ---------------------------------------------------------------- for the macros alone */
+/* ---------------------------------------------------------------- used by the macros only */
 
-/* clang counts a variable as unused whose only use is its end. */
+/* Clang takes a variable for unused if only its cleanup function uses it. */
 #define LOCK_GUARD_VARIABLE(end) __attribute__((unused)) _cleanup_(end)
 #define LOCK_GUARD_NAME(line) LOCK_GUARD_JOIN(lock_guard_, line)
 #define LOCK_GUARD_JOIN(start, end) start##end

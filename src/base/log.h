@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: one line for each failure, in words that a user can act on. Only the edges of the program log,
- * once per failure; never a key, a body, or (at the default level) an email address. All characters that
- * a terminal obeys (base/character.h) are replaced, so that nothing a sender or a server chose acts on one.
+ * The log: one line for each failure, in words that a user can act on. Only the outermost callers log, once
+ * per failure. A line never contains a key or a body, nor (at the default level) an email address. Characters
+ * that a terminal obeys (base/character.h) are replaced, since senders and servers choose parts of a line.
  */
 #ifndef INBOXFS_BASE_LOG_H
 #define INBOXFS_BASE_LOG_H
@@ -14,13 +14,13 @@ enum log_level {
     LOG_LEVEL_DEBUG,
 };
 
-/* The default is LOG_LEVEL_INFO. */
+/* Sets the last level that is logged; the default is LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
 
-/* The beginning of lines on standard error, "inboxfs: " by default. Not copied. */
+/* Sets the prefix of lines on standard error ("inboxfs: " by default). The string is borrowed for good. */
 void log_set_prefix(const char *prefix);
 
-/* From now on lines go to the system log, as `name`, and no longer to standard error. */
+/* Sends all later lines to the system log as `name` (borrowed for good) instead of standard error. */
 void log_to_syslog(const char *name);
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

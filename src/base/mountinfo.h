@@ -12,21 +12,21 @@
 #define MOUNTINFO_INBOXFS "fuse.inboxfs" /* the type of our mounts */
 
 struct mount {
-    char *path;    /* NULL behind the last */
+    char *path;    /* NULL at the end of the list */
     dev_t device;  /* st_dev of its files */
-    int64_t owner; /* of FUSE: the user who mounted it, as the kernel knows; -1: nobody is named */
+    int64_t owner; /* FUSE: the uid of the user who mounted it, by the kernel; -1: unknown */
 };
 
-/* The mounts of file systems of this type, as MOUNTINFO_INBOXFS, in the order of mounting. None of them is
- * looked at, so that one that does not answer holds nobody up. 0 or -errno. */
+/* Lists the mounts of a file system type (MOUNTINFO_INBOXFS) in the order of mounting; the caller frees it.
+ * The mounts are not accessed, so that a hanging one blocks no caller. Return: 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
-/* Returns true if a file system of this type is mounted at the path (NULL: anywhere), be it hidden under
- * another one, with this device number (0: with any). *ret_device (may be NULL) is the number of the last of
- * them. False also if /proc cannot be read. */
+/* Returns true if a file system of this type is mounted, perhaps hidden by another mount, at `path` (NULL:
+ * any) with this device number (0: any). *ret_device (may be NULL) is the device number of the last match.
+ * Returns false also if /proc cannot be read. */
 bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device);
 
-/* Reads "MAJOR:MINOR", in decimal. *ret_end is behind it. */
+/* Reads "MAJOR:MINOR" in decimal. *ret_end points behind it. */
 dev_t mountinfo_read_device(const char *text, char **ret_end);
 
 /* NULL-safe. */

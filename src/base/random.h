@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 or -errno. */
+/* Fills the buffer. Return: 0 or -errno. */
 int random_bytes(void *ret_bytes, size_t len);
 
-/* Writes 2 * `len` lower-case hex digits and a NUL. 0 or -errno. */
+/* Writes 2 * `len` lower-case hex digits and a NUL. Return: 0; -EINVAL when `len` is above 64; or -errno. */
 int random_hex(char *ret_text, size_t len);
 
-/* Writes a version 4 UUID in text (RFC 9562 section 5.4): 36 characters and a NUL. 0 or -errno. */
+/* Writes a version 4 UUID (RFC 9562 section 5.4): 36 characters and a NUL. Return: 0 or -errno. */
 int random_uuid(char ret_text[37]);
 
-/* One number for the whole life of the process. */
+/* Returns a random number that stays the same for the life of the process. */
 uint64_t random_process_seed(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secrets in files: passwords, and keys that sign. A secret is never an argument, which everybody can see,
- * and a file that holds one must be closed to others.
+ * Secrets in files: passwords and signing keys. A secret is never an argument, since all users can see
+ * arguments, and other users must not be able to read the file of a secret.
  */
 #ifndef INBOXFS_BASE_SECRET_FILE_H
 #define INBOXFS_BASE_SECRET_FILE_H
@@ -12,13 +12,14 @@ enum {
     SECRET_MAX_BYTES = 4096
 };
 
-/* The one line of text that the file holds, without its line end. The file (or pipe) must belong to this
- * user and be closed to all others; or to root, who may let a group read it. `what` says in the reason whose
- * file it is: "the key file". The caller frees with secret_free(). 0; or -errno with the words in *ret_reason
- * (the caller frees; NULL without memory). */
+/* Reads the single line of a file or pipe, without its line end; free it with secret_free(). The file must
+ * belong to this user, or to root, who may let a group read it. `what` names the file in the reason ("the
+ * key file"). Return: 0; -EACCES when other users have access; -EPERM when another user owns it; -EINVAL
+ * when it is not one line; or -errno, each with *ret_reason (the caller frees it; NULL without memory). */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
 
-/* Likewise all bytes of the file, at most `max_bytes`, and a NUL behind them. The caller wipes and frees. */
+/* Reads all bytes of such a file and puts a NUL behind them; the caller wipes and frees them. Return: as
+ * above; -EFBIG when the file is longer than `max_bytes`. */
 int secret_file_read_all(const char *path, const char *what, size_t max_bytes, char **ret_text,
                          size_t *ret_len, char **ret_reason);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing string with a ceiling. Text from senders, servers and writers is collected in these, so
- * that nobody can make the program take more memory than was meant. Errors stick: append at will, look once
- * at the end.
+ * A growing string with a maximal length, for text from senders, servers and writers: no text of theirs can
+ * make the program use more memory. Errors are sticky: append without checks, and check once at the end.
  */
 #ifndef INBOXFS_BASE_STRBUF_H
 #define INBOXFS_BASE_STRBUF_H
@@ -13,20 +12,19 @@
 #include <string.h>
 
 struct strbuf {
-    char *data;       /* NUL-terminated as soon as anything was appended; NULL before */
+    char *data;       /* NUL-terminated; NULL before the first append */
     size_t len;       /* bytes, without the NUL */
     size_t capacity;  /* bytes allocated */
     size_t max_bytes; /* len never passes this */
-    int error;        /* 0, -ENOMEM, or -EMSGSIZE: the ceiling was met. Once set, appends do nothing */
+    int error;        /* sticky: 0; -ENOMEM; -EMSGSIZE when max_bytes was reached. Then appends do nothing */
 };
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
 
-/* Makes room for `len` more bytes, so that the following appends of that much cannot fail. 0 or the buffer's
- * sticky error. */
+/* Makes room for `len` more bytes, so that appending them cannot fail. Return: 0 or buffer->error. */
 int strbuf_reserve(struct strbuf *buffer, size_t len);
 
-/* All appends return 0 or the buffer's sticky error. */
+/* All appends return 0 or buffer->error. */
 static inline int strbuf_append(struct strbuf *buffer, const void *bytes, size_t len)
 {
     bool has_room =
@@ -50,23 +48,23 @@ int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
-/* Appends what comes from a file, a pipe or a socket, from where it stands to its end. 0, -errno of read(2),
- * or the buffer's sticky error. */
+/* Reads a file, pipe or socket to its end, appends the bytes, and waits for them. Return: 0; -errno of
+ * read(2); or buffer->error. */
 int strbuf_read_to_end(struct strbuf *buffer, int fd);
 
-/* Forgets the content and the error, keeps the memory. */
+/* Empties the buffer and resets its error, but keeps its memory. */
 void strbuf_clear(struct strbuf *buffer);
 
-/* Shortens to `len` bytes; longer than the content: no change. */
+/* Shortens the content to `len` bytes; does nothing if it is shorter. */
 void strbuf_truncate(struct strbuf *buffer, size_t len);
 
 void strbuf_release(struct strbuf *buffer);
 
-/* The text, never NULL; valid until the next change. */
+/* Returns the text, never NULL, which is borrowed until the next change. */
 const char *strbuf_str(const struct strbuf *buffer);
 
-/* Hands the allocated, NUL-terminated text to the caller (who frees it); NULL when the buffer has an error or
- * there is no memory. The buffer is empty afterwards. `ret_len` may be NULL. */
+/* Moves the NUL-terminated text to the caller, who frees it, and empties the buffer. Returns NULL when the
+ * buffer has an error or there is no memory. `ret_len` may be NULL. */
 char *strbuf_take(struct strbuf *buffer, size_t *ret_len);
 
 #define _cleanup_strbuf_ __attribute__((cleanup(strbuf_release)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads with all signals blocked (the main thread alone takes them), and a pool for work that may wait.
+ * Threads that block all signals (only the main thread takes signals), and a pool of them for jobs that wait.
  */
 #ifndef INBOXFS_BASE_THREAD_H
 #define INBOXFS_BASE_THREAD_H
@@ -8,28 +8,28 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Starts a joinable thread with all signals blocked; `name` (up to 15 bytes) shows in debuggers. 0 or -errno.
- */
+/* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
-/* A pool that starts threads as jobs come, up to a bound, and ends idle ones. Jobs beyond the bound queue. */
+/* A pool starts threads for jobs up to `max_threads`, and ends idle ones. Further jobs wait in a queue. */
 struct worker_pool;
 
 struct worker_job {
-    void (*run)(struct worker_job *job); /* owns the job from here on */
+    void (*run)(struct worker_job *job); /* owns the job */
 };
 
-/* `ret_pool` is freed with worker_pool_free(). 0 or -ENOMEM. */
+/* Makes a pool without threads, to be freed with worker_pool_free(); `name` is borrowed. Return: 0 or
+ * -ENOMEM. */
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool);
 
-/* Hands in a job. 0, or -errno when no thread can be started (the job was not taken). */
+/* Queues a job. Return: 0; -errno when no thread runs or can be started: then the caller keeps the job. */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
 
-/* Takes back a job that is no longer wanted. True: it will not run, and is the caller's again; false: it is
- * not in the queue, but runs or ran, or was never handed in. */
+/* Takes a job out of the queue. Returns true if the job was there: it is the caller's again. Returns false
+ * if the job runs, has run, or was never queued. */
 bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job);
 
-/* Waits until all jobs are done, and frees. NULL-safe. */
+/* Waits until all jobs are done, and frees the pool. NULL-safe. */
 void worker_pool_free(struct worker_pool *pool);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting with an end. A thread waits on a condition until the condition is signalled, until a point in time,
- * or until somebody cancels: a user pressed Ctrl-C, or the program is ending. Threads that wait for work, and
- * how long to wait before another attempt, are here too.
+ * Waits that end: a thread waits on a condition until it is signalled, until a point in time, or until the
+ * wait is cancelled, because a user pressed Ctrl-C or the program ends. This file also has sleepers (threads
+ * that wait for work) and the backoff before another attempt.
  *
- * A cancel is set once and from any thread, and stays set. It belongs to one thread at a time, which waits on
- * one condition at a time. A thread that waits for something else than a condition, such as the network, asks
- * cancel_is_set() at least once a second.
+ * Any thread may set a cancel; it stays set. A cancel serves one waiting thread at a time. A thread that
+ * waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
  */
 #ifndef INBOXFS_BASE_WAIT_H
 #define INBOXFS_BASE_WAIT_H
@@ -21,10 +20,10 @@
 /* ---------------------------------------------------------------- until it is cancelled */
 
 struct cancel {
-    pthread_mutex_t lock;      /* a leaf: nothing is locked with it held */
-    pthread_cond_t woken;      /* `waking` became 0 */
-    unsigned int waking;       /* protected by lock, like all below: calls that wake `condition` just now */
-    pthread_cond_t *condition; /* borrowed, NULL when nobody waits */
+    pthread_mutex_t lock; /* a leaf: no lock is taken while it is held */
+    pthread_cond_t woken; /* `waking` became 0 */
+    unsigned int waking;  /* protected by lock, like all below: calls that are about to wake `condition` */
+    pthread_cond_t *condition;     /* borrowed; NULL when no thread waits */
     pthread_mutex_t *condition_of; /* the mutex that goes with it */
     atomic_bool is_set;            /* readable without any lock */
 };
@@ -32,16 +31,16 @@ struct cancel {
 void cancel_init(struct cancel *cancel);
 void cancel_release(struct cancel *cancel);
 
-/* Must not be called with the mutex held of a condition that is waited on under this cancel. */
+/* Sets the cancel, and wakes the thread that waits under it. The caller must not hold that thread's mutex. */
 void cancel_set(struct cancel *cancel);
 
-/* Takes no lock. NULL is never set. */
+/* Takes no lock. Returns false for NULL. */
 bool cancel_is_set(struct cancel *cancel);
 
 /*
- * Waits on `condition` (made by clock_condition_init()) with `mutex` held. Returns 0 when the condition was
- * signalled, and sometimes for no reason: look at the state again. -EINTR: cancelled. -ETIMEDOUT: the
- * clock reached `until_ms` (CLOCK_FOREVER: never). NULL for `cancel`: nobody cancels. So a wait reads:
+ * Waits on `condition` (made by clock_condition_init()) with `mutex` held; `cancel` may be NULL. Return: 0
+ * when the condition was signalled, and sometimes without a cause; -EINTR when `cancel` was set; -ETIMEDOUT
+ * when the clock had reached `until_ms` (CLOCK_FOREVER: never). Usage:
  *
  *     int error = 0;
  *     while (!is_done_locked(x) && error == 0)
@@ -53,10 +52,10 @@ int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *
 /* ---------------------------------------------------------------- for work */
 
 /*
- * Threads that wait for work, each on a condition of its own. So waking one wakes exactly that one, and it is
- * the one that slept last, whose memory is still in the cache of its CPU. Several waiters on one condition
- * would do, but for glibc before 2.41: there a pthread_cond_signal() can wake nobody (glibc bug 25847), and
- * the work lies until something else comes.
+ * Sleepers are threads that wait for work, each on a condition of its own. A wake-up reaches exactly one of
+ * them: the last that went to sleep, whose memory is still in the cache of its CPU. With one condition for
+ * all, pthread_cond_signal() of glibc before 2.41 may wake no thread (glibc bug 25847), and the work would
+ * stay undone until the next wake-up.
  */
 struct sleeper {
     pthread_cond_t wake;
@@ -64,28 +63,28 @@ struct sleeper {
     struct sleeper *next;
 };
 
-/* Protected by a mutex of its owner's, which is held in all calls. All zero: nobody sleeps. */
+/* Protected by a mutex of the owner, which is held in all calls. All zeros: no thread sleeps. */
 struct sleepers {
     struct sleeper *first;
 };
 
-/* A thread's own; released when it sleeps no more. */
+/* Each thread has its own sleeper, and releases it while awake. */
 void sleeper_init(struct sleeper *sleeper);
 void sleeper_release(struct sleeper *sleeper);
 
-/* Sleeps until woken or until `until_ms` of the clock. May return early: look at the state again. */
+/* Sleeps until woken or until the clock reaches `until_ms`. May return early: check the state again. */
 void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock *clock,
                    pthread_mutex_t *mutex, int64_t until_ms);
 
-/* Those that sleep now; nobody: nothing happens. */
+/* Wake one or all of the threads that sleep now, if any. */
 void sleepers_wake_one(struct sleepers *sleepers);
 void sleepers_wake_all(struct sleepers *sleepers);
 
 /* ---------------------------------------------------------------- before another attempt */
 
 /*
- * How long to wait before trying again: doubling from `min_ms` to `max_ms`, with jitter, so that many clients
- * of a service that comes back do not all arrive at once.
+ * A backoff is the delay before the next attempt. It doubles from `min_ms` to `max_ms`, with jitter, so that
+ * the clients of a service that is back do not all connect at once.
  */
 struct backoff {
     int64_t min_ms;
@@ -93,10 +92,10 @@ struct backoff {
     unsigned int attempts; /* since the last success */
 };
 
-/* The next delay: between half and all of min_ms * 2^attempts, at most max_ms. */
+/* Returns the next delay, half to all of min_ms * 2^attempts, at most max_ms; counts an attempt. */
 int64_t backoff_next_ms(struct backoff *backoff);
 
-/* After a success. */
+/* Resets the delay; called after a success. */
 void backoff_reset(struct backoff *backoff);
 
 #endif
