@@ -13,8 +13,8 @@
 enum {
     SECTOR = 512,
     BLOCK = 4096,
-    EXHAUSTIVE_MAX = 64, /* states of one cut that are all made */
-    CUTS_MAX = 6,        /* places at which one write is cut */
+    EXHAUSTIVE_MAX = 64, /* if a cut has no more states, all are made */
+    CUTS_MAX = 6,        /* positions at which one write is cut */
     RANDOM_STATES = 10,
 };
 
@@ -27,19 +27,19 @@ struct change {
 
 struct file {
     uint64_t inode;
-    size_t folder;    /* number of its path + 1, where it is a folder; else 0 */
+    size_t folder;    /* number of its path + 1 if it is a folder; else 0 */
     GArray *changes;  /* of struct change */
-    guint durable;    /* number of changes that have reached the disk */
-    GByteArray *base; /* the bytes that these made */
+    guint durable;    /* the first changes, which have reached the disk */
+    GByteArray *base; /* the bytes after the durable changes */
     uint64_t base_hash;
     size_t first_path; /* scratch of disk_state_hash(): its first path + 1, or 0 */
 };
 
 enum name_kind {
-    NAME_SET,   /* `path` is the file's now */
-    NAME_MOVE,  /* `from` is so no more, `path` is */
-    NAME_SWAP,  /* `path` is the file's, and `from` the other's */
-    NAME_CLEAR, /* `path` is nobody's */
+    NAME_SET,   /* `path` is a name of the file */
+    NAME_MOVE,  /* `path` is a name of the file instead of `from` */
+    NAME_SWAP,  /* `path` and `from` exchange their files */
+    NAME_CLEAR, /* `path` is removed */
 };
 
 struct name_change {
@@ -48,32 +48,32 @@ struct name_change {
     size_t from;
     struct file *file;
     struct file *other;
-    bool is_path_durable; /* the folder of `path` was fsynced since */
+    bool is_path_durable; /* the folder of `path` was fsynced since then */
     bool is_from_durable;
 };
 
-/* An fsync that has begun: what it makes durable when it ends. */
+/* An fsync that has begun. When it ends, the first `counts` and `names` changes are durable. */
 struct sync {
     uint64_t id;
-    struct file *file; /* NULL: everything */
+    struct file *file; /* NULL for all files */
     GArray *counts;    /* of the file alone, or of all files: changes so far */
     guint names;       /* changes of names so far */
 };
 
 struct disk {
-    GPtrArray *files;     /* all that ever were; owns them */
+    GPtrArray *files;     /* all files so far; owns them */
     GHashTable *by_inode; /* the latest of that inode */
     GPtrArray *paths;     /* by number; owns the strings */
     GHashTable *path_ids; /* path -> number + 1 */
     GArray *folders;      /* of size_t: the number of each path's folder; "." is its own */
     GArray *names;        /* of struct name_change, all so far */
-    guint names_settled;  /* the first that is not durable; those before it stand in `settled` */
+    guint names_settled;  /* the first change of names that is not durable; `settled` has those before it */
     GPtrArray *settled;   /* by number of path: the file, or NULL */
-    GPtrArray *newest;    /* the same with all changes of names made */
+    GPtrArray *newest;    /* the same after all changes of names */
     GPtrArray *syncs;     /* of struct sync, those under way */
 };
 
-/* Which part of a change has reached the disk: bytes from `from` to `to`; of a size: to > 0. */
+/* The part of a change that has reached the disk: bytes from `from` to `to`. A new size has if to > 0. */
 struct part {
     size_t from;
     size_t to;
@@ -83,16 +83,16 @@ struct file_state {
     struct file *file;
     GArray *parts;     /* of struct part, one for each change that is not durable */
     bool is_full_size; /* the size is there, whatever the bytes */
-    GByteArray *bytes; /* what that makes; NULL: not made yet */
+    GByteArray *bytes; /* the result; NULL before it is needed */
 };
 
 struct disk_state {
     struct disk *disk;
     GArray *pending;          /* of guint: changes of names that are not durable */
     gboolean *are_made;       /* for each of these */
-    struct file_state *files; /* those with changes that are not durable */
+    struct file_state *files; /* the files with changes that are not durable */
     guint files_len;
-    GPtrArray *names; /* by number of path; NULL: not made yet */
+    GPtrArray *names; /* by number of path; NULL before they are needed */
 };
 
 /* ---------------------------------------------------------------- the disk */
@@ -379,10 +379,10 @@ static int apply_move(struct disk *disk, const char *word, char *paths)
     return 0;
 }
 
-static int apply_bytes(struct disk *disk, const char *rest, const void *bytes)
+static int apply_bytes(struct disk *disk, const char *arguments, const void *bytes)
 {
     unsigned long inode, offset, len = 0;
-    if (sscanf(rest, "%lu %lu %lu", &inode, &offset, &len) < 2 || (bytes == NULL) != (len == 0))
+    if (sscanf(arguments, "%lu %lu %lu", &inode, &offset, &len) < 2 || (bytes == NULL) != (len == 0))
         return -EINVAL;
     struct file *file = file_find(disk, inode);
     if (file == NULL)
@@ -392,18 +392,18 @@ static int apply_bytes(struct disk *disk, const char *rest, const void *bytes)
     return 0;
 }
 
-static int apply_path(struct disk *disk, const char *word, const char *rest)
+static int apply_path(struct disk *disk, const char *word, const char *arguments)
 {
     char *end;
     uint64_t inode = 0;
     bool has_inode = strcmp(word, "unlink") != 0 && strcmp(word, "rmdir") != 0;
     if (has_inode) {
-        inode = strtoul(rest, &end, 10);
-        if (end == rest || (*end != ' ' && *end != '\0'))
+        inode = strtoul(arguments, &end, 10);
+        if (end == arguments || (*end != ' ' && *end != '\0'))
             return -EINVAL;
-        rest = *end == ' ' ? end + 1 : end;
+        arguments = *end == ' ' ? end + 1 : end;
     }
-    char *path = unescape(rest);
+    char *path = unescape(arguments);
     int error = 0;
     if (!has_inode)
         add_name(disk, (struct name_change){.kind = NAME_CLEAR, .path = path_id(disk, path)});
@@ -424,19 +424,19 @@ int disk_apply(struct disk *disk, const char *record, const void *bytes)
     if (space == NULL)
         return -EINVAL;
     char *word = g_strndup(record, (gsize)(space - record));
-    const char *rest = space + 1;
+    const char *arguments = space + 1;
     int error = -EINVAL;
     if (strcmp(word, "write") == 0 || strcmp(word, "truncate") == 0) {
-        error = apply_bytes(disk, rest, bytes);
-    } else if (strcmp(word, "begin") == 0 && sscanf(rest, "%lu %lu", &id, &inode) == 2) {
+        error = apply_bytes(disk, arguments, bytes);
+    } else if (strcmp(word, "begin") == 0 && sscanf(arguments, "%lu %lu", &id, &inode) == 2) {
         begin_sync(disk, id, inode);
         error = 0;
-    } else if (strcmp(word, "end") == 0 && sscanf(rest, "%lu", &id) == 1) {
+    } else if (strcmp(word, "end") == 0 && sscanf(arguments, "%lu", &id) == 1) {
         error = end_sync(disk, id);
     } else if (strcmp(word, "other") == 0) {
         error = -ENOTSUP;
     } else if (g_strv_contains(of_paths, word)) {
-        error = apply_path(disk, word, rest);
+        error = apply_path(disk, word, arguments);
     }
     g_free(word);
     return error;
@@ -624,9 +624,9 @@ static void visit_state(struct disk_state *state, disk_visitor visit, void *cont
     forget_made(state);
 }
 
-/* Ways in which the bytes of a file may be: all, none, and those between. Sets the `index`th; false: there
- * are no more. */
-static bool set_way(struct file_state *at, guint index)
+/* Sets the `index`th variant of a file's bytes: all changes made, none, and those between. Returns false
+ * after the last one. */
+static bool set_variant(struct file_state *at, guint index)
 {
     guint len = at->parts->len;
     set_all_parts(at, true);
@@ -669,10 +669,10 @@ static bool set_way(struct file_state *at, guint index)
     return false;
 }
 
-static guint count_ways(struct file_state *at)
+static guint count_variants(struct file_state *at)
 {
     guint count = 0;
-    while (set_way(at, count))
+    while (set_variant(at, count))
         count++;
     return count;
 }
@@ -706,27 +706,27 @@ static void set_random(struct disk_state *state, GRand *random)
     }
 }
 
-/* All states, where they are few. */
+/* Visits all states if they are few. */
 static bool visit_all(struct disk_state *state, disk_visitor visit, void *context)
 {
     guint names = state->pending->len;
-    guint ways[8];
+    guint variants[8];
     guint64 product = names < 7 ? UINT64_C(1) << names : EXHAUSTIVE_MAX + 1;
     for (guint i = 0; i < state->files_len; i++) {
-        ways[i < 8 ? i : 7] = i < 8 ? count_ways(&state->files[i]) : 1;
-        product *= i < 8 ? ways[i] : 1000;
+        variants[i < 8 ? i : 7] = i < 8 ? count_variants(&state->files[i]) : 1;
+        product *= i < 8 ? variants[i] : 1000;
         if (product > EXHAUSTIVE_MAX)
             return false;
     }
     if (product > EXHAUSTIVE_MAX)
         return false;
     for (guint64 n = 0; n < product; n++) {
-        guint64 rest = n;
-        for (guint i = 0; i < names; i++, rest /= 2)
-            state->are_made[i] = rest % 2 == 0;
+        guint64 remaining = n;
+        for (guint i = 0; i < names; i++, remaining /= 2)
+            state->are_made[i] = remaining % 2 == 0;
         for (guint i = 0; i < state->files_len; i++) {
-            set_way(&state->files[i], (guint)(rest % ways[i]));
-            rest /= ways[i];
+            set_variant(&state->files[i], (guint)(remaining % variants[i]));
+            remaining /= variants[i];
         }
         visit_state(state, visit, context);
     }
@@ -750,7 +750,7 @@ static void visit_ways(struct disk_state *state, disk_visitor visit, void *conte
         for (int are_others_made = 0; are_others_made < 2; are_others_made++) {
             set_all_names(state, true);
             set_all_files(state, are_others_made == 1);
-            for (guint way = 0; set_way(&state->files[i], way); way++)
+            for (guint way = 0; set_variant(&state->files[i], way); way++)
                 visit_state(state, visit, context);
         }
 }
@@ -786,7 +786,7 @@ void disk_visit_newest(struct disk *disk, disk_visitor visit, void *context)
     state_free(state);
 }
 
-/* ---------------------------------------------------------------- files made of it */
+/* ---------------------------------------------------------------- files of a state */
 
 static int build_file(const struct disk_state *state, size_t path, int dir_fd, const char **first_path)
 {
@@ -810,7 +810,7 @@ int disk_state_build(const struct disk_state *state, int dir_fd)
     int error = 0;
     make_state(state);
     GHashTable *built = g_hash_table_new(g_direct_hash, g_direct_equal); /* file -> its first path */
-    for (int pass = 0; pass < 2; pass++) /* folders first, which are made in the order of their paths */
+    for (int pass = 0; pass < 2; pass++) /* folders first, in the order of their paths */
         for (size_t i = 0; i < state->disk->paths->len && error == 0; i++) {
             struct file *file = state->names->pdata[i];
             if (file == NULL || !is_there(state, i) || (file->folder != 0) != (pass == 0))

@@ -30,9 +30,8 @@ typedef void (*disk_visitor)(void *context, const struct disk_state *state);
 struct disk *disk_new(void);
 void disk_free(struct disk *disk);
 
-/* Takes one record, without its line end; `bytes` are those of a write, and stay the caller's, who keeps them
- * as long as the disk. Returns 0; -EINVAL: this is no record of the recorder; -ENOTSUP: a change of a kind
- * that the model does not know. */
+/* Takes one record, without its line end. `bytes` are those of a write; the caller keeps them as long as the
+ * disk. Return: 0; -EINVAL if this is no record of the recorder; -ENOTSUP if the model lacks this change. */
 int disk_apply(struct disk *disk, const char *record, const void *bytes);
 
 /* Calls `visit` for the states after a cut now, some of which may be equal. `seed` decides the random ones.
@@ -41,14 +40,14 @@ void disk_visit_states(struct disk *disk, uint64_t seed, disk_visitor visit, voi
 /* Calls `visit` once, for the state in which all changes are made. */
 void disk_visit_newest(struct disk *disk, disk_visitor visit, void *context);
 
-/* Equal for states with the same names and bytes. */
+/* Returns the same number for states with the same names and bytes. */
 uint64_t disk_state_hash(const struct disk_state *state);
 /* Makes the files in the empty directory `dir_fd`. Returns 0 or -errno. */
 int disk_state_build(const struct disk_state *state, int dir_fd);
-/* Writes what of the last changes is missing in this state, a line each. */
+/* Writes which of the last changes this state lacks, a line each. */
 void disk_state_describe(const struct disk_state *state, FILE *to);
-/* Returns 0 when the directory holds these names and bytes, but for other files at the top; else -ENOENT,
- * with a line on `to` that says what differs. */
+/* Compares the directory with the state, except for other files at its top. Returns 0 if names and bytes are
+ * equal; else -ENOENT, after a line on `to` with the difference. */
 int disk_state_compare(const struct disk_state *state, int dir_fd, FILE *to);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Recovery of a state directory after a power cut: an outbox opens it, sends all waiting messages to a
- * service in memory that takes everything, and is closed. If the caller wants, it is opened once more.
+ * service in memory that accepts everything, and is closed. If the caller wants, it is opened once more.
  *
- * Texts are known by their tokens: a text of the token T7 has a line "begin T7", and ends with a line
- * "end T7 CHECKSUM" (CRC-32 of all from its "begin" to before its "end", 8 hex digits). A file may have
- * several, one after the other.
+ * Each text has a token: a text of the token T7 has a line "begin T7", and ends with a line "end T7 CHECKSUM"
+ * (CRC-32 of the bytes from its "begin" to before its "end", 8 hex digits). A file may have several, one
+ * after the other.
  */
 #ifndef INBOXFS_TESTS_CUT_RECOVERY_H
 #define INBOXFS_TESTS_CUT_RECOVERY_H
@@ -34,19 +34,18 @@ struct place {
     bool is_whole;
     char *folder; /* outbox, sent, failed, attachments, drafts, or quarantine */
     char *name;
-    char *state; /* of the receipt; NULL: there is none */
+    char *state; /* of the receipt; NULL without one */
     char *error; /* likewise */
 };
 
 struct recovered {
-    char *failure;     /* words: it could not be opened, or did not settle; else NULL */
+    char *failure;     /* the reason if it could not be opened or did not settle; else NULL */
     GArray *sent;      /* of struct sent, in order of arrival */
     GArray *places;    /* of struct place */
     guint sent_at_end; /* number of those in `sent` that came after the second opening */
 };
 
-/* `path` is a state directory, which is changed. Looks for files after the last opening. Never returns NULL.
- */
+/* Changes the state directory `path`. Looks for files after the last opening. Never returns NULL. */
 struct recovered *recover(const char *path, bool is_trusted, bool is_opened_again);
 /* NULL-safe. */
 void recovered_free(struct recovered *recovered);

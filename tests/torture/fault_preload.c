@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The disk's side of inboxfs, for tests: loaded by LD_PRELOAD, it lets calls fail.
+ * Lets calls of inboxfs on its disk fail, for tests; loaded by LD_PRELOAD.
  *
- * Calls on files under spool/ fail as the file says that FAULT_PLAN names; it may come, change and go while
- * the program runs:
+ * The file named by FAULT_PLAN decides which calls on files under spool/ fail. It may appear, change and
+ * disappear while the program runs:
  *
- *   CALL NTH COUNT ERRNO
+ * CALL NTH COUNT ERRNO
  *
- * the COUNT calls from the NTH on, counted since the plan came (COUNT 0: all of them), fail with ERRNO (a
+ * COUNT calls from the NTH on (COUNT 0: all of them), counted since the plan appeared, fail with ERRNO (a
  * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any of these; or read.
  */
 #include <dlfcn.h>
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long plan_inode; /* protected by lock, like all below */
+static unsigned long plan_inode; /* protected by lock, like all variables below */
 static struct timespec plan_mtime;
 static unsigned long calls;
 
-/* The next definition of the function, the C library's. A cast of a pointer to a function is not in ISO C. */
+/* Finds the C library's definition of the function. ISO C has no cast to a pointer to a function. */
 static void find_next(const char *name, void *ret_function)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -60,7 +60,7 @@ static bool is_in_spool(int fd)
     return spool != NULL && (spool[6] == '\0' || spool[6] == '/');
 }
 
-/* The error that this call is to have, or 0. */
+/* Returns the error that this call gets, or 0. */
 static int count_locked(const char *call, const struct stat *status, FILE *plan)
 {
     char wanted[16];

@@ -50,8 +50,8 @@
 #include "cut_recovery.h"
 
 enum {
-    SHOWN_MAX = 3, /* findings of one kind that are shown */
-    REOPENED = 4,  /* one state in four is opened twice, which takes twice the time */
+    SHOWN_MAX = 3, /* of the findings of one kind */
+    REOPENED = 4,  /* one state in four is opened twice, because that takes twice the time */
 };
 
 enum level {
@@ -69,11 +69,11 @@ struct promise {
     char *token;
     char *group;
     size_t recipients;
-    char **attachments; /* NULL: none */
+    char **attachments; /* NULL without attachments */
     enum level level;
     char *draft_name;
-    guint allowed;     /* times that it may be sent */
-    guint sent_before; /* it was sent so often when it was taken back */
+    guint allowed;     /* how often it may be sent */
+    guint sent_before; /* how often it was sent before it was taken back */
     bool was_refused;
     bool is_unsure;
 };
@@ -82,7 +82,7 @@ struct promise {
 struct delivery {
     char *token;
     char *key;
-    char *fault; /* words, or NULL: it is whole */
+    char *fault; /* a reason; NULL if the message is whole */
 };
 
 enum finding {
@@ -104,7 +104,7 @@ struct outcome {
 struct checker {
     const char *work;
     guint every;
-    guint64 only_line; /* 0: all */
+    guint64 only_line; /* 0 for all */
     guint only_number;
     char *log; /* the whole file */
     struct disk *disk;
@@ -141,7 +141,7 @@ static bool is_attachment(const char *token)
     return token[0] == 'A';
 }
 
-/* Under a service that honours keys, what comes twice under one key is one. */
+/* If the service honours keys, several deliveries under one key count as one. */
 static guint count_in(const struct checker *checker, const GArray *deliveries, guint len, const char *token,
                       GHashTable *keys)
 {
@@ -413,7 +413,7 @@ static bool is_found(const struct recovered *recovered, const char *token, const
     return false;
 }
 
-/* Looks at the receipt of a text in failed/. Returns true when it says why. */
+/* Checks the receipt of a text in failed/. Returns true if it has a reason. */
 static bool judge_failed(const struct judgement *judgement, const struct place *place, guint sent)
 {
     struct checker *checker = judgement->checker;
@@ -553,7 +553,7 @@ static void visit_state(void *context, const struct disk_state *state)
 
 /* ---------------------------------------------------------------- the log */
 
-/* Takes the record that begins at `at`, and returns where the next one does. */
+/* Takes the record that begins at `at`, and returns the beginning of the next one. */
 static char *take_record(struct checker *checker, char *at, const char *end)
 {
     char *line_end = memchr(at, '\n', (size_t)(end - at));

@@ -4,13 +4,13 @@
 
 usage: tests/torture/power_cuts.py [--sessions N] [--seed N] [--every N] [--keep]
 
-A session is a life of a mount in which some users do ten to thirty things at random: they write, append, move in, take back,
-rename, remove, attach and replace, while the service takes, refuses, loses or delays what comes, and while inboxfs is killed
-now and then. What inboxfs changes on the disk is recorded (record_preload.c), with what the users were promised and what the
-service took between. Then power_cuts.c makes the states that the disk may be in after a cut at each step, has each recovered,
-and counts. Session n of a seed does the same things each time; which thread is faster is not in its hands.
+In a session some users of a mount do ten to thirty things at random: they write, append, move in, take back, rename,
+remove, attach and replace, while the service accepts, refuses, loses or delays requests, and inboxfs is killed now and then.
+The changes of inboxfs on the disk are recorded (record_preload.c), and between them the promises to users and the messages
+that the service accepted. Then power_cuts.c makes the states that the disk may be in after a cut at each step, recovers each,
+and counts. Session n of a seed does the same things each time, but the timing of threads differs.
 
-Exit status 1 when a message was lost, doubled, halved or is unexplained. The session is kept then.
+Exits with 1 if a message was lost, doubled, halved or is unexplained, and keeps the session then.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import threading
 import time
 import zlib
 
-sys.dont_write_bytecode = True  # nothing of ours is left among the sources
+sys.dont_write_bytecode = True  # no __pycache__ among the sources
 
 from world import REPOSITORY, SENDER, START_S, Defect, wait_until  # noqa: E402
 
@@ -79,7 +79,7 @@ def text_of(token, size, chance):
 
 
 def pool_id(body):
-    """What an upload is called: pool-TOKEN-whole, or -half."""
+    """Returns the id of an upload: pool-TOKEN-whole, or -half."""
     token = b"none"
     is_whole = False
     for begin in re.finditer(rb"^begin (\w+)$", body, re.M):
@@ -98,7 +98,7 @@ class State(scripted_server.State):
         self.chance = chance
         self.fault_rate = fault_rate
         self.is_away = False
-        self.unsure = set()  # texts whose sender got no clear answer once
+        self.unsure = set()  # texts that once got no clear answer
 
     def take_behaviour(self, endpoint):
         with self.lock:
@@ -213,7 +213,7 @@ class Mount:
 
 
 class OldSpool:
-    """A spool as version 0.2 left it, with items in each state, which are the first user's."""
+    """A spool of version 0.2, with the first user's items in each state."""
 
     DAY = 20783
 
@@ -232,7 +232,7 @@ class OldSpool:
         self.session.log.add_bytes("write %d 0 %d" % (inode, len(content)), content)
 
     def put(self, kind, state, name, content, **members):
-        """The number of the item."""
+        """Returns the number of the item."""
         self.count += 1
         key = "00000000-0000-4000-8000-%012d" % self.count if kind == "message" else ""
         envelope = {"version": 1, "number": self.count, "order": self.count, "kind": kind, "state": state, "name": name,
@@ -248,7 +248,7 @@ class OldSpool:
         return self.count
 
     def put_message(self, level, state, folder, dot="", attached=(), group=None, **members):
-        """`attached`: (number, name, token) of files."""
+        """`attached` has (number, name, token) of each file."""
         token = self.user.new_token("T", group, 1)
         if attached:
             self.user.mark("attach", token, ",".join(file[2] for file in attached))
@@ -323,11 +323,11 @@ class Message:
         self.name = name
         self.recipients = 0
         self.attached = {}  # name: token
-        self.is_plain = False  # so text can be appended
+        self.is_plain = False  # then text can be appended
         self.folder = "drafts"
-        self.level = "free"  # what was promised (power_cuts.c)
+        self.level = "free"  # the promise (power_cuts.c)
         self.state = None  # of its receipt in failed/
-        self.may_be_interrupted = False  # the daemon was killed after it was closed, and before it was accepted
+        self.may_be_interrupted = False  # the daemon was killed after the close, before it accepted the file
 
 
 class User:
@@ -359,7 +359,7 @@ class User:
         return token
 
     def call(self, expected, function, *arguments):
-        """0, or the errno, which has to be an expected one."""
+        """Returns 0, or the errno, which must be an expected one."""
         try:
             function(*arguments)
             return 0
@@ -369,7 +369,7 @@ class User:
             return error.errno
 
     def look(self):
-        """Where the messages are now that left outbox/ by themselves."""
+        """Finds the messages that inboxfs has moved out of outbox/."""
         for message in self.messages:
             if message.folder != "outbox":
                 continue
@@ -394,7 +394,7 @@ class User:
             self.mark("attach", token or message.token, ",".join(message.attached.values()))
 
     def compose(self, message, token=None):
-        """The bytes of a message."""
+        """Returns the bytes of a message."""
         token = token or message.token
         recipients, attached = message.recipients, message.attached
         size = self.chance.choice((50, 50, 50, 400, 400, 2500, 6000))
@@ -420,7 +420,7 @@ class User:
         return (head + "\n" + text).encode()
 
     def new_message(self, folder, dot=""):
-        """(a message that is not written yet, its bytes)"""
+        """Returns a message that is not written yet, and its bytes."""
         recipients = self.chance.choice((1, 1, 2, 3))
         token = self.new_token("T", None, recipients)
         message = Message(token, dot + token.lower())
@@ -490,7 +490,7 @@ class User:
     # ------------------------------------------------------------ changing
 
     def move(self, message, level, folder, target, expected):
-        """Renames it, with `level` meanwhile, and if that fails the one before. Whether it was renamed."""
+        """Renames the message, with `level` meanwhile; restores the level on failure. Returns whether it was renamed."""
         before = message.level
         self.set_level(message, level)
         error = self.call(expected, os.rename, self.path(message.folder, message.name), self.path(folder, target))
@@ -505,7 +505,7 @@ class User:
         before = other and other.level
         if other is not None:
             self.set_level(other, "free")
-        # ENODATA: it names an attachment that is there no more.
+        # ENODATA: the message names an attachment that was removed.
         is_moved = self.move(message, meanwhile, "outbox", other.name if other else message.name,
                              (errno.ENODATA, errno.EBUSY, errno.ENOENT))
         if is_moved:
@@ -519,12 +519,12 @@ class User:
     def rename_onto(self):
         message = self.choose("outbox")
         other = self.choose("outbox", where=lambda found: found is not message)
-        # The second look may find the first one in sent/, from where a rename would send it again.
+        # The second lookup may find the first message in sent/, and a rename from there would send it again.
         if message is not None and other is not None and message.folder == "outbox":
             self.replace(message, message.level, other, message.level)
 
     def edit(self, flags, write):
-        """Writes to what waits, which makes it another text of the same message."""
+        """Writes to a waiting file, which makes it another text of the same message."""
         is_append = flags == os.O_APPEND
         message = self.choose("outbox", where=lambda found: found.is_plain or not is_append)
         if message is None:
@@ -635,7 +635,7 @@ class User:
         self.attachments[name] = token
 
     def bind_again(self, message, token=None):
-        """Handed in once more, it gets what its attachments are by now."""
+        """A message that is handed in once more gets its attachments as they are now."""
         for name, known in message.attached.items():
             now = self.attachments.get(name)
             if now is None:
@@ -645,7 +645,7 @@ class User:
         self.mark_attached(message, token)
 
     def change_attached(self, name, token):
-        """Messages that are not handed in yet bind what is there then. `token` None: nothing."""
+        """Messages bind attachments when they are handed in. `token` is None if there is none."""
         for message in self.messages:
             if name not in message.attached or message.level not in ("free", "keep", "draft"):
                 continue
@@ -677,7 +677,7 @@ class User:
     # ------------------------------------------------------------ waiting
 
     def sync(self):
-        """Once it returned, what was closed before is handed in."""
+        """When this returns, all files that were closed before are handed in."""
         closed = [message for message in self.messages if message.folder == "outbox" and message.level == "keep"]
         self.call((errno.EIO, errno.EAGAIN), self.sync_folder, "outbox")
         for message in closed:
@@ -726,7 +726,7 @@ class User:
 
 
 class Deed:
-    """Deeds of several users go on at the same time, but for some that one user does alone."""
+    """Several users act at the same time, except for some things that one user does alone."""
 
     def __init__(self, session, is_alone):
         self.session = session
@@ -799,7 +799,7 @@ class Session:
             user.look()
 
     def check_recorder(self):
-        """Each file is in the records."""
+        """Checks that each file is in the records."""
         with open(self.log.path, "rb") as log:
             records = log.read()
         for top in ("spool", "drafts"):
@@ -838,7 +838,7 @@ class Session:
 
 
 def check(folder, every):
-    """(exit status, what the checker said)"""
+    """Returns the exit status and the output of the checker."""
     command = [os.path.join(BUILD, "tests", "power_cuts"), "--work", os.path.join(folder, "work"), "--state",
                os.path.join(folder, "state"), "--every", str(every), os.path.join(folder, "log")]
     os.mkdir(os.path.join(folder, "work"))
@@ -853,7 +853,7 @@ def read_counts(said):
 
 
 def run_session(place, seed, every, sums):
-    """Whether all is well."""
+    """Returns whether the session broke no promise."""
     folder = os.path.join(place, "session-%d" % seed)
     os.mkdir(folder)
     session = Session(folder, seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was promised against what became of it."""
+"""Compares the promises to the writers with the results."""
 
 import collections
 import hashlib
@@ -9,12 +9,12 @@ import re
 
 RECEIPT = ".receipt.json"
 FOLDERS = ("outbox", "sent", "failed", "drafts", "attachments")
-# How long after a close the daemon may still be on its way to RELEASE when it is killed.
+# How long after a close() the daemon may be killed before it gets RELEASE.
 RELEASE_S = 3
 
 
 class Message:
-    """One that was begun."""
+    """A message that a writer has begun."""
 
     def __init__(self, identity):
         self.id = identity
@@ -31,7 +31,7 @@ class Message:
 
     @property
     def is_accepted(self):
-        """By a system call's answer, or since a draft that was asked for is gone."""
+        """Promised by the result of a system call, or because the draft is gone."""
         is_renamed = self.begun["way"] in ("by_rename", "by_mv")
         is_gone = "refused" in self.events and self.events["refused"]["error"] == "the source is gone"
         return "accepted" in self.events or (is_renamed and is_gone)
@@ -42,7 +42,7 @@ class Message:
 
     @property
     def may_be_cancelled(self):
-        """The daemon was killed while it was being taken back, and the answer was lost."""
+        """The daemon was killed while the message was taken back, so the result was lost."""
         asked = self.events.get("not taken back")
         return asked is not None and asked["errno"] in ("ENOTCONN", "ECONNABORTED")
 
@@ -62,7 +62,7 @@ def read_journals(folders):
 
 
 def read_mount(path):
-    """{folder: {name: receipt or None}}"""
+    """Returns {folder: {name: receipt or None}}."""
     shown = {}
     for folder in FOLDERS:
         names = os.listdir(os.path.join(path, folder))
@@ -79,7 +79,7 @@ def read_mount(path):
 
 
 def is_whole(message, body, attached):
-    """Body and attachment are what their checksums say."""
+    """Returns whether body and attachment match their checksums."""
     text, found, rest = body.replace("\r\n", "\n").rpartition("checksum: ")
     if not found or rest.strip() != message.begun["checksum"]:
         return False
@@ -94,7 +94,7 @@ def digest(content):
 
 
 class Reckoning:
-    """The sums, and a line of words for each thing that must not be."""
+    """The counts, and a line for each violation."""
 
     def __init__(self, service, recipients, messages, shown, kills):
         self.is_trusted = service.is_trusted
@@ -191,12 +191,12 @@ class Reckoning:
             if self.is_trusted:
                 self.wrong("unexplained", message.id, "unknown outcome at a service that is trusted")
         elif message.begun["way"] == "by_two_opens" and not message.is_accepted:
-            pass  # it never got its second part
+            pass  # its second part was never written
         elif not (message.begun["attachment"] and re.search("attachment", words)):
             self.wrong("unexplained", message.id, "in failed/ as %s: %s" % (state, words))
 
     def check_interrupted(self, message, words):
-        """The writer was killed, or the daemon between the first byte and the last RELEASE."""
+        """The writer was killed, or the daemon between the first write and the last RELEASE."""
         if message.begun["way"] == "dies":
             return
         end = message.ended["time"] if message.ended else message.begun["time"]
@@ -209,7 +209,7 @@ class Reckoning:
         for folder in FOLDERS[:4]:
             for name in self.shown[folder]:
                 identity = re.sub(r"\.txt$", "", name.lstrip("."))
-                # What the service knows to be sent, and this side calls an unknown outcome.
+                # The service sent it, but inboxfs reports an unknown outcome.
                 if folder == "sent" and re.match(r"\d{8}T\d{6}Z_.*\.json$", name):
                     continue
                 if identity not in self.messages and not name.endswith(".txt"):

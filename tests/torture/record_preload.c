@@ -47,7 +47,7 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held over a change and its record */
 static unsigned long syncs;                              /* protected by lock */
 
-/* The next definition of the function, the C library's. A cast of a pointer to a function is not in ISO C. */
+/* Finds the C library's definition of the function. ISO C has no cast to a pointer to a function. */
 static void find_next(const char *name, void *ret_function)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -65,8 +65,7 @@ static bool path_of_fd(int fd, char ret_path[PATH_SIZE])
     return len > 0;
 }
 
-/* Returns the part of the path below RECORD_ROOT ("." for RECORD_ROOT itself), or NULL: nothing is recorded.
- */
+/* Returns the part of the path below RECORD_ROOT ("." for RECORD_ROOT itself); NULL if it is not recorded. */
 static const char *part_below_root(const char *path)
 {
     const char *root = getenv("RECORD_ROOT");
@@ -89,7 +88,7 @@ static const char *part_of_fd(int fd, char path[PATH_SIZE])
     return path_of_fd(fd, path) ? part_below_root(path) : NULL;
 }
 
-/* The same of a name, which need not exist. Symbolic links on the way to it are followed. */
+/* Does the same for a name that need not exist. Symbolic links in its folders are followed. */
 static const char *part_of_name(int dir_fd, const char *name, char path[PATH_SIZE])
 {
     char parent[PATH_SIZE];
@@ -117,7 +116,7 @@ static const char *part_of_name(int dir_fd, const char *name, char path[PATH_SIZ
 
 /* ---------------------------------------------------------------- records */
 
-/* By the kernel's calls: write(2) and open(2) are among those that are recorded. errno stays. */
+/* Uses system calls, because write(2) and open(2) are recorded functions. Keeps errno. */
 static void record(const char *line, const struct iovec *bytes, int bytes_len)
 {
     int saved = errno;
@@ -261,7 +260,7 @@ int syncfs(int fd)
 
 /* ---------------------------------------------------------------- bytes */
 
-/* `offset` -1: where the descriptor stands. `call` makes the system call. */
+/* `offset` is -1 for the descriptor's own. `call` makes the system call. */
 static ssize_t write_recorded(int fd, off_t offset, const struct iovec *bytes, int bytes_len)
 {
     char path[PATH_SIZE];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the torture campaign kills, and what it asks afterwards: a mail service, and a mount of it."""
+"""The mail services of the torture campaign, and the mount, which it kills."""
 
 import json
 import os
@@ -20,7 +20,7 @@ END_S = 15
 
 
 class Defect(Exception):
-    """The program did what it must never do. The campaign ends."""
+    """The program broke a promise. The campaign ends."""
 
 
 def wait_until(seconds, holds, what):
@@ -37,7 +37,7 @@ def programs():
 
 
 def processes_of(folder):
-    """The ids of those that were started for this campaign."""
+    """Returns the ids of the processes that were started for this campaign."""
     found = []
     for name in os.listdir("/proc"):
         try:
@@ -87,7 +87,7 @@ class Service:
             self.process = None
 
     def ask(self, path, body=None, method=None):
-        """The bytes of the answer."""
+        """Returns the bytes of the answer."""
         request = urllib.request.Request(self.url + path, data=body, method=method)
         request.add_header("Authorization", "Bearer " + self.key)
         request.add_header("Content-Type", "application/json")
@@ -102,7 +102,7 @@ class Service:
 
 
 class Inboxd(Service):
-    """The real one, which honours idempotency keys."""
+    """inboxd, which honours idempotency keys."""
 
     name = "inboxd"
     is_trusted = True
@@ -121,7 +121,7 @@ class Inboxd(Service):
         self.write_key()
 
     def received(self):
-        """All that came from the sender: [(address of the inbox, subject, body, [content of an attachment])]"""
+        """Returns all mail of the sender: [(address of the inbox, subject, body, [content of an attachment])]"""
         mails = []
         for inbox in self.ask_json("/api/v1/inbox"):
             query = urllib.parse.urlencode({"inbox_ids": inbox["id"], "limit": 10000000, "valid_only": "false"})
@@ -137,7 +137,7 @@ class Inboxd(Service):
 
 
 class Local(Inboxd):
-    """The one inside inboxfs, which dies with it; asked by inboxd on the same data, when all is over."""
+    """The service inside inboxfs, which dies with it. At the end inboxd reads the same data."""
 
     name = "local"
     options = []
@@ -150,7 +150,7 @@ class Local(Inboxd):
         self.write_key()
 
     def create_inbox(self, address):
-        """By the mount alone."""
+        """Does nothing: the mount makes the inbox."""
 
     def received(self):
         super().start()
@@ -161,7 +161,7 @@ class Local(Inboxd):
 
 
 class Scripted(Service):
-    """One that knows the Core endpoints only, and no idempotency keys. Attachments are told by their checksums."""
+    """A service with the Core endpoints only, without idempotency keys. It identifies attachments by checksums."""
 
     name = "no keys"
 
@@ -189,7 +189,7 @@ class Scripted(Service):
 
 
 class Mount:
-    """inboxfs in the foreground, on one state, started again and again."""
+    """inboxfs in the foreground, started again and again on one state."""
 
     def __init__(self, folder, service):
         self.path = os.path.join(folder, "mail")
@@ -229,7 +229,7 @@ class Mount:
         self.process = None
 
     def wait_for_end(self, how):
-        """After an end in good order."""
+        """Waits for a normal end."""
         try:
             status = self.process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -243,7 +243,7 @@ class Mount:
         self.wait_for_end("SIGTERM")
 
     def unmount(self, *options):
-        """False: files are open."""
+        """Returns False if files are open."""
         if subprocess.run(["fusermount3", "-u", *options, self.path], stderr=subprocess.DEVNULL,
                           check=False).returncode != 0:
             return False
@@ -251,7 +251,7 @@ class Mount:
         return True
 
     def give_up(self):
-        """Nothing stays behind, whatever happened."""
+        """Ends all processes and mounts, also after an error."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
         while os.path.ismount(self.path) or not self.is_plain():

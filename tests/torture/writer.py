@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""One user of the mount in the torture campaign: hands in numbered messages until told to stop.
+"""One user of the mount in the torture campaign: hands in numbered messages until DIR/stop exists.
 
-usage: writer.py NAME MOUNT DIR SEED FROM TO... (the folder DIR is its own; it stops when DIR/stop is there)
+usage: writer.py NAME MOUNT DIR SEED FROM TO... (the folder DIR is this writer's own)
 
-Each message carries the checksum of its own body, and of its attachment where it has one. What was begun, what the
-system calls or the programs promised, and what failed with which error stands in DIR/journal, a line of JSON each,
-synced before the next step. Each message is begun once: only a rename whose answer was lost with the daemon is asked
-again, as a person would, by a look at whether the draft is still there.
+Each message has the checksum of its body, and of its attachment if it has one. DIR/journal has a line of JSON for each
+message that was begun, each promise of a system call or program, and each error; it is synced before the next step.
+Each message is begun once. Only a rename is repeated, if the daemon was killed before its result and the draft is still
+there, as a person would do.
 """
 
 import errno
@@ -25,7 +25,7 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class Failure(Exception):
-    """An attempt did not succeed. `errno` is None where a program only said it in words."""
+    """An attempt failed. `errno` is None if a program reported the error only as text."""
 
     def __init__(self, words, number=None):
         super().__init__(words)
@@ -61,7 +61,7 @@ class Writer:
             return False
 
     def wait_for_mount(self):
-        """False: told to stop before the mount was there."""
+        """Waits for the mount. Returns False if DIR/stop exists before."""
         while not self.is_mounted():
             if self.is_stopped():
                 return False
@@ -84,7 +84,7 @@ class Writer:
         return self.random.choice((100, 1000, 1000, 5000, 20000, 200000))
 
     def compose(self, identity, attachment):
-        """(bytes of the message, checksum of its body)"""
+        """Returns the bytes of the message and the checksum of its body."""
         body = self.text(self.size())
         checksum = hashlib.sha256(body.encode()).hexdigest()
         body += "checksum: %s\n" % checksum
@@ -106,7 +106,7 @@ class Writer:
     # ------------------------------------------------------------ ways of writing
 
     def write(self, path, content, is_synced, flags=CREATE):
-        """As a careful program does it: every call's answer counts."""
+        """Writes like a careful program, which checks every call."""
         try:
             fd = os.open(path, flags, 0o600)
             try:
@@ -129,7 +129,7 @@ class Writer:
             raise Failure(os.strerror(error.errno), error.errno) from None
 
     def die_writing(self, path, content):
-        """A child writes a part, and is killed with the file open. Half of it stands in outbox/ then."""
+        """A child writes a part and is killed with the file open, which leaves half a message in outbox/."""
         cut = self.random.randrange(1, len(content))
         if not content[:cut].strip() or b"checksum: " in content[:cut]:
             cut = len(content) // 2
@@ -153,7 +153,7 @@ class Writer:
             raise Failure("exit %d: %s" % (result.returncode, result.stderr.decode(errors="replace").strip()))
 
     def keep(self, identity, content):
-        """A file outside of the mount."""
+        """Writes a file outside the mount."""
         path = os.path.join(self.folder, identity)
         with open(path, "wb") as file:
             file.write(content)
@@ -198,11 +198,11 @@ class Writer:
         try:
             self.run("mv", self.path("drafts", identity), self.path("outbox", identity))
         except Failure:
-            # What became of it is seen by the draft.
+            # The draft shows whether the call took effect.
             self.rename(self.path("drafts", identity), self.path("outbox", identity))
 
     def rename(self, source, target):
-        """Again where the answer was lost. A source that is gone then was taken."""
+        """Repeats the rename if its result was lost. If the source is gone then, it was accepted."""
         while True:
             try:
                 os.rename(source, target)
@@ -211,7 +211,7 @@ class Writer:
                 if error.errno not in GONE:
                     raise Failure(os.strerror(error.errno), error.errno) from None
                 number = error.errno
-            # Looked at twice, for between the two the mount may go, and its empty folder shows.
+            # Looks twice: without the mount, the empty folder below it looks like a missing draft.
             if number == errno.ENOENT and self.is_mounted() and not os.path.lexists(source) and self.is_mounted():
                 raise Failure("the source is gone", number) from None
             if not self.wait_for_mount():
@@ -221,7 +221,7 @@ class Writer:
     # ------------------------------------------------------------ a message
 
     def upload(self, identity):
-        """The name of a fresh attachment and its checksum."""
+        """Makes an attachment. Returns its name and checksum."""
         name = identity + ".txt"
         content = self.text(self.size()).encode()
         is_dying = self.random.random() < 0.15
@@ -233,7 +233,7 @@ class Writer:
         return name
 
     def take_back(self, identity):
-        """Cancels what was handed in, if that is still possible."""
+        """Takes the message back, if that is still possible."""
         try:
             if self.random.random() < 0.5:
                 os.unlink(self.path("outbox", identity))
@@ -245,7 +245,7 @@ class Writer:
             self.note(identity, "not taken back", errno=errno.errorcode[error.errno])
 
     def clear_sent(self):
-        """As people do it now and then. What is noted here has to be at the service."""
+        """Removes sent messages, as people do now and then. Each removed message must be at the service."""
         try:
             for name in os.listdir(os.path.join(self.mount, "sent")):
                 if name.startswith(self.name + "-") and not name.endswith(".receipt.json"):
