@@ -86,7 +86,7 @@ void contact_report(struct contact *contact, const struct service_result *result
         report_online(contact);
     else if (result->outcome == SERVICE_UNAUTHORIZED ||
              (result->http_status == 0 && result->error != EINTR && result->error != ETIMEDOUT))
-        contact_report_offline(contact, result_words(result));
+        contact_report_offline(contact, result_reason(result));
 }
 
 void contact_report_sync(struct contact *contact, const char *reason)
@@ -152,7 +152,7 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
     if (result_is_answer(&result))
         report_online(contact);
     else if (result.error != EINTR)
-        contact_report_offline(contact, result_words(&result));
+        contact_report_offline(contact, result_reason(&result));
     service_result_release(&result);
 }
 
@@ -210,10 +210,10 @@ static int evaluate_first_contact(struct store *store, const struct first_contac
     const struct service_result *result = &first->result;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
-                           result_words(result));
+                           result_reason(result));
     if (result->outcome != SERVICE_OK) {
-        contact_report_offline(&store->contact, result_words(result));
-        return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_words(result));
+        contact_report_offline(&store->contact, result_reason(result));
+        return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_reason(result));
     }
     report_online(&store->contact);
     if (!first->is_listed)

@@ -114,7 +114,7 @@ static int upsert_new(struct store *store, const char *address, const char *requ
     if (error == 0)
         error = take_created(store, request, id, ret_inbox);
     else
-        error = refuse_edit(store, address, NULL, error, result_words(&result), ret_reason);
+        error = refuse_edit(store, address, NULL, error, result_reason(&result), ret_reason);
     /* After an unknown outcome the inbox may exist, so the inboxes are listed. */
     if (error == 0)
         sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
@@ -172,7 +172,7 @@ static bool fetch_record(struct update *update, struct cancel *cancel, struct in
         fail_update(update, -EPERM,
                     "the service does not let an inbox's settings be read; they are not overwritten");
     else if (result.outcome != SERVICE_OK)
-        fail_update(update, result_errno_of_change(&result), result_words(&result));
+        fail_update(update, result_errno_of_change(&result), result_reason(&result));
     else if ((record = inbox_list_find(&list, update->id)) == NULL)
         fail_update(update, -ENOENT, "the service no longer knows this inbox");
     else
@@ -191,7 +191,7 @@ static bool upsert(struct update *update, const char *request, struct cancel *ca
     contact_report(&store->contact, &result);
     int error = result_errno_of_change(&result);
     if (error != 0)
-        fail_update(update, error, result_words(&result));
+        fail_update(update, error, result_reason(&result));
     service_result_release(&result);
     return error == 0;
 }
@@ -312,7 +312,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
     contact_report(&store->contact, &result);
     int error = errno_of_mark(&result);
     if (error != 0)
-        error = refuse_mark(store, &view, id, error, result_words(&result), ret_reason);
+        error = refuse_mark(store, &view, id, error, result_reason(&result), ret_reason);
     else if (!take_record(index, view.inbox, id, &record))
         error = list_again(store, &view, id, until_ms, cancel, ret_reason);
     if (error == 0 && !shows_as(store, email, is_valid))

@@ -108,7 +108,7 @@ bool result_is_busy(const struct service_result *result)
            (result->http_status == TOO_MANY_REQUESTS || result->http_status == UNAVAILABLE);
 }
 
-const char *result_words(const struct service_result *result)
+const char *result_reason(const struct service_result *result)
 {
     return result->detail != NULL ? result->detail : "the service cannot be reached";
 }

@@ -31,6 +31,6 @@ bool result_is_answer(const struct service_result *result);
 bool result_is_busy(const struct service_result *result);
 
 /* Returns the reason, never NULL. Borrowed from `result`. */
-const char *result_words(const struct service_result *result);
+const char *result_reason(const struct service_result *result);
 
 #endif

@@ -571,7 +571,7 @@ static void report_locked(struct sync_pass *pass, const struct service_result *r
     if (pass->error == 0 && (error != 0 || (result->detail != NULL && pass->reason == NULL))) {
         pass->error = error;
         free(pass->reason);
-        pass->reason = strdup(result_words(result));
+        pass->reason = strdup(result_reason(result));
     }
     if (error != 0 && concerns_all_locked(pass, result))
         pass->must_wait = true;
