@@ -930,7 +930,7 @@ bool store_find_sent_by_id(struct store *store, const char *id, struct email_vie
 
 /* ---------------------------------------------------------------- order */
 
-bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_place)
+bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position)
 {
     READ_GUARD(&index->read_lock);
     const struct email_entry *entry = email_table_find(&index->emails, email);
@@ -947,30 +947,31 @@ bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, 
             high = middle;
     }
     *ret_inbox = entry->inbox;
-    *ret_place = low;
+    *ret_position = low;
     return low < inbox->emails.len && inbox->emails.order[low] == email;
 }
 
-/* Lists the emails at `place`, `place + step` and so on that are shown. */
-static size_t list_locked(const struct index *index, const struct inbox *inbox, size_t place, int step,
+/* Lists the emails at `position`, `position + step` and so on that are shown. */
+static size_t list_locked(const struct index *index, const struct inbox *inbox, size_t position, int step,
                           uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
     /* A position below 0 wraps around, which is beyond the end, too. */
-    for (size_t looked = 0; looked < max && place < inbox->emails.len; looked++, place += (size_t)step) {
-        uint32_t email = inbox->emails.order[place];
+    for (size_t looked = 0; looked < max && position < inbox->emails.len;
+         looked++, position += (size_t)step) {
+        uint32_t email = inbox->emails.order[position];
         if (email_entry_is_shown(email_table_find(&index->emails, email)))
             ret_emails[len++] = email;
     }
     return len;
 }
 
-size_t index_list_places(struct index *index, uint32_t number, size_t place, int step, uint32_t *ret_emails,
-                         size_t max)
+size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
+                       size_t max)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    return inbox == NULL ? 0 : list_locked(index, inbox, place, step, ret_emails, max);
+    return inbox == NULL ? 0 : list_locked(index, inbox, position, step, ret_emails, max);
 }
 
 size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max)

@@ -238,12 +238,12 @@ int index_find_sender(struct index *index, const char *address, char **ret_addre
 bool index_has_address(struct index *index, const char *address);
 
 /* Finds the position of an email in its inbox. Returns false if there is no such email. */
-bool index_find_place(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_place);
+bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position);
 
-/* Lists the emails of an inbox that are shown among `max` positions from `place` on, in steps of `step` (1 or
- * -1). Returns their number. */
-size_t index_list_places(struct index *index, uint32_t number, size_t place, int step, uint32_t *ret_emails,
-                         size_t max);
+/* Lists the emails of an inbox that are shown among `max` positions from `position` on, in steps of `step` (1
+ * or -1). Returns their number. */
+size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
+                       size_t max);
 
 /* Picks up to `max` emails, the newest and oldest of each of the first inboxes. Returns their number. */
 size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);

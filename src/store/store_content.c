@@ -678,8 +678,8 @@ static size_t continue_stream_locked(struct contents *contents, struct read_stre
     if (stream->len < STREAM_LEN_TO_BEGIN || covered > reach / 2 || (step < 0 && position <= covered))
         return 0;
     stream->covered = reach;
-    return index_list_places(&contents->store->index, stream->inbox, position + (covered + 1) * (size_t)step,
-                             step, ret_emails, reach - covered);
+    return index_list_from(&contents->store->index, stream->inbox, position + (covered + 1) * (size_t)step,
+                           step, ret_emails, reach - covered);
 }
 
 /* Notes that a part was read (`is_missing`: the cache does not have it), and fetches ahead. Does not wait. */
@@ -688,7 +688,7 @@ static void follow_reader(struct contents *contents, const struct content_reques
     uint32_t emails[AHEAD_EMAILS];
     uint32_t inbox;
     size_t position;
-    if (!index_find_place(&contents->store->index, request->email, &inbox, &position))
+    if (!index_find_position(&contents->store->index, request->email, &inbox, &position))
         return;
     size_t len = 0;
     pthread_mutex_lock(&contents->lock);
