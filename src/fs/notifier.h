@@ -59,7 +59,6 @@ void notifier_forget_content(struct notifier *notifier, uint64_t ino);
  * a folder for the caller's request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
-/* Returns the listener for tree_set_listener(). */
 struct tree_listener notifier_listener(struct notifier *notifier);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For folders whose files are like drafts: mail programs' own files in maildir/ are ordinary files, too, and
- * the kernel knows them by the same table. For this layer alone.
+ * the kernel knows them by the same table. Only this layer includes this header.
  */
 #ifndef INBOXFS_TREE_DRAFTS_H
 #define INBOXFS_TREE_DRAFTS_H

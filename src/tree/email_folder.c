@@ -241,7 +241,6 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
     return true;
 }
 
-/* Fixed entries of the email's folder. */
 static const struct {
     const char *name;
     enum email_node_kind kind;
@@ -452,10 +451,10 @@ static int read_content(struct tree_handle *handle, size_t len, off_t offset, st
         return -EINVAL;
     if ((uint64_t)offset >= content->len)
         return 0;
-    uint64_t rest = content->len - (uint64_t)offset;
+    uint64_t left = content->len - (uint64_t)offset;
     ret->fd = content->content->bytes.fd;
     ret->offset = offset;
-    ret->len = len < rest ? len : (size_t)rest;
+    ret->len = len < left ? len : (size_t)left;
     return 0;
 }
 

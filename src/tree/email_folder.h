@@ -8,7 +8,7 @@
  * again, from another service or by another version of this program, may have other entries, so each use of
  * a node checks that its entry still exists.
  *
- * For this layer alone.
+ * Only this layer includes this header.
  */
 #ifndef INBOXFS_TREE_EMAIL_FOLDER_H
 #define INBOXFS_TREE_EMAIL_FOLDER_H

@@ -179,8 +179,8 @@ static uint64_t event_log_end(struct event_log *log)
 
 struct log_handle {
     struct tree_handle base;
-    uint64_t begin; /* the position of its offset 0. The reader of a stream, who is alone, changes it, and: */
-    uint64_t position; /* behind what was read last, for those who poll */
+    uint64_t begin;    /* position of offset 0. Changed, like the next, only by the one reader of a stream */
+    uint64_t position; /* behind the last bytes read, for poll(2) */
 };
 
 static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, uint64_t begin,

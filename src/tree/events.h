@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reporting events, in events.jsonl and `events`. For this layer alone.
+ * Adding events to events.jsonl and `events`. Only this layer includes this header.
  */
 #ifndef INBOXFS_TREE_EVENTS_H
 #define INBOXFS_TREE_EVENTS_H

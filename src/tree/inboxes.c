@@ -555,7 +555,7 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-/* Puts an entry for each email from this position of the store on, as a name alone when enough entries had
+/* Puts an entry for each email from this position of the store on, only a name when enough entries had
  * attributes. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t position)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notifying the kernel of changes in an inbox, and which emails of a very large one are listed with
- * their attributes. For this layer alone.
+ * Notifying the kernel of changes in an inbox, and which emails of a very large one are listed with their
+ * attributes. Only this layer includes this header.
  */
 #ifndef INBOXFS_TREE_INBOXES_H
 #define INBOXFS_TREE_INBOXES_H

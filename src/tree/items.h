@@ -2,7 +2,7 @@
 /*
  * Moves between the outbox's folders and others. A draft that is moved into outbox/ or attachments/, or onto
  * a reply file, is *handed in*: it becomes an item of the outbox, and is no draft any more. An item that is
- * moved into drafts/ is *taken out*. For this layer alone. The moves wait for the disk.
+ * moved into drafts/ is *taken out*. Only this layer includes this header. The moves wait for the disk.
  */
 #ifndef INBOXFS_TREE_ITEMS_H
 #define INBOXFS_TREE_ITEMS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes that maildir/ follows. For this layer alone.
+ * Changes that maildir/ follows. Only this layer includes this header.
  */
 #ifndef INBOXFS_TREE_MAILDIR_H
 #define INBOXFS_TREE_MAILDIR_H

@@ -170,9 +170,9 @@ int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset
         return -EINVAL;
     if ((size_t)offset >= text_len)
         return 0;
-    size_t rest = text_len - (size_t)offset;
+    size_t left = text_len - (size_t)offset;
     ret->bytes = text + offset;
-    ret->len = len < rest ? len : rest;
+    ret->len = len < left ? len : left;
     return 0;
 }
 

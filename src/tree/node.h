@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nodes: the parts that all folders of the tree share. For this layer alone.
+ * Nodes: the parts that all folders of the tree share. Only this layer includes this header.
  *
  * A node is a file, a folder or a link that users see. It takes no memory: its inode number consists of a
  * *kind* in the low six bits and a *number* of that kind above (of an inbox, an email, an item). So numbers

@@ -385,7 +385,7 @@ static char *write_record(const struct query *query, size_t *ret_len)
 
 /* Called with the lock held, which is given up during the search. The query is not freed while is_asking is
  * set. */
-static int ask_locked(struct tree *tree, struct query *query, struct cancel *cancel)
+static int search_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
     struct queries *queries = tree->queries;
     struct store_search found = {.len = 0};
@@ -429,7 +429,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
         if (query->is_asking)
             error = wait_until(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER, cancel);
         else
-            error = ask_locked(tree, query, cancel);
+            error = search_locked(tree, query, cancel);
         queries->waiting--;
         if (error != 0)
             return error;

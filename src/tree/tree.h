@@ -286,8 +286,8 @@ bool tree_is_barrier(uint64_t folder_ino);
 /* ---------------------------------------------------------------- announced files */
 
 /* A process of our own creates each file that the service brought, so that the kernel raises the events of
- * inotify (fs/watch_helper.h). For that process alone the names are free. Creating waits for nothing. But
- * the kernel may have locked `new` of a Maildir for a lookup that waits for the service, so a second process
+ * inotify (fs/watch_helper.h). Only that process sees the names as free. Creating waits for nothing. But the
+ * kernel may have locked `new` of a Maildir for a lookup that waits for the service, so a second process
  * creates the messages there. */
 
 /* Returns true if the listener is called for new files in this folder (tree_listener.appeared). */
