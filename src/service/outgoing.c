@@ -69,11 +69,11 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(result->words, sizeof(result->words), format, arguments);
+    vsnprintf(result->reason, sizeof(result->reason), format, arguments);
     va_end(arguments);
-    for (char *end = result->words; (end = strchr(end, '\n')) != NULL;)
+    for (char *end = result->reason; (end = strchr(end, '\n')) != NULL;)
         *end = ' ';
-    character_replace(result->words, CHARACTER_NOT_PLAIN, '?');
+    character_replace(result->reason, CHARACTER_NOT_PLAIN, '?');
 }
 
 /* A row that is due later than after the longest pause was written before the clock was set back, so it is
@@ -182,7 +182,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= work->attempts_max)
         result.outcome = OUTGOING_FAILED;
     if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
-        log_warning("%s", result.words);
+        log_warning("%s", result.reason);
     if (!is_broken_off)
         record_surely(outgoing, row, &result);
     crash_point("outgoing_recorded");

@@ -44,9 +44,9 @@ enum outgoing_outcome {
 /* The result of an attempt. */
 struct outgoing_result {
     enum outgoing_outcome outcome;
-    bool is_away;    /* nothing of this row was sent, and no other row could be sent now */
-    int status;      /* of a webhook's answer; 0: there was none */
-    char words[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
+    bool is_away;     /* nothing of this row was sent, and no other row could be sent now */
+    int status;       /* of a webhook's answer; 0: there was none */
+    char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 
 struct outgoing_work {
@@ -83,7 +83,7 @@ int outgoing_start(const struct outgoing_work *work, struct database *database,
 /* Cancels the attempt under way, waits for the thread, and frees. NULL-safe. */
 void outgoing_stop(struct outgoing *outgoing);
 
-/* Formats the words of a result, and makes one line of plain text of them. */
+/* Formats the reason of a result, and makes one line of plain text of it. */
 __attribute__((format(printf, 2, 3))) void outgoing_explain(struct outgoing_result *result,
                                                             const char *format, ...);
 

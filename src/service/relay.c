@@ -198,10 +198,10 @@ static int set_status(sqlite3 *db, int64_t outbound, const char *status)
                          "si", status, outbound);
 }
 
-static int bounce(const struct relay *relay, sqlite3 *db, const struct outgoing_row *row, const char *words)
+static int bounce(const struct relay *relay, sqlite3 *db, const struct outgoing_row *row, const char *why)
 {
     _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-    int error = sending_give_reason(&reason, row->address, "5.0.0", words);
+    int error = sending_give_reason(&reason, row->address, "5.0.0", why);
     if (error == 0)
         error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
     return error == 0 ? set_status(db, row->email, "failed") : error;
@@ -211,7 +211,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
     int64_t left = 0;
-    int error = result->outcome == OUTGOING_FAILED ? bounce(context, db, row, result->words) : 0;
+    int error = result->outcome == OUTGOING_FAILED ? bounce(context, db, row, result->reason) : 0;
     if (error == 0)
         error = query_integer(db, &left, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?", "ii",
                               (int64_t)OUTGOING_RELAY, row->email);

@@ -43,7 +43,7 @@ void transfer_init(struct transfer *transfer, struct cancel *cancel, long connec
     TRANSFER_SET(transfer, CURLOPT_NOPROGRESS, 0L);
     TRANSFER_SET(transfer, CURLOPT_XFERINFOFUNCTION, on_progress);
     TRANSFER_SET(transfer, CURLOPT_XFERINFODATA, transfer);
-    TRANSFER_SET(transfer, CURLOPT_ERRORBUFFER, transfer->words);
+    TRANSFER_SET(transfer, CURLOPT_ERRORBUFFER, transfer->reason);
 }
 
 void transfer_release(struct transfer *transfer)
@@ -63,5 +63,5 @@ long transfer_perform(struct transfer *transfer)
 
 const char *transfer_reason(const struct transfer *transfer)
 {
-    return transfer->words[0] != '\0' ? transfer->words : curl_easy_strerror(transfer->result);
+    return transfer->reason[0] != '\0' ? transfer->reason : curl_easy_strerror(transfer->result);
 }

@@ -19,7 +19,7 @@ struct transfer {
     bool has_begun;        /* connected (and logged in): a later failure is about this email */
     int64_t ending_ms;     /* how long it goes on after a cancel; may be set during the transfer */
     int64_t give_up_ms;    /* monotonic; 0: not cancelled yet */
-    char words[CURL_ERROR_SIZE];
+    char reason[CURL_ERROR_SIZE];
 };
 
 void transfer_init(struct transfer *transfer, struct cancel *cancel, long connect_timeout_s, long timeout_s);
@@ -36,7 +36,7 @@ void transfer_release(struct transfer *transfer);
  * or 0 if there is none. */
 long transfer_perform(struct transfer *transfer);
 
-/* Returns why it failed, in words; borrowed. */
+/* Returns the reason why it failed; borrowed. */
 const char *transfer_reason(const struct transfer *transfer);
 
 #endif

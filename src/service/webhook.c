@@ -228,7 +228,7 @@ static char *write_log(const struct outgoing_result *result)
 static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    bool was_tried = result->status != 0 || result->words[0] != '\0';
+    bool was_tried = result->status != 0 || result->reason[0] != '\0';
     if (!was_tried)
         return 0;
     _cleanup_free_ char *log = write_log(result);
@@ -239,7 +239,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
                               " WHERE seq = ?",
                               "si", log, row->email);
     if (error == 0 && result->outcome == OUTGOING_FAILED)
-        log_warning("the webhook of inbox %s was given up: %s", row->address, result->words);
+        log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);
     return error;
 }
 
