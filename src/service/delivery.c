@@ -87,15 +87,15 @@ static json_t *email_record(const struct message *message, const struct service_
 }
 
 static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
-                   enum delivery_way way, const json_t *recipient)
+                   enum recipient_header header, const json_t *recipient)
 {
     const char *from = json_string_value(json_object_get(message->from, "address"));
-    struct verdict verdict = inbox_judge(inbox->record, from, way);
+    struct verdict verdict = inbox_judge(inbox->record, from, header);
     char id[37];
     int error = random_uuid(id);
     if (error != 0)
         return error;
-    json_t *record = email_record(message, inbox, id, verdict, way == DELIVERY_BCC ? recipient : NULL);
+    json_t *record = email_record(message, inbox, id, verdict, header == DELIVERY_BCC ? recipient : NULL);
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     json_decref(record);
     if (text == NULL)
@@ -111,7 +111,7 @@ static int deliver(sqlite3 *db, const struct message *message, int64_t seq, cons
                : error;
 }
 
-int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
+int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
                  const json_t *recipient)
 {
     _cleanup_inbox_ struct service_inbox inbox = {0};
@@ -122,7 +122,7 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum d
     int64_t found = 0;
     error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
                           inbox.seq);
-    return error == -ENOENT ? deliver(db, message, seq, &inbox, way, recipient) : error;
+    return error == -ENOENT ? deliver(db, message, seq, &inbox, header, recipient) : error;
 }
 
 /* ---------------------------------------------------------------- receiving: what a message lacks */
@@ -234,7 +234,7 @@ static bool names(const json_t *list, const char *recipient)
 }
 
 /* A recipient whom no header names counts as reached by Bcc, also through a mailing list or an alias. */
-static enum delivery_way way_to(const struct message *message, const char *recipient)
+static enum recipient_header find_header(const struct message *message, const char *recipient)
 {
     return names(message->to, recipient)   ? DELIVERY_TO
            : names(message->cc, recipient) ? DELIVERY_CC
@@ -272,12 +272,12 @@ static int put_into(sqlite3 *db, const struct delivery *delivery, const struct m
     json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
     if (recipient == NULL)
         return -ENOENT; /* no inbox has an address that is not UTF-8 */
-    enum delivery_way way = way_to(message, address);
-    int error = delivery_put(db, message, seq, way, recipient);
+    enum recipient_header header = find_header(message, address);
+    int error = delivery_put(db, message, seq, header, recipient);
     if (error == -ENOENT && delivery_makes_inbox(delivery->new_inboxes, address)) {
         error = make_inbox(db, address);
         if (error == 0)
-            error = delivery_put(db, message, seq, way, recipient);
+            error = delivery_put(db, message, seq, header, recipient);
     }
     json_decref(recipient);
     return error;

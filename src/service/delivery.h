@@ -47,7 +47,7 @@ int delivery_store(sqlite3 *db, const struct message *message, const char *key, 
 
 /* Puts a stored message into the inbox of `recipient` (an address as in struct message), inside a write
  * transaction. Return: 0, also if the inbox has it already; -ENOENT if there is no such inbox; -errno. */
-int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum delivery_way way,
+int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
                  const json_t *recipient);
 
 /* Returns the date in the form of records; NULL without memory. */

@@ -129,7 +129,7 @@ static bool is_empty(const json_t *rule)
            json_array_size(json_object_get(rule, "domains")) == 0;
 }
 
-struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum delivery_way way)
+struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum recipient_header header)
 {
     const json_t *allowed = json_object_get(inbox_record, "allowed_from_addresses");
     const json_t *blocked = json_object_get(inbox_record, "blocked_from_addresses");
@@ -137,9 +137,9 @@ struct verdict inbox_judge(const json_t *inbox_record, const char *from_address,
         return (struct verdict){"blocked_from_address", "The sender is on the inbox's block list."};
     if (!is_empty(allowed) && !matches(allowed, from_address))
         return (struct verdict){"not_allowed_from_address", "The sender is not on the inbox's allow list."};
-    if (way == DELIVERY_CC && !json_is_true(json_object_get(inbox_record, "allow_cc")))
+    if (header == DELIVERY_CC && !json_is_true(json_object_get(inbox_record, "allow_cc")))
         return (struct verdict){"not_allowed_cc_address", "The inbox may not be reached by Cc."};
-    if (way == DELIVERY_BCC && !json_is_true(json_object_get(inbox_record, "allow_bcc")))
+    if (header == DELIVERY_BCC && !json_is_true(json_object_get(inbox_record, "allow_bcc")))
         return (struct verdict){"not_allowed_bcc_address", "The inbox may not be reached by Bcc."};
     return (struct verdict){"valid", NULL};
 }

@@ -44,7 +44,7 @@ int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service
 int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);
 
 /* The header by which a message reached an inbox; of several the most open one counts. */
-enum delivery_way {
+enum recipient_header {
     DELIVERY_TO,
     DELIVERY_CC,
     DELIVERY_BCC,
@@ -57,7 +57,7 @@ struct verdict {
 
 /* Applies the rules of `record` (a published inbox record) to a message. A block wins over everything; an
  * allow list without entries allows all. */
-struct verdict inbox_judge(const json_t *record, const char *from_address, enum delivery_way way);
+struct verdict inbox_judge(const json_t *record, const char *from_address, enum recipient_header header);
 
 /* Reads a request to create or update an inbox (interface, POST /api/v1/inbox/upsert): every settable field
  * of the published record, and its id, which is null for a new inbox. A field that the request leaves out

@@ -434,11 +434,11 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
     const json_t *lists[] = {
         [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
     /* To before Cc before Bcc: of several headers that name an inbox, the most open one counts. */
-    for (size_t way = 0; way < ARRAY_LEN(lists); way++) {
+    for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
         size_t i;
         const json_t *recipient;
-        json_array_foreach (lists[way], i, recipient) {
-            int error = delivery_put(db, message, seq, (enum delivery_way)way, recipient);
+        json_array_foreach (lists[header], i, recipient) {
+            int error = delivery_put(db, message, seq, (enum recipient_header)header, recipient);
             if (error == -ENOENT)
                 error = set_aside(context, db, json_string_value(json_object_get(recipient, "address")),
                                   remainder);

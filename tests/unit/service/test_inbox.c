@@ -17,7 +17,7 @@ static const struct {
     const char *allowed;
     const char *blocked;
     const char *allow_cc, *allow_bcc;
-    enum delivery_way way;
+    enum recipient_header header;
     const char *status;
 } cases[] = {
     {"null", "null", "true", "true", DELIVERY_TO, "valid"},
@@ -51,7 +51,7 @@ TEST(rules_are_applied)
                              "\"allow_cc\":%s,\"allow_bcc\":%s}",
                              cases[i].allowed, cases[i].blocked, cases[i].allow_cc, cases[i].allow_bcc) > 0);
         json_t *record = json_loads(text, 0, NULL);
-        struct verdict verdict = inbox_judge(record, "Ann@x.example", cases[i].way);
+        struct verdict verdict = inbox_judge(record, "Ann@x.example", cases[i].header);
         assert_string_equal(cases[i].status, verdict.status);
         assert_int_equal(strcmp(verdict.status, "valid") == 0, verdict.message == NULL);
         json_decref(record);
