@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads lists of addresses in one pass. An item of the list is what stands between separators (`,` `;` `:`)
- * that are not within quotes, brackets or comments. Its tokens are found first (scan_item()): where it has
- * "<…>", what is before that is its name, whatever it is; else all of it has to be an address.
+ * Reads lists of addresses in one pass. Separators (`,` `;` `:`) outside quotes, brackets and comments divide
+ * the text into items. scan_item() finds the tokens of an item first: if the item has "<…>", all text before
+ * that is its name; else the whole item has to be an address.
  *
  * GMime reads such lists, too, but for the eyes of a user: it drops what it does not understand, rewrites
  * quotes, and turns xn-- domains into Unicode.
@@ -96,8 +96,8 @@ bool address_equals(const char *one, const char *other)
 
 /* ---------------------------------------------------------------- tokens */
 
-/* All of these take where a token begins, and return where it ends; NULL: it has no end, or cannot stand
- * there. Texts end at a NUL. */
+/* Each of these takes the beginning of a token and returns its end; NULL if the token has no end, or is not
+ * allowed there. Texts end at a NUL. */
 
 /* Blanks and comments. */
 static const char *skip_gap(const char *c)
@@ -115,8 +115,8 @@ static const char *skip_literal(const char *c)
     return *c == ']' ? c + 1 : NULL;
 }
 
-/* Senders put characters into "=?utf-8?q?Smith,_John?=" that may not stand there. There is no "?" within, so
- * that a text of nothing but beginnings is read once. */
+/* Senders put forbidden characters into words such as "=?utf-8?q?Smith,_John?=". A word ends at its first
+ * "?", so that a text that consists of beginnings is read once. */
 static const char *skip_encoded_word(const char *c)
 {
     size_t charset_len = strncmp(c, "=?", 2) == 0 ? strcspn(c + 2, "?<>@,;:()\" \t\r\n") : 0;
@@ -151,7 +151,7 @@ static const char *skip_token(const char *c)
 
 /* ---------------------------------------------------------------- one address */
 
-/* These may stand in an atom, beside letters, digits and what is not ASCII: RFC 5322 section 3.2.3. */
+/* An atom has letters, digits, these characters (RFC 5322 section 3.2.3) and all that are not ASCII. */
 static size_t atom_len(const char *c)
 {
     size_t len = 0;
@@ -161,7 +161,7 @@ static size_t atom_len(const char *c)
     return len;
 }
 
-/* Without its line ends, where it was folded. */
+/* Appends the text without the line ends of its folds. */
 static void append_unfolded(struct strbuf *out, const char *start, const char *end)
 {
     for (const char *c = start; c < end; c++)
@@ -169,8 +169,8 @@ static void append_unfolded(struct strbuf *out, const char *start, const char *e
             strbuf_append_char(out, *c);
 }
 
-/* Atoms, dots and, where it may, quoted strings, with gaps before and between them. At least one word, and no
- * two without a dot between them. */
+/* Reads atoms, dots and, with `may_be_quoted`, quoted strings, with gaps before and between them. There must
+ * be at least one word, and a dot between any two words. */
 static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *out)
 {
     const char *end = c;
@@ -284,8 +284,8 @@ static const char *skip_brackets(const char *c)
     return NULL;
 }
 
-/* Goes on from `c` to the end of the item. A quoted string or comment without an end takes the rest of the
- * text; so each character is looked at only a few times. */
+/* Scans from `c` to the end of the item. A quoted string or comment without an end takes the rest of the
+ * text, so that each character is scanned only a few times. */
 static void scan_rest_of_item(const char *c, struct list_item *item)
 {
     while (*c != '\0' && !is_separator(*c)) {
@@ -312,11 +312,11 @@ static void scan_item(const char *text, struct list_item *ret)
     scan_rest_of_item(text, ret);
 }
 
-/* A name as it was written, but for its comments; one blank where there is a gap. */
+/* A name as it was written, with one blank for each gap and comment. */
 struct phrase {
     struct strbuf text;
     unsigned int words;
-    bool has_at; /* outside quotes: it has the look of an address */
+    bool has_at; /* outside quotes, as in an address */
 };
 
 static void phrase_release(struct phrase *phrase)
@@ -346,7 +346,7 @@ static void read_phrase(const char *start, const char *end, struct phrase *phras
     }
 }
 
-/* The text of the comment there, if there is one. */
+/* Reads the text of a comment at `start`, if there is one. */
 static int read_comment(const char *start, const char *end, char **ret_text)
 {
     const char *c = start;
@@ -363,12 +363,12 @@ static int read_comment(const char *start, const char *end, char **ret_text)
     return text.error != 0 ? text.error : header_text_decode(strbuf_str(&text), text.len, ret_text);
 }
 
-/* What is found on the way through a text. */
+/* The state of reading a text. */
 struct list_reading {
     struct address_list *list;
-    const char *domain;  /* of a local part alone; NULL: that is no address */
+    const char *domain;  /* of a local part alone; NULL: a local part alone is refused */
     const char *closing; /* the last ";" of the text; NULL: there is none */
-    size_t left;         /* of how many addresses the text may have */
+    size_t left;         /* how many more addresses the text may have */
     bool has_looked_for_closing;
     bool is_in_group;
 };
@@ -383,7 +383,7 @@ static int append_found(struct list_reading *reading, const struct strbuf *addre
     return append(reading->list, strbuf_str(address), name);
 }
 
-/* "<@one.example,@two.example:a@x.example>": the way, which nobody goes any more, does not count. */
+/* Skips the obsolete route in "<@one.example,@two.example:a@x.example>". */
 static const char *skip_route(const char *c)
 {
     const char *start = skip_gap(c);
@@ -494,7 +494,7 @@ int address_list_parse(struct address_list *list, const char *text, char **ret_r
     return address_list_parse_at(list, text, NULL, ret_refused);
 }
 
-/* With the ";" behind it, which may end a group. */
+/* Passes on the item with the ";" behind it, which may end a group. */
 static int hand_over(struct list_reading *reading, const struct list_item *item, address_other_fn *other,
                      void *context)
 {

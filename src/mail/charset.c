@@ -22,8 +22,8 @@ enum {
     PIECE_BYTES = 1024, /* converted at a time */
 };
 
-/* The labels at which the WHATWG Encoding Standard differs from iconv, or which iconv lacks. Labels are in
- * small letters, with nothing but letters and digits: programs do not agree about what stands between. */
+/* Labels for which the WHATWG Encoding Standard differs from iconv, or which iconv lacks. They are reduced to
+ * small letters and digits, since programs differ in the characters between these. */
 static const struct charset {
     const char *name; /* to iconv */
     const char *labels;
@@ -95,15 +95,15 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
     return has_digit ? name : NULL;
 }
 
-/* Protects the descriptors, while they convert, too. */
+/* Protects the table of descriptors, and each descriptor while it converts. */
 static pthread_mutex_t charsets_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The descriptor of a charset, in its initial state; (iconv_t)-1: iconv does not know it. It is never closed,
- * for glibc unloads the library of a charset behind its last descriptor: a header that names a dozen charsets
- * in turn had one loaded for each of its words, 4 s of CPU a megabyte. glibc has 1,180 names. */
+/* Returns the descriptor of a charset, in its initial state; (iconv_t)-1 if iconv does not know the charset.
+ * Descriptors are never closed: glibc would unload the library of a charset with its last descriptor, and a
+ * header with a dozen charsets in turn cost 4 s of CPU per megabyte. glibc has 1,180 names. */
 static iconv_t find_charset_locked(const char *name)
 {
-    static GHashTable *descriptors; /* by names in capital letters: glibc makes no difference */
+    static GHashTable *descriptors; /* by names in capital letters, since glibc ignores case */
     if (descriptors == NULL)
         descriptors = g_hash_table_new(g_str_hash, g_str_equal);
     g_autofree char *key = g_ascii_strup(name, -1);
@@ -129,7 +129,7 @@ static bool is_utf8(const char *bytes, size_t len)
     return true;
 }
 
-/* Appends what should be UTF-8, with U+FFFD for each byte that is not. */
+/* Appends UTF-8, with U+FFFD for each invalid byte. */
 static void append_mended(struct strbuf *text, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -142,7 +142,8 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
     }
 }
 
-/* Does the same as charset_append(), by a name that iconv knows or not. */
+/* Converts and appends bytes by iconv. Return: as charset_append(); -EILSEQ also if iconv lacks the charset.
+ */
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
 {
@@ -151,7 +152,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     if (charset == (iconv_t)-1)
         return -EILSEQ;
 
-    /* A byte that one of these leaves undefined is a control character to WHATWG, as to iso-8859-1. */
+    /* WHATWG reads a byte that one of these leaves undefined as a control character, as in iso-8859-1. */
     bool is_windows = g_str_has_prefix(name, "CP125");
     size_t len_before = text->len;
     char *in = (char *)bytes; /* iconv does not write to it */
@@ -165,7 +166,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
         bool is_damaged = iconv(charset, is_ended ? NULL : &in, &len, &out, &out_len) == (size_t)-1 &&
                           (errno == EILSEQ || errno == EINVAL) && len > 0;
         bool is_control = is_damaged && is_windows && ((unsigned char)*in & 0xe0) == 0x80;
-        /* glibc also makes characters behind U+10FFFF, which no UTF-8 has. */
+        /* glibc also makes characters above U+10FFFF, which are not valid UTF-8. */
         bool is_valid = is_utf8(piece, sizeof(piece) - out_len);
         is_refused = damage == CHARSET_REFUSE && ((is_damaged && !is_control) || !is_valid);
         append_mended(text, piece, sizeof(piece) - out_len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the files of an email's folder of its content: texts without what a terminal obeys, a body in plain
- * text where there is only HTML, safe and unique names for attachments and for earlier emails of the thread.
+ * Makes the files of an email's folder: texts without characters that a terminal obeys, a plain body if the
+ * email has only HTML, safe and unique names for attachments and for earlier emails of the thread.
  */
 #include "mail/content_folder.h"
 
@@ -26,7 +26,7 @@ enum {
     NUMBERS_IN_TURN = 20,
 };
 
-/* Pictures alone, say. */
+/* For an HTML body with pictures alone, for example. */
 static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
 
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
@@ -83,7 +83,7 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-/* The replacement of a character that does something instead of being seen. */
+/* A character, and its replacement if a terminal would obey it. */
 struct readable_character {
     size_t len;
     const char *shown; /* NULL: the character itself */
@@ -91,7 +91,7 @@ struct readable_character {
 
 static const char control_shown[] = "\xef\xbf\xbd";
 
-/* Line ends are LF. Marks stay: texts in Hebrew and Arabic need them. */
+/* Line ends become LF. Marks stay: texts in Hebrew and Arabic need them. */
 static struct readable_character readable_character(const char *text, size_t len)
 {
     if (*text == '\r') {
@@ -110,7 +110,7 @@ static struct readable_character readable_character(const char *text, size_t len
     return (struct readable_character){character.len, shown};
 }
 
-/* Strangers wrote it, and people will cat(1) it. */
+/* Makes a stranger's text safe for cat(1). */
 static int append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
@@ -155,7 +155,7 @@ static bool is_blank(const struct email_text *text)
     return true;
 }
 
-/* HTML that the plain text does not repeat is to be read as text, too. */
+/* Appends the text of HTML that the plain text does not repeat. */
 static int append_html(struct strbuf *text, const struct email_text *html)
 {
     _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(TEXT_MAX_BYTES);
@@ -196,7 +196,7 @@ static enum new_text_kind kind_of(const struct email_content *content)
     return mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER : NEW_TEXT_OF_FIRST;
 }
 
-/* Only what this email says itself. */
+/* Adds the body without quoted history. */
 static int add_new_text(struct content_folder *folder, const struct email_content *content)
 {
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
@@ -211,7 +211,7 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
 
 /* ---------------------------------------------------------------- the head */
 
-/* An answer needs these; plain_text makes a content of it. */
+/* An answer needs these fields; email_content_from_text() needs plain_text. */
 static void write_head(struct json_writer *writer, const struct email_content *content)
 {
     json_begin_object(writer);
@@ -231,15 +231,15 @@ static int add_head(struct content_folder *folder, const struct email_content *c
     json_writer_init(&writer, &text, 0);
     write_head(&writer, content);
     if (text.error == -EMSGSIZE)
-        return 0; /* nobody can answer to that many */
+        return 0; /* too many recipients for an answer */
     return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", text.data, text.len);
 }
 
 /* ---------------------------------------------------------------- attachments */
 
-/* The name that a sender gives a file, without what could lead elsewhere or be taken for something else:
- * folders, leading dots, dashes (`tar cf x *` takes them for options) and blanks, control characters, and
- * those that turn the direction of text. The caller frees; NULL without memory. */
+/* Makes a safe name of the sender's: without folders, leading dots, dashes (`tar cf x *` takes them for
+ * options) and blanks, control characters, and characters that turn the direction of text. The caller frees;
+ * NULL without memory. */
 static char *attachment_name(const struct email_attachment *attachment)
 {
     g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
@@ -255,12 +255,12 @@ static char *attachment_name(const struct email_attachment *attachment)
                          : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
-/* The name, numbered where `taken` has one like it; it is in `taken` then. The caller frees; NULL without
- * memory. */
+/* Returns the name, with a number if `taken` has a similar one, and adds it to `taken`. The caller frees;
+ * NULL without memory. */
 static char *unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);
-    /* After a while in strides, for a sender may well call a thousand files the same. */
+    /* Later numbers go in strides, because a sender may give a thousand files one name. */
     for (unsigned int number = 2; unique != NULL && !g_hash_table_add(taken, file_name_fold(unique));
          number += number < NUMBERS_IN_TURN ? 1 : g_hash_table_size(taken)) {
         free(unique);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A value is made flat first: unfolded, without the quotes of its strings. Then its encoded words are decoded
- * one by one, and their bytes joined before they are text. What was decoded is not looked at again, so that
- * no text turns into another by being read twice.
+ * one by one, and their bytes are joined before the charset is applied. Decoded text is never decoded again.
  */
 #include "mail/header_text.h"
 
@@ -18,7 +17,7 @@
 
 enum {
     CHARSET_MAX_BYTES = 60, /* of an encoded word, with a language behind it */
-    PIECES_MAX = 100,       /* of a parameter; what comes behind is left out */
+    PIECES_MAX = 100,       /* of a parameter; further pieces are ignored */
     GROWTH_MAX = 16,        /* bytes of text that one byte of a header may become */
 };
 
@@ -28,13 +27,13 @@ struct encoded_word {
     bool is_base64; /* or like quoted-printable */
     const char *content;
     size_t content_len;
-    const char *end; /* behind it */
+    const char *end; /* behind the "?=" */
 };
 
 struct decoding {
     struct strbuf text;
     struct strbuf bytes; /* of encoded words beside each other, in one charset */
-    const char *charset; /* of these; NULL: there are none */
+    const char *charset; /* of the bytes; NULL: there are none */
     size_t charset_len;
 };
 
@@ -52,8 +51,8 @@ static bool is_token(const char *text, size_t len)
     return len > 0;
 }
 
-/* The encoded word that starts here. A hostile value can have an "=?" in every few bytes: *has_no_end keeps
- * them from each being looked behind for an end that is not there. */
+/* Reads the encoded word at `start`. A hostile value can have an "=?" in every few bytes: once the rest of
+ * the value has no "?=", *has_no_end prevents a search for each of them. */
 static bool find_word(const char *start, const char *end, bool *has_no_end, struct encoded_word *ret_word)
 {
     if (*has_no_end || end - start < 2 || start[1] != '?')
@@ -82,7 +81,7 @@ static bool find_word(const char *start, const char *end, bool *has_no_end, stru
     return true;
 }
 
-/* Bytes, some of which are written as an escape character and two hexadecimal digits. */
+/* Decodes bytes that are written as an escape character and two hexadecimal digits. */
 static void append_escaped(struct strbuf *bytes, const char *text, size_t len, char escape)
 {
     for (size_t i = 0; i < len; i++) {
@@ -98,7 +97,7 @@ static void append_escaped(struct strbuf *bytes, const char *text, size_t len, c
     }
 }
 
-/* Padding in the middle begins a new group of four, and at the end it may be missing. */
+/* Decodes base64. Padding in the middle begins a new group of four; at the end it may be missing. */
 static void append_base64(struct strbuf *bytes, const char *text, size_t len)
 {
     guchar decoded[3 * 64 + 3];
@@ -189,7 +188,7 @@ static int decode(const struct strbuf *flat, char **ret_text)
     return decoding.bytes.error != 0 ? decoding.bytes.error : take_text(&decoding.text, ret_text);
 }
 
-/* The same, without white space around it. */
+/* Decodes a flat value, and removes white space around the text. */
 static int decode_stripped(const struct strbuf *flat, char **ret_text)
 {
     int error = decode(flat, ret_text);
@@ -283,7 +282,7 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
-/* The end of a quoted string that starts here. */
+/* Returns the closing quote of the string at `at`, or the end. */
 static const char *skip_quoted(const char *at, const char *end)
 {
     for (at++; at < end && *at != '"'; at++)
@@ -292,7 +291,7 @@ static const char *skip_quoted(const char *at, const char *end)
     return at;
 }
 
-/* The semicolon that ends what starts here, or the end. */
+/* Returns the next semicolon outside quotes, or the end. */
 static const char *skip_to_semicolon(const char *at, const char *end)
 {
     for (; at < end && *at != ';'; at++)
@@ -304,8 +303,7 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* `suffix` stands behind the name and before "=": nothing, "*", "*2" or "*2*". NULL: it is another parameter.
- */
+/* `suffix` is the text between name and "=": nothing, "*", "*2" or "*2*". Returns NULL for any other. */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;
@@ -353,7 +351,7 @@ static void read_parameter(struct parameter *parameter, const char *at, const ch
     piece->len = (size_t)(end - value);
 }
 
-/* Without its quotes and folds. */
+/* Appends a piece without its quotes and folds. */
 static void append_piece(struct strbuf *flat, const struct piece *piece)
 {
     const char *at = piece->value;
@@ -367,8 +365,8 @@ static void append_piece(struct strbuf *flat, const struct piece *piece)
     }
 }
 
-/* Decodes pieces one of which is escaped. They are read as text once they are joined, in the charset of the
- * first: a character may begin in one of them and end in the next. */
+/* Decodes pieces one of which is escaped. The charset of the first applies to all of them joined, since a
+ * character may begin in one piece and end in the next. */
 static int decode_pieces(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;
@@ -399,7 +397,7 @@ static int decode_pieces(const struct parameter *parameter, char **ret_text)
     return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
 }
 
-/* Programs that give the name in both ways mean the numbered one for those who know better. */
+/* If a program writes the name in both forms, the numbered one is the better. */
 static int decode_parameter(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;
