@@ -48,7 +48,7 @@ struct message {
     char *plain_text; /* or NULL */
     char *html;       /* or NULL */
     bool alternative_content;
-    bool is_automatic; /* written by the service itself, so that no program answers it (RFC 3834) */
+    bool is_automatic; /* the service wrote it, and no program should answer it (RFC 3834) */
     struct message_attachment *attachments;
     size_t attachments_len;
     char *forwarded; /* a whole message in RFC 5322 text, enclosed behind the attachments; or NULL */

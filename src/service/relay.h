@@ -4,9 +4,9 @@
  * brings them on. A row of outgoing.h is one email for one recipient, so that the server's answer is about
  * that one alone.
  *
- * If the answer to a message is lost, SMTP has no way to ask whether the server took it. The message is sent
- * again then, as RFC 5321 section 4.5.4.1 wants it, with the Message-ID that it had: a recipient may get it
- * twice, but never not at all. A refusal (5xx), or failing attempts for five days, become a bounce: a message
+ * If the answer to a message is lost, SMTP has no way to ask whether the server took it. The message is then
+ * sent again with the same Message-ID, as RFC 5321 section 4.5.4.1 wants it: a recipient may get the message
+ * twice, but always gets it. A refusal (5xx), or failing attempts for five days, become a bounce: a message
  * to the sender's inbox. A bounce goes through no relay, so no bounce ever causes another one.
  *
  * The email's status is `pending` as long as a recipient waits, `failed` once one was given up, else `sent`.

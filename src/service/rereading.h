@@ -9,7 +9,8 @@
 
 #include <sqlite3.h>
 
-/* Reads them again, inside a write transaction. The other attachments keep their ids. Return: 0 or -errno. */
+/* Reads these messages again, inside a write transaction. The other attachments keep their ids. Return: 0 or
+ * -errno. */
 int rereading_run(sqlite3 *db);
 
 #endif

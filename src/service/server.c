@@ -62,7 +62,7 @@ struct route {
     bool is_large; /* the whole answer is in memory, and may have many MB */
 };
 
-/* Of two patterns for a path, the one with the fixed segment comes first. A path has one method. */
+/* If two patterns fit a path, the pattern with the fixed segment comes first. A path has one method. */
 static const struct route routes[] = {
     {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
     {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clock that tests move. Lock order: a waiter's mutex before the clock's lock. The thread that moves the
- * clock takes them the other way round, so it only tries the waiters' mutexes.
+ * clock takes them in reverse, so it only tries the waiters' mutexes.
  */
 #include "support/fake_clock.h"
 

@@ -87,7 +87,7 @@ TEST_WITH(every_status_has_its_reason, fixture_set_up, fixture_tear_down)
     }
 }
 
-/* Else a browser could run a stranger's email as a page of the service. */
+/* A browser must not run a stranger's email as a page of the service. */
 TEST_WITH(no_answer_can_run_as_a_page, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
