@@ -5,6 +5,8 @@
  */
 #include "crash_world.h"
 
+#include "base/lock.h"
+#include "outbox/change.h"
 #include "support/test.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
@@ -34,12 +36,19 @@ static void put(struct world *world, const char *content)
     put_as(world, "a.txt", content);
 }
 
+/* Returns true after the 503 of m.eml was recorded: the time of its next attempt is set before that. */
+static bool waits_for_service(struct world *world)
+{
+    LOCK_GUARD(&world->outbox->lock);
+    const struct item *item = item_table_find(&world->outbox->table, OUTBOX_FOLDER_OUTBOX, "m.eml");
+    return item->row.state == ITEM_QUEUED && item->row.http_status == 503 && item->claim == CLAIM_NONE;
+}
+
 /* a.txt is in the pool, and a message that binds it waits for the service. */
 static void queue_bound(struct world *world)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    struct outbox_status status = {.next_attempt_ms = 0};
     put(world, OLD);
     fake_service_set(world->fake, FAKE_SEND,
                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
@@ -48,10 +57,8 @@ static void queue_bound(struct world *world)
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
     outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
-    while (status.next_attempt_ms == 0) {
+    while (!waits_for_service(world))
         usleep(1000);
-        outbox_get_status(world->outbox, &status);
-    }
 }
 
 static void write_to_it(struct world *world, int flags, const char *text, off_t offset)
