@@ -2,9 +2,9 @@
 /*
  * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached,
  * the listener queues an *invalidation*, of an inode or of a name in a folder, and one thread carries the
- * invalidations out. A notification can wait in the kernel for requests that are under way. Therefore only
- * this thread makes notifications, never a request, and it holds no lock. The same thread answers the
- * readers of `events`. Files that appeared are handed to the watch helper.
+ * invalidations out. A notification can wait in the kernel for requests that are under way. Therefore this
+ * thread makes the notifications, with no lock held; a request makes one alone (see operations.c). The same
+ * thread answers the readers of `events`. Files that appeared are handed to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H

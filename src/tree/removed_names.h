@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that a process removed a moment ago: they stay hidden from that process, while other processes may
- * see them. There are two uses. A receipt goes with its file: `rm sent/<all>` and `find failed -type f
- * -delete` remove the receipt next, and must not fail because it is gone already. A reply file
- * (reply_file.h) never goes: a process that removes one creates it next.
+ * Names that look different to one process, because it removed something a moment ago. There are two uses. A
+ * receipt goes with its file, and stays visible to the process: `rm sent/<all>` and `find failed -type f
+ * -delete` remove the receipt next, and must not fail because it is gone already. A reply file (reply_file.h)
+ * never goes, and is hidden from the process, which creates it next.
  */
 #ifndef INBOXFS_TREE_REMOVED_NAMES_H
 #define INBOXFS_TREE_REMOVED_NAMES_H
