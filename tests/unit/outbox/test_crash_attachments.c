@@ -118,7 +118,7 @@ static void remove_it(struct world *world)
 
 /* ---------------------------------------------------------------- what the next process finds */
 
-static const struct row {
+static const struct crash {
     const char *point;
     const char *what;
     void (*act)(struct world *world);
@@ -140,7 +140,7 @@ static const struct row {
     {"removed", "rm", remove_it, -1, NULL, false, 1},
 };
 
-static void expect_file(struct world *world, const struct row *row)
+static void expect_file(struct world *world, const struct crash *row)
 {
     assert_int_equal(is_listed(world, ATTACHED, "a.txt"), row->folder == ATTACHED);
     assert_int_equal(is_listed(world, FAILED, "a.txt"), row->folder == FAILED);
@@ -161,14 +161,14 @@ static void expect_message_with_old_content(struct world *world)
 }
 
 /* The file can be written as before, which does nothing to what the message has bound. */
-static void write_again(struct world *world, const struct row *row)
+static void write_again(struct world *world, const struct crash *row)
 {
     if (row->folder == ATTACHED)
         write_to_it(world, 0, "THE", 0);
     assert_int_equal(settle_uploads(world), 0);
 }
 
-static void run_row(const struct row *row)
+static void run_row(const struct crash *row)
 {
     struct world *world = malloc(sizeof(*world));
     void *state = world;
