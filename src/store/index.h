@@ -117,8 +117,8 @@ struct listing_state {
 };
 
 struct inbox {
-    /* As in the cache. The table owns the strings, the row owns the JSON. Another inbox may get the name
-     * while this one is gone; INDEX_SENT has no name. */
+    /* The cache has the same row. The table owns the strings, the row owns the JSON. Another inbox may get
+     * the name while this one is gone; INDEX_SENT has no name. */
     struct inbox_row row;
     char *folded_name; /* file_name_fold() of the name */
     bool is_unsaved;   /* the cache did not take the row */

@@ -119,7 +119,7 @@ bool store_knows_all_mail(struct store *store);
 /* Returns the service's id of an email, or NULL if it has none. Valid until store_free(). */
 const char *store_get_email_id(struct store *store, uint32_t email);
 
-/* Reads the JSON of an inbox or email, with a NUL after it; the caller frees it. That of an email is read
+/* Reads the JSON of an inbox or email, with a NUL after it; the caller frees it. The JSON of an email is read
  * from the cache (waits for the disk). Return: 0; -ENOENT when there is no such inbox or email; -ENOMEM; -EIO
  * when the cache has lost the record or cannot be read; the next complete sync restores the record. */
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);

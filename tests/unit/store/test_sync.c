@@ -862,7 +862,7 @@ TEST(intervals_differ_so_that_many_do_not_ask_at_once)
         most = interval_ms > most ? interval_ms : most;
         pass(&world, POLL_MOST_MS);
     }
-    /* That all random intervals are so close to each other is next to impossible. */
+    /* Random intervals are practically never all so close to each other. */
     assert_true(most - least > POLL_MS / 100);
     world_release(&world);
 }
