@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a request: its body, as one run of bytes wherever the pieces of it are; its path and query;
- * and the framing of a file that is sent as multipart/form-data (RFC 7578). Text of strangers (an id, a
- * file's name) cannot leave the place that it is put in.
+ * The parts of a request: its body, made of several pieces; its path and query; and the head and tail around
+ * a file that is sent as multipart/form-data (RFC 7578). Text of strangers (an id, a file's name) is encoded,
+ * so that it cannot add a path segment, a parameter or a header line.
  */
 #ifndef INBOXFS_HTTP_HTTP_REQUEST_H
 #define INBOXFS_HTTP_HTTP_REQUEST_H
@@ -22,10 +22,10 @@ enum {
     HTTP_MULTIPART_TAIL_BYTES = 64,
 };
 
-/* The bytes of a request: `head`, then `file_len` bytes, which stand at `file_bytes` or (when that is NULL)
- * at the start of `fd`, read by pread; then `tail`. All borrowed until the request is done. */
+/* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
+ * or, if that is NULL, at the start of `fd`. All are borrowed until the request ends. */
 struct http_body {
-    const char *content_type; /* NULL: no body at all */
+    const char *content_type; /* NULL: no body */
     const void *head;
     size_t head_len;
     const void *file_bytes;
@@ -35,60 +35,60 @@ struct http_body {
     size_t tail_len;
 };
 
-/* Called with the bytes of the answer's body as they arrive. Non-zero (-errno) gives the answer up. */
+/* Receives the bytes of the answer's body as they arrive. If it returns -errno, the request ends with it. */
 typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
 
 struct http_request {
     const char *method;        /* GET, or POST with a body */
-    const char *target;        /* path and query, percent-encoded, from the `/` behind the base URL */
+    const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
     const char *if_none_match; /* an ETag, or NULL */
-    bool takes_any_type;       /* the answer is bytes of whatever kind; else JSON */
+    bool takes_any_type;       /* Accept is any type; else JSON */
     struct http_body body;
     http_sink sink;
-    void (*pause)(void *context); /* what has arrived was given to the sink; called before more is waited
-                                     for, and at the end. Or NULL */
-    void *context;                /* handed to both */
-    uint64_t max_body_bytes;      /* an answer with a longer body fails with -EFBIG; at once where its head
-                                     tells its length */
-    int64_t timeout_ms;           /* for the whole request; 0: as long as it makes progress */
-    unsigned int stall_s;  /* the request ends when less than 100 bytes a second come or go for this long;
-                              0: only the deadline counts */
-    struct cancel *cancel; /* or NULL */
+    void (*pause)(void *context); /* called when the sink has all bytes that arrived, before a wait for
+                                     more, and at the end; or NULL */
+    void *context;                /* argument of sink and pause; borrowed */
+    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG, at its first bytes if
+                                     Content-Length is longer */
+    int64_t timeout_ms;           /* for the whole request; 0: no deadline while it makes progress */
+    unsigned int stall_s;         /* the request ends after this time below 100 bytes a second; 0: only the
+                                     deadline ends it */
+    struct cancel *cancel;        /* or NULL */
 };
 
 /* ---------------------------------------------------------------- body */
 
-/* 0 for a request without a body. */
+/* Returns the length of the body; 0 if there is none. */
 size_t http_body_len(const struct http_body *body);
 
-/* Up to `room` bytes from `position` on: how many (0 only at the end), or -errno; -EIO when the file is
- * shorter than was said. */
+/* Reads up to `room` bytes from `position` on. Return: the number of bytes, 0 only at the end; -EIO when the
+ * file is shorter than `file_len`; or -errno. */
 ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_bytes, size_t room);
 
 /* ---------------------------------------------------------------- path and query */
 
-/* What is put in is percent-encoded (RFC 3986), all but letters, digits and `-._~`. Both: 0 or the buffer's
- * error. */
+/* Both functions percent-encode (RFC 3986) all bytes but letters, digits and `-._~`, and return 0 or
+ * path->error. */
 
-/* "/" and the segment. An id of "." or ".." is encoded, too: a server would take it for a folder. */
+/* Appends "/" and the segment. The segments "." and ".." are encoded too: they would change the path. */
 int http_path_add_segment(struct strbuf *path, const char *segment);
 
-/* "?" or "&", name and value. */
+/* Appends "?" or "&", then NAME=VALUE. */
 int http_path_add_query(struct strbuf *path, const char *name, const char *value);
 
 /* ---------------------------------------------------------------- multipart */
 
-/* A body of one part, a file: what stands before and behind its bytes, which are not copied. */
+/* The text before and behind the bytes of a file in a body of one part. The bytes are not copied. */
 struct http_multipart {
     char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];
     char tail[HTTP_MULTIPART_TAIL_BYTES];
 };
 
-/* The name goes out as raw UTF-8 in `filename`, with `"`, CR and LF as %22, %0D and %0A, as browsers do
- * (WHATWG HTML, "multipart form data"); no `filename*`. Other control characters become `_`. A type that is
- * no plain "type/subtype" becomes application/octet-stream. The boundary is random. 0, -ENAMETOOLONG, or
- * another -errno where there is no randomness. */
+/* Fills in the three texts. As browsers do (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8 with
+ * `"`, CR and LF as %22, %0D and %0A; other control characters become `_`. A type that is no plain
+ * "type/subtype" becomes application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG when the
+ * head gets too long; -ENOMEM; or -errno of random_hex(). */
 int http_multipart_init(struct http_multipart *multipart, const char *field, const char *file_name,
                         const char *file_type);
 

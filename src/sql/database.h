@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A database: an SQLite file with a write-ahead log, one connection that writes, and as many that read as are
- * needed at once.
+ * A database is an SQLite file with a write-ahead log, one connection for writing, and as many for reading as
+ * threads need at once.
  *
- * A reader sees one state of the data, from begin to end, and waits for nobody. Writers take turns. A turn
- * that ends while other threads wait for theirs leaves its transaction open to the next one; the last of them
- * commits for all, with one fsync, and only then does any of them return. So each turn sees what the turns
- * before it wrote, is undone by itself, and becomes durable together with them or not at all.
+ * A reader sees one state of the data from begin to end, and does not wait for writers. Writers take turns. A
+ * turn that ends while other threads wait for theirs leaves its transaction open for the next turn. The last
+ * turn commits for all with one fsync, and only then do all of them return. So a turn sees the writes of the
+ * earlier turns; it can be undone alone; but it becomes durable together with them, or not at all.
  *
- * The file is made (0600) when it is missing. The steps of its format bring an older one up to date, in one
- * transaction: after step n SQLite's user_version is n. A database that is *expendable* holds what can be
- * fetched again: where the file is damaged, foreign or of a newer version, it is renamed to NAME.set-aside,
- * with words in the log, and a new one is made. Its commits do not wait for the disk; a power cut may undo
- * the last ones.
+ * A missing file is made (0600). The steps of the format update an older file in one transaction: after step
+ * n SQLite's user_version is n. An *expendable* database holds data that can be fetched again. If its file is
+ * damaged, foreign or of a newer version, the file is renamed to NAME.set-aside, the rename is logged, and a
+ * new file is made. Commits of an expendable database do not wait for the disk: a power cut may undo the
+ * last.
  *
- * DATABASE_ALONE maps no file: who opens the file from another process meets a lock until it is closed.
- * Shared, SQLite maps NAME-shm, and a program of the same user that truncates that file ends this process
- * with SIGBUS.
+ * With DATABASE_ALONE, other processes find the file locked until it is closed, and no file is mapped. With
+ * DATABASE_SHARED, SQLite maps NAME-shm: if a program of the same user truncates NAME-shm, the kernel kills
+ * this process with SIGBUS.
  */
 #ifndef INBOXFS_SQL_DATABASE_H
 #define INBOXFS_SQL_DATABASE_H
@@ -34,7 +34,7 @@ struct database;
 
 enum database_sharing {
     DATABASE_SHARED, /* with other processes */
-    DATABASE_ALONE,  /* this process's until it is closed */
+    DATABASE_ALONE,  /* locked for other processes until it is closed */
 };
 
 struct database_step {
@@ -46,7 +46,7 @@ struct database_format {
     const char *name; /* of the file */
     const struct database_step *steps;
     size_t steps_len;
-    const char *const *statements; /* of each connection, by number (struct statements); or NULL */
+    const char *const *statements; /* prepared on each connection, by number (struct statements); or NULL */
     const char *pragmas;           /* statements that are run on each new connection; or NULL */
     bool is_expendable;
 };
@@ -56,47 +56,46 @@ struct connection {
     struct statements statements;
 };
 
-/* Opens the database in the directory `dir_fd` (waits for the disk). 0; -EPROTO: a newer program made it;
- * -EUCLEAN: it is damaged or foreign (both only where it is not expendable); -EBUSY: it is another process's
- * alone (after some seconds); or -errno. */
+/* Opens the database in the directory `dir_fd`; waits for the disk. Return: 0; -EPROTO when a newer program
+ * made the file, -EUCLEAN when the file is damaged or foreign (both only if it is not expendable); -EBUSY
+ * when another process has kept it locked for 10 seconds; or -errno. */
 int database_open(int dir_fd, const struct database_format *format, enum database_sharing sharing,
                   struct database **ret_database);
 
-/* No turn may be open, and no reader. NULL-safe. Waits for the disk. */
+/* Closes the database, when no turn and no reader is open; waits for the disk. NULL-safe. */
 void database_free(struct database *database);
 DEFINE_CLEANUP_FREE(database)
 
-/* All below may be called from any thread.
+/* All functions below may be called from any thread.
  *
- * Begins a read transaction: everything that is read until database_end_read() is of one moment. 0 or -errno.
+ * Begins a read transaction, which sees one state of the data until database_end_read(). Return: 0 or -errno.
  */
 int database_begin_read(struct database *database, struct connection **ret_connection);
 void database_end_read(struct database *database, struct connection *connection);
 
-/* Takes a connection for single statements, without a transaction (cheaper). 0 or -errno. */
+/* Takes a connection for single statements without a transaction, which is cheaper. Return: 0 or -errno. */
 int database_take_reader(struct database *database, struct connection **ret_connection);
 void database_return_reader(struct database *database, struct connection *connection);
 
-/* Waits for the turn to write, which the same thread ends with database_end_write(). In between it may not
- * call database_begin_read(). 0, or -errno: it has no turn. */
+/* Waits for the turn to write. The same thread ends the turn with database_end_write(), and must not call
+ * database_begin_read() in between. Return: 0; or -errno when it got no turn. */
 int database_begin_write(struct database *database, struct connection **ret_connection);
 
-/* Ends the turn: commits what was written in it, or undoes it where `error` is set. Returns once everything
- * that was visible in the turn is committed, the writes of other turns too (durably, unless expendable). 0;
- * `error`; or another -errno: nothing of this turn happened, but for -EIO and its like, when it is not known.
- */
+/* Ends the turn: commits its writes, or undoes them if `error` is set. Waits until the writes of this turn
+ * and of all turns that it could see are committed (durably, unless expendable). Return: 0; `error`; or
+ * another -errno when nothing of this turn was committed (after -EIO, it may have been). */
 int database_end_write(struct database *database, int error);
 
-/* Sets an expendable database aside, whose data were found damaged, and makes a new one (waits for the turn,
- * for all readers, and for the disk). The caller has neither a turn nor a reader. 0 or -errno: every call
- * fails until this one is repeated with success. */
+/* Sets a damaged expendable database aside and makes a new one. Waits for the turn, all readers, and the
+ * disk; the caller must have neither a turn nor a reader. Return: 0; or -errno: then no turn can begin until
+ * a repeated call succeeds. */
 int database_renew(struct database *database);
 
 /* Returns how often this process has committed. */
 uint64_t database_commits(struct database *database);
 
-/* Waits until this process has committed more often than `seen`: 0. -ETIMEDOUT: the monotonic clock shows
- * `until_ms`; -EINTR: cancelled. Commits of other processes wake nobody. */
+/* Waits until database_commits() is not `seen`. Commits of other processes do not count. Return: 0;
+ * -ETIMEDOUT when the monotonic clock reaches `until_ms`; -EINTR when `cancel` (may be NULL) is set. */
 int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel);
 
 #endif

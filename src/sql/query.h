@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite statements with their arguments bound in one call, and its result codes as errno.
+ * SQLite statements whose parameters are bound in one call, and SQLite's result codes as errno.
  *
- * A statement that is run once goes through query_execute() and its like. One that is run over and over
- * belongs to a set: it is prepared when it is first run, and kept for the next time.
+ * query_execute() and the other query_ functions run a statement once. A statement that runs often belongs to
+ * a `struct statements`: its first run prepares it, and later runs use it again.
  */
 #ifndef INBOXFS_SQL_QUERY_H
 #define INBOXFS_SQL_QUERY_H
@@ -12,37 +12,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -errno for the result code of a call on `db` (NULL: the connection could not even be made): -ENOSPC,
- * -ENOMEM, -EBUSY, -EEXIST (a constraint), -EUCLEAN (damaged), -EIO …, and the system's own reason where a
- * file could not be opened. */
+/* Returns 0 or the -errno of a result code of `db` (NULL if sqlite3_open_v2() made none): -ENOSPC, -ENOMEM;
+ * -EBUSY when another connection has the lock; -EEXIST when a constraint failed; -EUCLEAN when the file is
+ * damaged; the errno of the system when a file could not be opened; -EIO and others. */
 int query_error_on(sqlite3 *db, int sqlite_result);
-/* Runs statements without arguments or rows. 0 or -errno. A disk that cannot be read is -EIO, and not taken
- * for damage, here and below. */
+/* Runs statements without parameters or rows. Return: 0; -errno. Here and below, a disk that cannot be read
+ * gives -EIO, not -EUCLEAN. */
 int query_script(sqlite3 *db, const char *sql);
 
 /* Prepares `sql` and binds its parameters, a letter of `types` for each in order:
- * 's' const char * (NULL binds NULL; copied), 'i' int64_t, 'b' const void * and size_t (borrowed until the
- * statement is finalised). 0 or -errno. */
+ * 's' const char * (copied; NULL binds NULL), 'i' int64_t, 'b' const void * and size_t (borrowed until the
+ * statement is finalised). The caller finalises the statement. Return: 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
-/* The same, and steps to the first row. 0, -ENOENT: there is none, or -errno; the statement is there with 0
- * alone. query_step() goes on. */
+/* Does the same and steps to the first row; query_step() steps to the next. Return: 0; -ENOENT when there is
+ * no row; or -errno. *ret_statement is set only with 0. */
 int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
-/* 1: a row, 0: no more, or -errno: the system's own where a file could not be read or written. */
+/* Steps to the next row. Return: 1 for a row; 0 at the end; or -errno, of the system after an I/O error. */
 int query_step(sqlite3_stmt *statement);
 
-/* Prepares, runs to the end, finalises. 0 or -errno. */
+/* Prepares a statement, runs it to its end, and finalises it. Return: 0 or -errno. */
 int query_execute(sqlite3 *db, const char *sql, const char *types, ...);
 
-/* One integer from the first row; -ENOENT without a row. */
+/* Reads one integer from the first row. Return: 0; -ENOENT when there is no row; or -errno. */
 int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...);
 
-/* The text of a column, which is SQLite's until the next step: "" for an SQL NULL or without memory. */
+/* Returns a column's text, borrowed until the next step; "" for an SQL NULL or without memory. */
 const char *query_column_text(sqlite3_stmt *statement, int column);
 
-/* A copy of a text or blob column, NUL-terminated; NULL for an SQL NULL or without memory. `ret_len` may be
- * NULL. The caller frees. */
+/* Returns a NUL-terminated copy of a text or blob column, which the caller frees; NULL for an SQL NULL or
+ * without memory. `ret_len` may be NULL. */
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
 
 /* ---------------------------------------------------------------- statements that are kept */
@@ -51,26 +51,25 @@ enum {
     STATEMENTS_MAX = 64
 };
 
-struct statements {           /* of one connection, one thread at a time; all zeros: everything fails */
-    sqlite3 *db;              /* borrowed, to be closed after statements_release() */
+struct statements {           /* used by one thread at a time; all zeros: every run fails */
+    sqlite3 *db;              /* borrowed; close it after statements_release() */
     const char *const *texts; /* by number; static */
     sqlite3_stmt *prepared[STATEMENTS_MAX];
 };
 
 void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts);
-/* All zeros are fine, too. */
+/* Finalises the statements. All zeros are allowed. */
 void statements_release(struct statements *statements);
 
-/* Runs statement `number` to its end, with its parameters bound as by query_prepare(). 0 or -errno. */
+/* Binds parameters as query_prepare() does, and runs statement `number` to its end. Return: 0 or -errno. */
 int statements_execute(struct statements *statements, size_t number, const char *types, ...);
 
-/* The first row's columns, which are `len` integers; -ENOENT without a row. */
+/* Reads the first row, `len` integer columns. Return: 0; -ENOENT when there is no row; or -errno. */
 int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...);
 
-/* Binds the parameters of a statement and steps to its first row: 1, 0: there is none, or -errno.
- * query_step() goes on; statements_end() has to follow in any case, and until
- * then texts stay borrowed, too. */
+/* Binds the parameters of a statement and steps to its first row. Return: 1; 0 when there is no row; or
+ * -errno. The caller must call statements_end() in any case; texts and blobs are borrowed until then. */
 int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
                      const char *types, ...);
 void statements_end(sqlite3_stmt *statement);
