@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A draft is read in three steps: the form of the message is found, it is read into a `struct
- * draft_reading`, and what was read is checked as a whole and written as a request.
+ * draft_parse() works in three steps: it finds the form of the message, reads it into a `struct
+ * draft_reading`, and checks this as a whole and writes it as a request.
  */
 #include "mail/draft.h"
 
@@ -44,7 +44,7 @@ static void take_text(char **text, char **missing)
         *text = TAKE_PTR(*missing);
 }
 
-/* Which email is answered is settled: by where the message was put. */
+/* The folder of the reply file decides which email is answered. */
 static int check_target(const struct draft_reading *reading, const struct draft_reading *answered)
 {
     bool is_other = reading->message_type != NULL && answered->message_type != NULL &&
@@ -71,8 +71,7 @@ static int take_missing(struct draft_reading *reading, struct draft_reading *ans
     return 0;
 }
 
-/* An answer: headers and body, or a body alone; what it does not say is taken from `answered`, a request in
- * JSON. 0 or as above. */
+/* Reads an answer: headers and body, or a body alone. Missing fields come from `answered`, in JSON. */
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
@@ -87,7 +86,7 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
     return error != 0 ? error : take_missing(reading, &from_email);
 }
 
-/* Some editors begin a file with it. */
+/* Some editors begin a file with a byte order mark. */
 static const char byte_order_mark[3] = "\xef\xbb\xbf";
 
 static size_t byte_order_mark_len(const char *bytes, size_t len)
@@ -97,7 +96,7 @@ static size_t byte_order_mark_len(const char *bytes, size_t len)
     return has_mark ? sizeof(byte_order_mark) : 0;
 }
 
-/* An answer goes to all whom the email names for it, or to nobody. */
+/* An answer needs every recipient that the email names, so that an unusable one is an error. */
 static int refuse_unusable(struct draft_reading *reading)
 {
     const char *to = reading->to.unusable;
@@ -116,8 +115,8 @@ static int refuse_nobody(struct draft_reading *reading)
     return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
 }
 
-/* Returns true if a text that begins so can be more than a body: JSON, or what may become the name of a
- * header. */
+/* Returns true if a text with this beginning can be more than a body: JSON, or a header whose name may have
+ * begun. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
     size_t blank = draft_blank_len(bytes, len);
@@ -236,7 +235,7 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
-/* No header begins so. */
+/* A header cannot begin with "[" and a JSON value. */
 static bool is_json_list(const char *bytes, size_t len)
 {
     size_t next = len > 0 && bytes[0] == '[' ? 1 + draft_blank_len(bytes + 1, len - 1) : len;
@@ -267,7 +266,7 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 
-/* In-Reply-To, then References from the last to the first. */
+/* The likeliest ids come first: In-Reply-To, then References from the last to the first. */
 static void take_message_ids(struct draft_reading *reading, struct draft *draft)
 {
     if (reading->existing_email_id != NULL)
@@ -278,7 +277,7 @@ static void take_message_ids(struct draft_reading *reading, struct draft *draft)
     draft->message_ids = (char **)g_ptr_array_steal(ids, &draft->message_ids_len);
 }
 
-/* Hands over what the draft keeps of what was read. */
+/* Moves the fields that the draft keeps out of `reading`. */
 static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
 {
     char *request = NULL;
@@ -309,7 +308,7 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     return error != 0 ? error : make_draft(&reading, ret_draft);
 }
 
-/* Moves the ids that the request has, and these behind them, to its end. 0 or -ENOMEM. */
+/* Appends the ids to those of the request, and moves the list to its end. Return: 0 or -ENOMEM. */
 static int add_attachment_ids(json_t *request, const char *const *ids, size_t len)
 {
     json_t *all = json_incref(json_object_get(request, "attachment_ids"));
@@ -331,7 +330,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
     _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    /* Both are JSON that was written here. */
+    /* Both are JSON that this file wrote. */
     if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
         return -ENOMEM;
     if (replies_to != NULL && draft->message_ids_len > 0 &&
@@ -348,7 +347,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
 
 /* ---------------------------------------------------------------- the order of sending */
 
-/* Appends them in small letters. */
+/* Appends the addresses of a list in small letters. */
 static void collect_addresses(const json_t *list, GPtrArray *addresses)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {

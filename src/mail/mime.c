@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Multiparts are taken apart here, and not by GMime, which changes line ends at the edges of parts, would
- * make an enclosed message anew, and reports little of what is missing.
+ * This file splits multiparts without GMime, which changes line ends at the edges of parts, rewrites enclosed
+ * messages, and reports few defects.
  */
 #include "mail/mime.h"
 
@@ -109,7 +109,7 @@ int mime_read_parameter(struct span header, const char *field, const char *param
     return error == -ENOENT ? 0 : error;
 }
 
-/* The token that a value begins with (RFC 2045 section 5.1); "/" is part of it here. */
+/* Returns the token at the beginning of a value (RFC 2045 section 5.1), here with "/" as a part of it. */
 static struct span first_token(struct span value)
 {
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
@@ -190,8 +190,9 @@ void mime_parts_init(struct mime_parts *parts, struct span body, const char *bou
     *parts = (struct mime_parts){.rest = body, .boundary = boundary, .boundary_len = strlen(boundary)};
 }
 
-/* Takes the next line that has the boundary anywhere in it. False: there is none. Only these are looked at:
- * in hostile text, each of many short lines would be, for each multipart around it. */
+/* Takes the next line that contains the boundary; returns false if there is none. A search for the boundary
+ * is faster than a look at each line, which hostile text with many short lines could repeat for each
+ * multipart. */
 static bool take_line_of_boundary(struct mime_parts *parts, struct span *ret_line)
 {
     struct span *rest = &parts->rest;
@@ -262,7 +263,7 @@ static bool is_prose(const struct mime_entity *leaf)
     return mime_is_type(leaf, "text/");
 }
 
-/* The name that the part gives to its file, as it is written; NULL: none. */
+/* Reads the name that the part gives to its file, as it is written; NULL if there is none. */
 static int read_file_name(struct span header, char **ret_name)
 {
     int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
@@ -282,7 +283,7 @@ int mime_is_file(const struct mime_entity *leaf)
     return error != 0 ? error : name != NULL;
 }
 
-/* "attachment-2.pdf". NULL without memory. */
+/* Makes a name such as "attachment-2.pdf". NULL without memory. */
 static char *make_up_name(const char *type, size_t number)
 {
     static const struct {
@@ -313,8 +314,8 @@ static char *make_up_name(const char *type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-/* The extension tells what is in a file, so that a name that is too long or holds a control character is
- * mended, not dropped. */
+/* A name that is too long or holds a control character is corrected, not dropped, since programs need its
+ * extension. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
 {
     _cleanup_free_ char *given = NULL;
@@ -404,7 +405,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* Some multiparts without parts hold text, and their parts stand behind them, with their boundary. */
+/* Some multiparts without parts hold text, and parts with their boundary follow behind them. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the bytes of a leaf to its text: transfer encoding, charset, line ends, flowed paragraphs; then from
- * the texts of all leaves to the two that the interface has.
+ * Decodes the text of a leaf (transfer encoding, charset, line ends, flowed paragraphs), then joins the texts
+ * of all leaves to the two texts of the interface.
  */
 #include "mail/mime_text.h"
 
@@ -21,8 +21,8 @@
 struct flowed_line {
     const char *marks; /* of a quote, with the blanks between and behind them */
     size_t marks_len;
-    size_t depth;        /* how many marks */
-    const char *content; /* without the blank that hides what it begins with */
+    size_t depth;        /* number of marks */
+    const char *content; /* without the blank that RFC 3676 adds before "From " and ">" */
     size_t content_len;
     const char *line_end; /* "\r\n", "\n", or nothing in the last line */
     size_t line_end_len;
@@ -37,8 +37,8 @@ static bool is_blank_line(const char *text, size_t len)
     return len == 0;
 }
 
-/* The marks that the line begins with. Some programs write "> > ", others ">> "; a blank before the first
- * mark says that it is none. */
+/* Counts the marks at the beginning of the line. Some programs write "> > ", others ">> "; a ">" behind a
+ * blank at the beginning is no mark. */
 static size_t count_marks(const char *line, size_t len, size_t *ret_marks_len)
 {
     size_t depth = 0, at = 0;
@@ -52,7 +52,7 @@ static size_t count_marks(const char *line, size_t len, size_t *ret_marks_len)
     return depth;
 }
 
-/* Takes a line off the text, which has one. */
+/* Takes a line off the text, which must not be empty. */
 static struct flowed_line take_line(struct span *text)
 {
     struct span line = mime_take_line(text);
@@ -72,8 +72,8 @@ static struct flowed_line take_line(struct span *text)
     return flowed;
 }
 
-/* A blank line, or one of another depth, ends a paragraph although the line before says that it flows: its
- * line end stays. */
+/* A blank line, or a line of another depth, ends a paragraph even if the line before it flows. The line end
+ * of that line then stays. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp)
 {
     struct span rest = {text, len};
@@ -92,7 +92,7 @@ int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_dels
 
 /* ---------------------------------------------------------------- one text */
 
-/* A NUL is left out, since no text can hold it. Returns false where there was one. */
+/* Converts line ends to LF and removes NULs. Returns false if there was a NUL. */
 static bool normalise(struct strbuf *text)
 {
     size_t kept = 0;
@@ -163,7 +163,7 @@ void mime_texts_release(struct mime_texts *texts)
     *texts = (struct mime_texts){0};
 }
 
-/* The piece of the alternative that the leaf belongs to, else a new one. NULL without memory. */
+/* Returns the last piece if it is of this alternative, else a new one; NULL without memory. */
 static struct mime_piece *find_piece(struct mime_texts *texts, const void *alternative)
 {
     if (alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative)
@@ -187,7 +187,7 @@ static void append_cut(struct strbuf *out, const char *text, size_t len)
     strbuf_append(out, text, len <= room ? len : character_cut(text, len, room));
 }
 
-/* Begins a new line where the text has none. */
+/* Appends a text, on a new line. */
 static void append_piece(struct strbuf *out, const char *text, size_t len)
 {
     if (out->len > 0 && out->data[out->len - 1] != '\n')
@@ -214,7 +214,7 @@ static bool is_blank(const struct strbuf *text)
     return blank == text->len;
 }
 
-/* Programs that put text between files often leave it empty. */
+/* Programs that put text between files often write blank texts. */
 static void drop_blank_pieces(struct mime_texts *texts)
 {
     size_t kept = 0;
@@ -229,12 +229,12 @@ static void drop_blank_pieces(struct mime_texts *texts)
     texts->len = kept;
 }
 
-/* How the pieces of a message stand to each other. */
+/* The kinds of pieces in a message, and their order. */
 struct mixture {
     bool has_both; /* in one piece */
     bool has_plain_alone;
     bool has_html_alone;
-    bool is_in_order; /* no plain piece stands behind HTML */
+    bool is_in_order; /* no plain piece follows HTML */
 };
 
 static struct mixture find_mixture(const struct mime_texts *texts)
@@ -270,8 +270,8 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
     return error == -EMSGSIZE ? 0 : error;
 }
 
-/* Joins the texts of this role. With `takes_other`, a piece that lacks one gives its other text in place.
- * *ret_text is NULL if no piece has any. */
+/* Joins the texts of this role. With `takes_other`, a piece without such a text gives its other text.
+ * *ret_text stays NULL if no piece has a text. */
 static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                 char **ret_text)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the recipients and the subject of an answer, and writes them as the part of a send request that they
- * are.
+ * Finds the recipients and the subject of an answer, and writes them as part of a send request.
  */
 #include "mail/reply.h"
 
@@ -27,7 +26,7 @@ static const char *const forward_marks[] = {"Fwd",        "Fw",   "WG",   "TR", 
                                             "VB",         "ENC",  "PD",   "İLT",  "Doorst",
                                             "Továbbítás", "转发", "轉寄", "転送", NULL};
 
-/* Behind "Re", "Re[2]", "Re(2)", "Re^2" and its colon; 0: it is not this mark. */
+/* Returns the length of "Re", "Re[2]", "Re(2)" or "Re^2" with its colon; 0 for another mark. */
 static size_t mark_len(const char *subject, const char *mark)
 {
     size_t len = strlen(mark);
@@ -111,8 +110,8 @@ static GHashTable *new_set(void)
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 }
 
-/* Adds those who are not `taken` yet, as far as one email can have recipients and one more, which is refused
- * with the message. */
+/* Adds the addresses that are not in `taken`, up to ADDRESS_LIST_MAX and one more, for which draft_parse()
+ * refuses the message. */
 static int add(struct address_list *to, const struct address_list *from, GHashTable *taken, GHashTable *own)
 {
     if (from->unusable != NULL && to->unusable == NULL && (to->unusable = strdup(from->unusable)) == NULL)
@@ -139,7 +138,7 @@ static bool is_the_inbox(const struct reply_original *original, const struct add
            address_equals(list->items[0].address, original->inbox_address);
 }
 
-/* A Reply-To of a stranger that is this inbox names nobody who could be answered; who wrote is in From. */
+/* If a stranger's Reply-To is this inbox, an answer goes to From. */
 static const struct address_list *senders_of(const struct reply_original *original)
 {
     const struct address_list *reply_to = &original->head->reply_to;

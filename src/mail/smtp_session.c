@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three sections: the text of a message, byte by byte; the commands; and the session, which hands the bytes
- * to one or the other.
+ * The file has three sections: the text of a message, byte by byte; the commands; and the session, which
+ * passes the bytes to one of the other two.
  *
- * Answers carry the codes of RFC 3463. None of those made here repeats what a client sent.
+ * Answers carry the codes of RFC 3463. No answer made here repeats the client's text.
  */
 #include "mail/smtp_session.h"
 
@@ -24,7 +24,7 @@ enum {
 static const char too_large[] = "552 5.3.4 The message is too large";
 static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
 
-/* The place of the next byte of a message. */
+/* The position of the next byte in a message. */
 enum place {
     PLACE_LINE_START,  /* behind <CR><LF>, or first of all */
     PLACE_DOT,         /* behind a dot there, which is no part of the message */
@@ -61,8 +61,8 @@ static void answer(struct smtp_session *session, const char *text)
     strbuf_appendf(session->answers, "%s\r\n", text);
 }
 
-/* For a command that is wrong. A page of a stranger's site can have a browser post to this port what the page
- * likes: the lines of HTTP before it are mistakes enough. */
+/* Answers a wrong command. A stranger's web page can have a browser post any text to this port, but the lines
+ * of HTTP before the text are enough mistakes to end the session. */
 static void refuse(struct smtp_session *session, const char *text)
 {
     unsigned int max = session->has_greeted ? SMTP_MISTAKES_MAX : SMTP_FIRST_MISTAKES_MAX;
@@ -101,7 +101,7 @@ static void keep(struct smtp_session *session, const char *bytes, size_t len)
         forget_text(session);
 }
 
-/* Keeps the byte, or not; true: it was the last one of the end. */
+/* Appends the byte if it belongs to the message. Returns true if the byte completes <CR><LF>.<CR><LF>. */
 static bool take_byte(struct smtp_session *session, char c)
 {
     switch (session->place) {
@@ -144,7 +144,7 @@ static size_t take_run(struct smtp_session *session, const char *bytes, size_t l
     return run;
 }
 
-/* An answer of the host's may have any words. */
+/* An answer of the host may have any text. */
 static void answer_for_host(struct smtp_session *session, const char *text)
 {
     char line[SMTP_ANSWER_MAX_BYTES];
@@ -176,7 +176,7 @@ static void end_message(struct smtp_session *session)
     forget_message(session);
 }
 
-/* How many of the bytes were the message's. */
+/* Returns how many of the bytes belong to the message. */
 static size_t receive_text(struct smtp_session *session, const char *bytes, size_t len)
 {
     size_t taken = 0;
@@ -198,7 +198,7 @@ static const char *skip_blanks(const char *text)
     return text + strspn(text, " \t");
 }
 
-/* The first of `ends` that is in no quoted string, or the end of the text. */
+/* Returns the first of `ends` outside quoted strings, or the end of the text. */
 static const char *find_unquoted(const char *text, const char *ends)
 {
     while (*text != '\0' && strchr(ends, *text) == NULL) {
@@ -208,8 +208,8 @@ static const char *find_unquoted(const char *text, const char *ends)
     return text;
 }
 
-/* "FROM:<address> parameters": `text` begins with `word` and a colon. The route of a source (RFC 5321,
- * appendix C) is left out, and who leaves the brackets out is understood. False: it is no such text. */
+/* Reads "FROM:<address> parameters", where `word` is FROM. A source route (RFC 5321, appendix C) is skipped,
+ * and the brackets may be missing. Returns false if `text` has another form. */
 static bool read_path(char *text, const char *word, char **ret_address, char **ret_parameters)
 {
     size_t len = strlen(word);
@@ -230,7 +230,7 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     return *ret_address != NULL;
 }
 
-/* The answer to a declared size; NULL: it is fine. */
+/* Returns the answer that refuses a declared size, or NULL. */
 static const char *check_size(const char *digits, size_t max_bytes)
 {
     size_t len = strlen(digits);
@@ -253,7 +253,7 @@ static const char *check_parameter(const char *parameter, size_t max_bytes)
     return "555 5.5.4 One of the parameters is not known here";
 }
 
-/* The answer to the parameters of MAIL; NULL: they are fine. Splits the text. */
+/* Returns the answer that refuses the parameters of MAIL, or NULL. Splits the text. */
 static const char *check_parameters(char *text, size_t max_bytes)
 {
     const char *trouble = NULL;
@@ -314,7 +314,7 @@ static void take_response(struct smtp_session *session, const char *response)
                                                : "501 5.5.2 The response is not base64");
 }
 
-/* The answer to a command that comes too early or too late; NULL: it does not. */
+/* Returns the answer that refuses a command at the wrong time, or NULL. */
 static const char *check_order(const struct smtp_session *session)
 {
     if (!session->has_greeted)
@@ -406,8 +406,8 @@ static void do_mail(struct smtp_session *session, char *argument)
     answer(session, "250 2.1.0 Sender noted");
 }
 
-/* The address with the host's domain, where it is a local name such as "postmaster". The caller frees; NULL
- * without memory. */
+/* Adds the host's domain to a local name such as "postmaster"; copies any other address. The caller frees;
+ * NULL without memory. */
 static char *complete_address(const char *domain, const char *address)
 {
     char *whole = NULL;
@@ -482,7 +482,7 @@ enum {
     IN_BOTH = IN_SMTP | IN_LMTP,
 };
 
-/* A command that does nothing but answer has its answer here, in place of a function. */
+/* A command that only answers has its answer here, in place of a function. */
 static const struct command {
     const char *name;
     int dialects;
@@ -572,7 +572,7 @@ static void end_line(struct smtp_session *session)
     wipe_line(session);
 }
 
-/* How many of the bytes were part of the line. */
+/* Returns how many of the bytes belong to the line. */
 static size_t receive_line(struct smtp_session *session, const char *bytes, size_t len)
 {
     const char *newline = memchr(bytes, '\n', len);
