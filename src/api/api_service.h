@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's REST interface (version 1) as a mail_service.
+ * A mail_service that calls the service's REST interface (version 1).
  */
 #ifndef INBOXFS_API_API_SERVICE_H
 #define INBOXFS_API_API_SERVICE_H
@@ -8,16 +8,17 @@
 #include "mail/mail_service.h"
 
 struct api_config {
-    const char *base_url;    /* http(s)://host[:port][/path][/api/v1][/]; any of these forms means the same */
-    const char *unix_socket; /* path of the socket to speak HTTP over instead of TCP; NULL: none */
-    const char *api_key;     /* copied; wiped from memory at the end */
+    const char *base_url;    /* http(s)://host[:port][/path][/api/v1][/]; all forms are equivalent */
+    const char *unix_socket; /* path of the socket to use instead of TCP; NULL: none */
+    const char *api_key;     /* copied; the copy is wiped when it is freed */
     const char *ca_path;     /* file or directory with the only authorities to trust; NULL: the system's */
 };
 
-/* 0, -EINVAL, or -ENOMEM. Starts no thread and makes no request. */
+/* Makes a service, to be freed with api_service_free(). It starts no thread and makes no request. Return: 0;
+ * -EINVAL when the URL or the key is invalid; -ENOMEM. */
 int api_service_new(const struct api_config *config, struct mail_service **ret_service);
 
-/* NULL-safe. No call may be under way. */
+/* Frees the service, when no call is in progress. NULL-safe. */
 void api_service_free(struct mail_service *service);
 
 #endif

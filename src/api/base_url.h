@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's address as a user may write it, and the one form of it that names the service: scheme and
- * host in lower case, default port left out, no slash at the end, no /api/v1. The account's state is kept
- * under that form.
+ * The base URL of the service. A user may write it in several forms; the normal form has its scheme and host
+ * in lower case, and no default port, final slash or /api/v1. The normal form names the account's state on
+ * disk.
  */
 #ifndef INBOXFS_API_BASE_URL_H
 #define INBOXFS_API_BASE_URL_H
 
 #include <stdbool.h>
 
-/* Checks whether the URL can be used, and in which form. 0; -EINVAL (not http or https, credentials or a
- * query in it); -EACCES (plain HTTP to a host that is not loopback, without `allow_http`); -ENOMEM.
- * *ret_base: the one form (caller frees). *ret_reason on failure: words (caller frees). */
+/* Checks the URL and returns its normal form in *ret_base, or a sentence in *ret_reason; the caller frees
+ * both. Return: 0; -EINVAL when the URL is not http(s), has credentials or a query, or is malformed; -EACCES
+ * when it is plain HTTP to a host that is not loopback, without `allow_http`; -ENOMEM. */
 int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
 
 #endif

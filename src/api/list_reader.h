@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes a list of records apart while its JSON text (RFC 8259) is still arriving: each record is handed on as
- * soon as its last byte is here, and no list is in memory whole. A list is an array of objects, or an object
- * with exactly one array of objects in it (interface section 1).
+ * A list reader splits a list of records while its JSON text (RFC 8259) arrives. It passes each record to a
+ * sink as soon as the last byte of the record is there, and never has the whole list in memory. A list is an
+ * array of objects, or an object with exactly one array of objects in it (interface section 1).
  *
- * Only where a record begins and ends is found here, by its brackets; whoever gets it reads it. A record that
- * cannot be read hides no other: it is counted, and the reason for the first of them is kept. Memory is
- * bounded by one record and 1 MB of what stands around the list, work by the number of records that are
- * taken.
+ * The reader finds only the beginning and end of a record, by its brackets; the sink parses the record. After
+ * an unreadable record the reader goes on with the next: it counts all, and keeps the reason for the first.
+ * Memory is bounded by one record and 1 MB of text around the list; work, by the number of records.
  */
 #ifndef INBOXFS_API_LIST_READER_H
 #define INBOXFS_API_LIST_READER_H
@@ -21,43 +20,44 @@ enum {
     LIST_REASON_MAX_BYTES = 160
 };
 
-/* Gets the text of one object, from `{` to the bracket that closes it, not yet known to be valid. 0; a
- * positive errno: it cannot be read (EILSEQ: not UTF-8, EEXIST: a key twice in an object, EBADMSG: not JSON,
- * others); -errno: no more of the list is wanted. */
+/* Receives the text of one object, from `{` to the matching bracket; it may be invalid. Return: 0; a positive
+ * errno when the record is unreadable (EILSEQ: not UTF-8; EEXIST: a key twice in an object; EBADMSG: not
+ * JSON; or others); -errno to stop reading the list. */
 typedef int (*record_sink)(void *context, const char *text, size_t len);
 
 struct list_reader {
     record_sink sink;
-    void (*pause)(void *context); /* all that has arrived was handed on, and more is waited for; or NULL */
-    void *context;                /* of both; borrowed */
+    void (*pause)(void *context); /* called before a wait for more bytes; or NULL */
+    void *context;                /* argument of both; borrowed */
     size_t max_record_bytes;
-    size_t max_records; /* the next one stops the list */
-    unsigned int count; /* records so far, those that cannot be read too */
-    int stopped_by;     /* -errno of the sink, or -EOVERFLOW: too many records; 0: nobody did */
-    char reason[LIST_REASON_MAX_BYTES]; /* of the first record that cannot be read; "": there is none */
-    /* The rest is the reader's own. */
+    size_t max_records;                 /* the next one stops the list */
+    unsigned int count;                 /* records so far, with unreadable ones */
+    int stopped_by;                     /* -errno of the sink; -EOVERFLOW after max_records; 0: not stopped */
+    char reason[LIST_REASON_MAX_BYTES]; /* why the first unreadable record is so; "": none */
+    /* The fields below are private. */
     int part;
     int error;        /* sticky */
     long depth;       /* open brackets of the frame or the record */
-    char previous;    /* in the frame or the list, but for blanks */
+    char previous;    /* last byte of the frame or list that was no blank */
     bool is_wrapped;  /* the list is in an object */
     bool has_list;    /* an array of objects, or an empty array, was found */
     bool has_records; /* an array with objects was found */
     bool in_string;
     bool is_escaped;
-    struct strbuf frame;   /* what stands around the records */
-    struct strbuf partial; /* the start of a record, when its end has not arrived */
+    struct strbuf frame;   /* the text around the records */
+    struct strbuf partial; /* the start of a record whose end has not arrived */
 };
 
 void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_t max_records,
                       record_sink sink, void *context);
 void list_reader_release(struct list_reader *reader);
 
-/* The next bytes of the text. 0, or for good: -ENOMSG (no list: not JSON, or JSON of another kind), -EBADMSG
- * (a list, but damaged), -ENOMEM, or `stopped_by`. */
+/* Reads the next bytes of the text. Return: 0; -ENOMSG when the text is no list (other JSON, or no JSON);
+ * -EBADMSG when the list is damaged; -ENOMEM; or `stopped_by`. An error is returned by all later calls too.
+ */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t len);
 
-/* At the end of the text: -EBADMSG when it was cut off; else as list_reader_feed(). */
+/* Ends the text. Return: as list_reader_feed(); -EBADMSG also when the list was cut off. */
 int list_reader_finish(struct list_reader *reader);
 
 #endif
