@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The RFC 5322 form of a message: its header section, held against the grammar, then its parts.
+ * Reads the RFC 5322 form of a message: checks its header section against the grammar, then reads its parts.
  */
 #include <errno.h>
 #include <glib.h>
@@ -72,8 +72,8 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
     return draft_read_addresses(reading, name, raw, list);
 }
 
-/* The first ids of In-Reply-To count, since it names one email; in some programs' words the ones behind it
- * are others. The last ids of References count, for they are the thread from its beginning. */
+/* The first ids of In-Reply-To count: it names one email, and some programs write other ids behind that one.
+ * The last ids of References count, since the list begins with the oldest email of the thread. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
@@ -95,8 +95,8 @@ enum header_trait {
     HEADER_MAKES_MESSAGE = 4, /* one of these has to be there */
 };
 
-/* The headers that are understood. `read` is NULL for those that every message gets anew, or that say nothing
- * to whom it is for; `target`: where the value goes in struct draft_reading. */
+/* The known headers. `read` is NULL for headers that every message gets anew, or that its recipients do not
+ * need. `target` is the offset of the field in struct draft_reading. */
 static const struct header {
     const char *name;
     unsigned int traits;
@@ -154,7 +154,7 @@ static bool has_header_name(const struct mime_field *field)
            field->value.bytes == field->name.bytes + field->name.len + 1;
 }
 
-/* A carriage return that ends no line ends one to some mail programs. */
+/* Some mail programs take a carriage return within a line for its end. */
 static bool has_bare_return(struct span text)
 {
     const char *end = text.bytes + text.len;
@@ -164,7 +164,7 @@ static bool has_bare_return(struct span text)
     return false;
 }
 
-/* In the file that the user wrote, from 1 on. */
+/* Returns the number of the line in the user's file, from 1 on. */
 static unsigned int line_number(const struct draft_reading *reading, const char *line)
 {
     unsigned int number = 1;
@@ -201,8 +201,8 @@ static bool is_ended(const struct header_section *section)
     return section->body.bytes != section->header.bytes + section->header.len;
 }
 
-/* Reads header lines up to a blank line, or to the end. `where`: begins the words of a refusal, as
- * format_where() has it. 0, -EBADMSG (there is another line among them), -EMSGSIZE. */
+/* Reads header lines up to a blank line, or to the end. `where`, of format_where(), begins the reason of an
+ * error. Return: 0; -EBADMSG if another line is among them; -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
 {
@@ -222,9 +222,9 @@ static int read_header_section(struct draft_reading *reading, const char *where,
     return error;
 }
 
-/* Checks that the bytes begin with a header section that can be a message's: nothing but header lines up to a
- * blank line, one of To, Cc, Bcc, Subject and From among them (of an answer, any that counts). 0, -EBADMSG,
- * -EMSGSIZE. */
+/* Checks that the bytes begin with the header section of a message: only header lines up to a blank line,
+ * with one of To, Cc, Bcc, Subject and From (in an answer, any header that counts). Return: 0; -EBADMSG if
+ * not; -EMSGSIZE. */
 static int read_message_header_section(struct draft_reading *reading, struct span message,
                                        struct header_section *ret_section)
 {
@@ -266,7 +266,7 @@ static int read_other_header(struct draft_reading *reading, struct span name)
     return 0;
 }
 
-/* Takes over what the message's own headers say. */
+/* Reads the headers of the message itself. */
 static int draft_read_headers(struct draft_reading *reading, struct span section)
 {
     struct mime_field field;
@@ -291,7 +291,7 @@ enum {
     WHERE_BYTES = 16 + MIME_NESTING_MAX * 6,
 };
 
-/* Begins the words of a refusal: "" for the whole message, or "part 2.1: ". */
+/* Formats the beginning of a reason: "" for the whole message, or "part 2.1: ". */
 static void format_where(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
 {
     ret_where[0] = '\0';
@@ -317,7 +317,7 @@ refuse_part(const struct draft_reading *reading, const struct mime_entity *part,
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
 }
 
-/* Says in words what mime_decode_text() or transfer_encoding_decode() found. */
+/* Gives the reason for an error of mime_decode_text() or transfer_encoding_decode(). */
 static int refuse_content(const struct draft_reading *reading, const struct mime_entity *part, int error,
                           const char *words)
 {
@@ -350,7 +350,7 @@ static bool is_incomplete_message(const struct mime_entity *part)
     return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
 }
 
-/* Notes what an attachment of the service cannot have. */
+/* Notes the properties of a part that an attachment of the service cannot have. */
 static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
@@ -474,7 +474,7 @@ static void note_content_ids(struct draft_reading *reading)
     }
 }
 
-/* check_whole() refuses a body that has more than it may have; no character has more than four bytes. */
+/* check_whole() refuses a body over its bound; no character has more than four bytes. */
 static int read_parts(struct draft_reading *reading, struct span message)
 {
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads content by jansson, field by field: what has another type than the published one counts as missing,
- * and each list is bounded.
+ * Reads content with jansson, field by field. A field of another type than the published one counts as
+ * missing. Each list is bounded.
  */
 #include "mail/email_content.h"
 
@@ -19,7 +19,7 @@
 
 /* ---------------------------------------------------------------- fields */
 
-/* Reads a string that has to end at its NUL: an id, a name. */
+/* Reads a string without NULs, such as a name. */
 static int read_string(const json_t *value, void *target)
 {
     char **ret = target;
@@ -47,8 +47,8 @@ static int read_text(const json_t *value, void *target)
     return 0;
 }
 
-/* The first one is enough to be named. What is left out of the text leaves a U+FFFD, which no address has: so
- * it never becomes an address when it is read again. */
+/* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address has this character, so
+ * that the text never becomes an address when it is read again. */
 static int keep_unusable(const char *text, size_t len, struct address_list *list)
 {
     enum {
@@ -125,7 +125,7 @@ static int read_attachments(const json_t *object, struct email_content *content)
 
 /* ---------------------------------------------------------------- the whole */
 
-/* `target`: where the value goes in struct email_content. */
+/* `target` is the offset of the field in struct email_content. */
 static const struct field {
     const char *key;
     int (*read)(const json_t *value, void *target);
@@ -205,7 +205,7 @@ int email_content_from_text(const char *text, size_t len, struct email_content *
     return 0;
 }
 
-/* All but the emails before it, which have none themselves. */
+/* Releases all but previous_emails, which previous emails do not have. */
 static void release_email(struct email_content *content)
 {
     free(content->id);

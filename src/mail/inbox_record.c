@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records as the service gave them; then the requests that create and change an inbox, whose fields the
- * service checks.
+ * Reads records, then makes the requests that create and change an inbox. The service checks their fields.
  */
 #include "mail/inbox_record.h"
 
@@ -18,7 +17,7 @@
 
 enum {
     INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024,
-    /* Text may well have a NUL in it, escaped; it is carried like any other character. */
+    /* An escaped NUL in a text is kept like any other character. */
     TEXT_FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 };
 
@@ -95,7 +94,7 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 
 /* ---------------------------------------------------------------- requests */
 
-/* Given by the service, and not to be sent back. */
+/* Fields that only the service sets: requests leave them out. */
 static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
 
 int inbox_request_create(const char *address, char **ret_request)
@@ -108,7 +107,7 @@ int inbox_request_create(const char *address, char **ret_request)
     return request == NULL ? -ENOMEM : write_text(request, 0, ret_request, NULL);
 }
 
-/* The id of an inbox is the service's; a text without one, or with null, is taken to mean this inbox. */
+/* The service chooses the id of an inbox. A text without an id, or with null, means this inbox. */
 static int check_id(const json_t *id, const json_t *edited, char **ret_reason)
 {
     const json_t *edited_id = json_object_get(edited, "id");

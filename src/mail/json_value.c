@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text that jansson refuses is copied, with what jansson cannot hold replaced, and read once more. The copy
- * tells strings from what stands between them, and leaves it to jansson to find that it is no JSON.
+ * A text that jansson refuses is copied with replacements for these parts, and read once more. The
+ * copy only separates strings from the text between them: jansson finds the errors.
  */
 #include "mail/json_value.h"
 
@@ -19,7 +19,7 @@ enum {
 
 /* ---------------------------------------------------------------- mending */
 
-/* The code of the escape that the text begins with; -1: it begins with none of four digits. */
+/* Returns the code of the escape at the beginning of the text; -1 if there is no escape of four digits. */
 static int read_escape(const char *text, size_t len)
 {
     int code = 0;
@@ -39,7 +39,7 @@ static bool is_between(int code, int first, int last)
     return code >= first && code <= last;
 }
 
-/* Copies a character or an escape within a string. The number of bytes that were copied. */
+/* Copies a character or an escape within a string. Returns the number of bytes that were read. */
 static size_t mend_character(const char *text, size_t len, bool with_nuls, struct strbuf *out)
 {
     int code = read_escape(text, len);
@@ -68,7 +68,7 @@ static bool is_too_large(const char *number)
     return errno == ERANGE;
 }
 
-/* Copies a number, or a character between strings. */
+/* Copies a number, or a character between strings. Returns the number of bytes that were read. */
 static size_t mend_number(const char *text, size_t len, struct strbuf *out)
 {
     size_t start = out->len;
@@ -140,7 +140,7 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
     if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
         return -EMSGSIZE;
     json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
-    /* NULs in strings can be held, and those in keys are found last. */
+    /* jansson can hold NULs in strings, and reports those in keys last. */
     for (int round = 0; round < 2 && value == NULL; round++) {
         _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
         mend(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes what it is given at once, with the comma, the line break and the indentation that go before it. Runs
- * of harmless bytes are copied whole; only what needs an escape is looked at character by character. Real
- * numbers are written as jansson writes them.
+ * Each call appends its value at once, after the comma, the line break and the indentation before it. Runs of
+ * bytes without escapes are copied whole. Real numbers have the form of jansson.
  */
 #include "mail/json_writer.h"
 
@@ -107,7 +106,7 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* 16 bytes are looked at at once; bytes beyond ASCII are below zero. */
+/* Compares 16 bytes at once; bytes beyond ASCII are below zero. */
 typedef signed char text_step __attribute__((vector_size(16)));
 
 size_t json_plain_len(const char *text, size_t len)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One pass over the lines. The table holds what mail programs write around text that is not new, in all
- * languages. The functions after it tell what one line is; the last part goes through the text, keeps
- * what is new, and ends where history begins that is not quoted. Phrases are compared as bytes, in the case
- * that programs write.
+ * The text is read in one pass over its lines. The table holds the phrases that mail programs write around
+ * history, in all languages. The functions after it classify one line. The last part goes through the text,
+ * keeps the new lines, and ends at the first history that is not quoted. Phrases are compared as bytes, in
+ * the case that programs write.
  */
 #include "mail/new_text.h"
 
@@ -161,7 +161,7 @@ static bool is_one_of(char c, const char *bytes)
     return is_blank_byte(c) || (c != '\0' && strchr(bytes, c) != NULL);
 }
 
-/* Without these bytes, blanks and no-break spaces at both ends. */
+/* Strips these bytes, blanks and no-break spaces from both ends. */
 static struct text_line trim(struct text_line line, const char *bytes)
 {
     while (line.len > 0 && is_one_of(*line.text, bytes)) {
@@ -204,7 +204,7 @@ static bool is_quoted(struct text_line line)
     return false;
 }
 
-/* Nothing but dashes, underscores or the like; or words between these. */
+/* A rule has only dashes, underscores or the like; a separator has words between these. */
 static bool is_rule(struct text_line line)
 {
     line = trim(line, "*");
@@ -244,7 +244,7 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* "Sent from my iPhone". A comma is in what people write: "Sent from my desk, as the telephone is gone". */
+/* "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as the telephone is gone". */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
@@ -257,8 +257,8 @@ static bool is_rule_or_of_device(struct text_line line)
     return is_rule(line) || is_of_device(line);
 }
 
-/* Which header "Sent: Friday" is; PHRASE_COUNT: none. The colon may stand apart (French) or be a wide one
- * (Chinese, Japanese). */
+/* Returns the kind of a header line such as "Sent: Friday"; PHRASE_COUNT if it is none. A blank may be before
+ * the colon (French), and the colon may be a wide one (Chinese, Japanese). */
 static enum phrase header_of(struct text_line line)
 {
     line = trim(line, "*");
@@ -275,7 +275,7 @@ static enum phrase header_of(struct text_line line)
     return PHRASE_COUNT;
 }
 
-/* What is in a line that says when something was sent, and by whom. */
+/* The parts of an attribution: the line with the date and the sender of a quote. */
 struct evidence {
     bool digit;
     bool year;
@@ -335,7 +335,7 @@ static enum attribution attribution_of(struct text_line line)
     return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
 }
 
-/* In characters, without blanks at the end. */
+/* Counts characters, without blanks at the end. */
 static size_t width_of(struct text_line line)
 {
     size_t width = 0;
@@ -356,8 +356,8 @@ static bool ends_sentence(struct text_line line)
     return false;
 }
 
-/* Returns true if a mail program that wraps lines can have made these two of one: the first is as long as
- * programs make them, has no place for another word, and ends in the middle of a sentence. */
+/* Returns true if a mail program can have wrapped one line into these two: the first is as long as programs
+ * make lines, has no room for another word, and ends in the middle of a sentence. */
 static bool can_be_wrapped(struct text_line line, struct text_line rest)
 {
     size_t width = width_of(line);
@@ -413,7 +413,7 @@ static struct text_line read_line(const struct new_text *reading, const char *at
     return (struct text_line){at, (size_t)(line_end - at), next};
 }
 
-/* The next line with anything in it; an empty one at the end. */
+/* Returns the next line that is not blank; an empty one at the end. */
 static struct text_line read_next(const struct new_text *reading, const char *at)
 {
     struct text_line line = {.text = "", .next = at};
@@ -445,8 +445,8 @@ static void keep(struct new_text *reading, struct text_line line)
     strbuf_append_char(reading->out, '\n');
 }
 
-/* Something is left out here. The last lines kept may belong to it: those that `goes` tells, which are
- * short, so that a long line is not read again and again. */
+/* Notes that text is left out here. The last lines that were kept go with it if `goes` accepts them. These
+ * are short, so that no long line is read again and again. */
 static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 {
     struct strbuf *out = reading->out;
@@ -466,15 +466,15 @@ static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 
 /* ---- the text: where history begins */
 
-/* Returns true if an address is open at the end: Gmail breaks lines before "> wrote:", which is no quote
- * then. */
+/* Returns true if the text ends within an address: Gmail may break a line before "> wrote:", which then is no
+ * quote. */
 static bool has_open_bracket(const char *text, size_t len)
 {
     const char *open = memrchr(text, '<', len);
     return open != NULL && memchr(open, '>', (size_t)(text + len - open)) == NULL;
 }
 
-/* Looks whether an attribution begins with this line; *ret_next is what follows it. */
+/* Returns true if an attribution begins with this line; *ret_next is the text behind it. */
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
 {
@@ -501,8 +501,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     return ATTRIBUTION_NONE;
 }
 
-/* Returns true if a block of headers begins here: three, the sender among them; or two that say when, and
- * who. */
+/* Returns true if a block of headers begins here: three with the sender among them, or two with date and
+ * sender. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
     bool is_there[PHRASE_COUNT + 1] = {false};
@@ -562,7 +562,8 @@ enum history {
     HISTORY_MARKED,
 };
 
-/* Which history begins with this line; *ret_next is what follows the line, or the attribution. */
+/* Returns the kind of history that begins with this line; *ret_next is the text behind the line, or behind
+ * the attribution. */
 static enum history find_history(const struct new_text *reading, struct text_line line, const char **ret_next)
 {
     *ret_next = line.next;
@@ -579,7 +580,7 @@ static enum history find_history(const struct new_text *reading, struct text_lin
     return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
 
-/* Returns true if the text itself says that it answers. Quotes and headers do not: people write them, too. */
+/* Returns true if the text is clearly an answer. Quotes and headers are no proof: people write them, too. */
 static bool is_answer(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {
@@ -593,9 +594,9 @@ static bool is_answer(const struct new_text *reading, const char *at)
     return false;
 }
 
-/* Returns the position behind a quoted line and its rests: a mail program that wraps quotes begins no new
- * quoted line. If anything else may be meant, they are what the mail says itself. A rest begins with a small
- * letter; once there was one, a rest may begin with any, as long as the quote goes on behind it. */
+/* Returns the position behind a quoted line and its rests: a mail program that wraps a quoted line puts no
+ * mark before its rest. In doubt a rest counts as new text. A rest begins with a small letter; after the
+ * first rest, another may begin with any letter, as long as the quote goes on behind it. */
 static const char *skip_rests(struct new_text *reading, struct text_line quote)
 {
     struct text_line before = quote;
@@ -616,8 +617,8 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
     return before.next == NULL && is_small ? NULL : quote.next;
 }
 
-/* Looks at what begins here: the position behind it, NULL at the end of what is new. A forward is new to who
- * gets it, with all that it quotes. */
+/* Reads the element at this position. Returns the position behind it; NULL at the end of the new text. A
+ * forwarded mail, with all its quotes, is new to its recipient. */
 static const char *read_one(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);
