@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks through whole texts for characters that act, and overwrites them. How to find one is in
- * the header, inline.
+ * Searches and replaces in whole texts. The header classifies single characters, inline.
  */
 #include "base/character.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine's clock: CLOCK_REALTIME for dates, CLOCK_MONOTONIC for waiting, which nobody can set back.
+ * The machine's clock: CLOCK_REALTIME for dates, CLOCK_MONOTONIC for waits, since no user can set it back.
  */
 #include "base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Crash points: SIGKILL to the own process, so that nothing is flushed, closed or said on the way out.
+ * A crash point sends SIGKILL to its own process, so that the process neither flushes nor closes files.
  */
 #include "base/crash_point.h"
 

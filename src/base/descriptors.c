@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * execve(2) keeps open what lacks FD_CLOEXEC, so that this tells what the caller had open from what the
- * program, or one of its libraries, opened since.
+ * execve(2) keeps only descriptors without FD_CLOEXEC open. So a descriptor without this flag is inherited;
+ * the program and its libraries set the flag on their own.
  */
 #include "base/descriptors.h"
 
@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* In the direction in which nobody uses them: an empty standard input would be a message without text, and
- * what is written to /dev/null would count as written. */
+/* /dev/null is opened in the wrong direction on purpose: otherwise standard input would read as an empty
+ * message, and output that is lost would count as written. */
 void descriptors_open_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole files: bounded reads, atomic durable writes.
+ * Bounded reads and atomic, durable writes of whole files.
  */
 #include "base/file.h"
 
@@ -88,7 +88,7 @@ int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
     return 0;
 }
 
-/* Up to `len` bytes: fewer at the end alone. Or -errno. */
+/* Returns the number of bytes read, below `len` only at the end; or -errno. */
 static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
 {
     size_t done = 0;
@@ -121,7 +121,7 @@ int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
         return -ENOMEM;
     ssize_t got = read_pipe(fd, bytes, max_bytes + 1);
     if (got < 0 || (size_t)got > max_bytes) {
-        explicit_bzero(bytes, max_bytes + 1); /* it may be a key */
+        explicit_bzero(bytes, max_bytes + 1); /* the bytes may be a key */
         free(bytes);
         return got < 0 ? (int)got : -EFBIG;
     }
@@ -146,7 +146,7 @@ int file_sync(int fd)
 
 void file_begin_sync(int fd, off_t offset, off_t len)
 {
-    (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* what fails here, fsync(2) tells */
+    (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* fsync(2) reports a failure again */
 }
 
 static int write_temporary(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
@@ -186,7 +186,7 @@ static bool is_link(int dir_fd, const char *path)
     return fstatat(dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* Makes the name of a new directory durable. Not where its parent may not be read, and so not be opened. */
+/* Makes the name of a new directory durable, unless the user may not read, and so not open, its parent. */
 static int sync_parent(int dir_fd, const char *directory)
 {
     char parent[PATH_MAX + sizeof("/..")];
@@ -239,7 +239,7 @@ DIR *file_opendirat(int dir_fd, const char *path)
     return directory;
 }
 
-/* The deepest directory on the path that exists, or -errno. */
+/* Opens the deepest existing directory of the path. Returns its descriptor or -errno. */
 static int open_deepest(const char *path)
 {
     char part[PATH_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256 and HMAC are GLib's. hash_bytes() is a multiplicative hash, a word at a time. Each step is a
- * bijection of the state, which is why a change of one word is never lost. Steps wait for each other's
- * product, so long texts go through four states side by side.
+ * GLib computes SHA-256 and HMAC. hash_bytes() is a multiplicative hash, a word at a time. Each step is a
+ * bijection of the state, so that the change of one word is never lost. A step has to wait for the product of
+ * the step before it, so long texts are mixed into four independent states.
  */
 #include "base/hash.h"
 
@@ -30,7 +30,6 @@ static uint64_t word_at(const unsigned char *bytes)
     return word;
 }
 
-/* Takes the whole strides of the text. */
 static uint64_t mix_strides(uint64_t state, const unsigned char *from, size_t strides)
 {
     uint64_t lanes[LANES] = {state, state + 1, state + 2, state + 3};

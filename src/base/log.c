@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: to standard error while there is a terminal, to syslog afterwards.
+ * The log goes to standard error, or to syslog once the program has no terminal.
  */
 #include "base/log.h"
 

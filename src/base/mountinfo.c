@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads /proc/self/mountinfo line by line. Fields are parted by spaces, which within a field are written as
- * "\040"; optional fields end with a "-", and behind it stand the type, the source and the options.
+ * Reads /proc/self/mountinfo line by line. Spaces separate the fields; a space inside a field is written as
+ * "\040". A "-" ends the optional fields; the type, the source and the options follow.
  */
 #include "base/mountinfo.h"
 
@@ -19,7 +19,7 @@ enum { /* counted from 1 */
     MOUNT_POINT_FIELD = 5,
 };
 
-/* "\040" becomes a space, and so on, in place. */
+/* Replaces "\040" by a space, and other octal escapes likewise, in place. */
 static void unescape(char *text)
 {
     char *to = text;
@@ -34,7 +34,7 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* The number that an option of this name has among "rw,user_id=1000,group_id=1000"; -1: there is none. */
+/* Returns the number of an option, as in "rw,user_id=1000,group_id=1000"; -1 if it is not there. */
 static int64_t find_number(const char *options, const char *name)
 {
     size_t len = strlen(name);
@@ -53,24 +53,23 @@ dev_t mountinfo_read_device(const char *text, char **ret_end)
     return makedev(major, minor);
 }
 
-/* Takes the line, which is changed, apart; false: a file system of another type. ret_mount->path is within
- * the line. */
+/* Parses a line, and changes it: ret_mount->path points into it. Returns false if the type is another. */
 static bool parse_line(char *line, const char *type, struct mount *ret_mount)
 {
     char *behind = strstr(line, " - ");
     size_t len = strlen(type);
     if (behind == NULL || strncmp(behind + 3, type, len) != 0 || behind[3 + len] != ' ')
         return false;
-    char *rest = NULL;
+    char *cursor = NULL;
     char *end;
-    strtok_r(behind + 3 + len, " ", &rest); /* the source, which a user chooses */
-    ret_mount->owner = find_number(rest, "user_id");
+    strtok_r(behind + 3 + len, " ", &cursor); /* skips the source, which a user chooses */
+    ret_mount->owner = find_number(cursor, "user_id");
     *behind = '\0';
-    char *field = strtok_r(line, " ", &rest);
+    char *field = strtok_r(line, " ", &cursor);
     for (int i = 1; i < MOUNT_POINT_FIELD && field != NULL; i++) {
         if (i == DEVICE_FIELD)
             ret_mount->device = mountinfo_read_device(field, &end);
-        field = strtok_r(NULL, " ", &rest);
+        field = strtok_r(NULL, " ", &cursor);
     }
     if (field != NULL)
         unescape(field);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-/* sigwait(3) takes a blocked signal even where it is ignored. */
+/* sigwait(3) returns a blocked signal even if it is ignored, so an ignored SIGHUP must not be blocked. */
 static bool is_ignored(int number)
 {
     struct sigaction action;
@@ -34,7 +34,7 @@ int process_wait_for_end(const sigset_t *ending)
 
 void process_forbid_core_files(void)
 {
-    /* For the kernel, 1 means: not even through a pipe. */
+    /* The kernel takes a limit of 1 as: do not even pipe a core dump to a helper. */
     const struct rlimit limit = {1, 1};
     setrlimit(RLIMIT_CORE, &limit);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks getrandom(2) for bytes, and writes them as hex digits or as a UUID. The seed of the process is drawn
- * once.
+ * Random bytes of getrandom(2), also as hex digits and as a UUID.
  */
 #include "base/random.h"
 

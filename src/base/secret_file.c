@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A secret is read by its descriptor, whose owner and mode were looked at, so that nobody can put another
- * file in its place in between.
+ * The owner and mode are checked on the descriptor that is then read, so that no user can replace the file
+ * between check and read.
  */
 #include "base/secret_file.h"
 
@@ -23,7 +23,7 @@ void secret_free(char *secret)
     free(secret);
 }
 
-/* Sets the words for `error` and returns it. */
+/* Sets the reason and returns `error`. */
 __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_reason, const char *format,
                                                          ...)
 {
@@ -35,8 +35,8 @@ __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_r
     return error;
 }
 
-/* Root may let a group read what is root's, which is how others have a secret of it at all: systemd shows its
- * credentials so, by an ACL for one user. */
+/* Root may let a group read a file of root's: systemd gives a service its credentials in this way, by an ACL
+ * for one user. */
 static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
 {
     bool is_lent = status->st_uid == 0 && geteuid() != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bounded string: doubles as it grows, and refuses to pass its ceiling.
+ * A buffer doubles its memory when it grows.
  */
 #include "base/strbuf.h"
 

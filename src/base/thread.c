@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads with signals blocked, and the pool of workers.
+ * Threads that block signals, and the pool of workers.
  */
 #include "base/thread.h"
 
@@ -23,8 +23,8 @@ struct worker_pool {
     unsigned int max_threads;
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
-    struct sleepers idlers; /* protected by lock, like all below: threads for which there is no job */
-    GQueue jobs;            /* that no thread has taken */
+    struct sleepers idlers; /* protected by lock, like all below: threads without a job */
+    GQueue jobs;            /* not yet taken by a thread */
     unsigned int threads;
     unsigned int idle;
     bool ending;
@@ -57,7 +57,7 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
     return 0;
 }
 
-/* The next job, or NULL when this thread is no longer needed. */
+/* Waits for the next job. Returns NULL when the thread was idle too long, or the pool ends. */
 static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct sleeper *self)
 {
     struct clock *clock = clock_system();

@@ -2,10 +2,10 @@
 /*
  * Waits that can be cancelled, threads that wait for work, and exponential backoff with equal jitter.
  *
- * Cancelling wakes a thread that waits on a condition of somebody else's. The one that cancels must take the
- * mutex of that condition, and the waiter holds this mutex when it says which condition it is. So neither
- * holds cancel->lock while it takes the mutex. The waiter does not return before whoever wakes it is done:
- * the condition may be gone a moment later.
+ * cancel_set() wakes a thread that waits on a condition of another unit, and has to take the mutex of that
+ * condition. The waiter holds this mutex while it takes cancel->lock to register the condition. So
+ * cancel_set() must not hold cancel->lock while it takes the mutex. The waiter does not return before
+ * cancel_set() has woken it, since its caller may destroy the condition a moment later.
  */
 #include "base/wait.h"
 
@@ -63,7 +63,7 @@ static void enter_condition(struct cancel *cancel, pthread_cond_t *condition, pt
     cancel->condition_of = mutex;
 }
 
-/* Returns true if somebody wakes the condition just now, and so needs its mutex. */
+/* Returns true if a cancel_set() is about to wake the condition, and needs its mutex for that. */
 static bool leave_condition(struct cancel *cancel)
 {
     LOCK_GUARD(&cancel->lock);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening decides between three: the file is ours; it is not, or is damaged; it cannot be had now (a full
- * disk, a wrong mode). The third must not be taken for the second, for that would cost the user what is in
- * the file.
+ * Opening a file has three results: the file is ours; the file is foreign or damaged; or it cannot be opened
+ * now (a full disk, a wrong mode). The third must not be taken for the second: the user would lose the data.
  */
 #include "sql/database.h"
 
@@ -24,11 +23,11 @@
 
 enum {
     READERS_KEPT = 16,
-    TURNS_MAX = 64,  /* in a transaction, so that it ends though writers keep coming */
-    BUSY_MS = 10000, /* for other processes that write */
+    TURNS_MAX = 64,  /* per transaction, so that it ends even if writers keep coming */
+    BUSY_MS = 10000, /* for the locks of other processes */
 };
 
-/* A turn that is over, and whose thread waits for the end of the transaction; on that thread's stack. */
+/* A finished turn, whose thread waits for the end of the transaction; it is on that thread's stack. */
 struct finished_turn {
     struct finished_turn *next;
     sem_t is_ended;
@@ -38,19 +37,19 @@ struct finished_turn {
 struct database {
     const struct database_format *format;
     char path[PATH_MAX];
-    const char *vfs; /* SQLite's name for the way it locks and maps; NULL: the usual one */
-    /* A writer has its turn from database_begin_write() to database_end_write(); these all are its own. */
+    const char *vfs; /* the SQLite VFS that locks and maps the file; NULL: the default */
+    /* A writer has its turn from database_begin_write() to database_end_write(), and owns these fields. */
     pthread_mutex_t write_lock;     /* the turn; taken before read_lock */
-    struct connection writer;       /* .db is NULL: the database cannot be had */
-    int error;                      /* why it cannot be had */
+    struct connection writer;       /* .db is NULL if the database could not be opened */
+    int error;                      /* why it could not be opened */
     struct finished_turn *finished; /* turns of the open transaction that wait for its end */
-    size_t turns;                   /* how many this transaction has had */
-    atomic_uint waiting;            /* threads that wait for their turn; counted by any thread */
+    size_t turns;                   /* number of turns in this transaction */
+    atomic_uint waiting;            /* number of threads that wait for a turn; any thread changes it */
     pthread_mutex_t read_lock;
-    struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like what follows */
+    struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like the next fields */
     size_t readers_len;
     size_t readers_out;          /* taken and not returned */
-    bool is_renewing;            /* no reader is given out */
+    bool is_renewing;            /* readers have to wait */
     pthread_cond_t returned;     /* readers_out is 0, or is_renewing ended */
     pthread_mutex_t commit_lock; /* a leaf */
     pthread_cond_t committed;    /* `commits` grew */
@@ -71,9 +70,9 @@ static int locate(struct database *database, int dir_fd)
     return written < 0 || (size_t)written >= left ? -ENAMETOOLONG : 0;
 }
 
-/* SQLite would make the file by the umask; its other files take their mode from this one. Closed before
- * SQLite opens it: a later close would drop the process's locks, and another process would then take the log
- * from under this one. -EUCLEAN: the name is not a file's. */
+/* SQLite would make the file with the mode of the umask, and copies the mode to its other files. The file
+ * must be closed before SQLite opens it: a later close would release the process's locks, and another process
+ * could then remove the log. Returns -EUCLEAN if the name is not that of a regular file. */
 static int make_file(const char *path)
 {
     struct stat status;
@@ -85,7 +84,7 @@ static int make_file(const char *path)
     return S_ISREG(status.st_mode) ? 0 : -EUCLEAN;
 }
 
-/* SQLite leaves it to others to make the name of a new file durable. */
+/* SQLite does not make the name of a new database file durable. */
 static int sync_folder(const char *path)
 {
     char dir[PATH_MAX];
@@ -95,7 +94,7 @@ static int sync_folder(const char *path)
     return fd < 0 ? -errno : file_sync(fd);
 }
 
-/* The log goes first: left behind, it would be applied to the new file. */
+/* The log is removed first: SQLite would apply a remaining log to the new file. */
 static void set_aside(const struct database *database)
 {
     char from[PATH_MAX + 8];
@@ -103,7 +102,7 @@ static void set_aside(const struct database *database)
     snprintf(from, sizeof(from), "%s-wal", database->path);
     unlink(from);
     snprintf(to, sizeof(to), "%s.set-aside", database->path);
-    /* A file does not take the place of an earlier one that is a folder, nor a folder that of a file. */
+    /* rename(2) cannot replace a folder by a file, nor a file by a folder. */
     if (unlink(to) != 0)
         rmdir(to);
     if (rename(database->path, to) == 0)
@@ -194,8 +193,8 @@ static int open_writer_once(struct database *database)
     int error = make_file(database->path);
     if (error == 0)
         error = open_connection(database, &database->writer);
-    /* The pages that a turn may have to restore are in memory: SQLite would write and unlink a file with each
-     * turn. Readers sort whole lists, so they have files. */
+    /* The pages for undoing a turn stay in memory: SQLite would make and unlink a file for each turn. Readers
+     * use files, since they sort whole lists. */
     if (error == 0)
         error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
     if (error == 0)
@@ -220,8 +219,8 @@ static int open_writer(struct database *database)
     return error == -EINVAL ? -EUCLEAN : error;
 }
 
-/* SQLite counts the memory that it takes, under one lock for all connections: with the count, 32 readers of
- * the service got 0.6 to 0.9 of what 8 get. Nothing happens where SQLite is in use already. */
+/* SQLite counts its memory under one lock for all connections: with the count, 32 readers of the service had
+ * 0.6 to 0.9 of the throughput of 8. The call has no effect if SQLite is already in use. */
 static void leave_memory_uncounted(void)
 {
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -282,7 +281,7 @@ static int open_reader(const struct database *database, struct connection **ret)
     if (connection == NULL)
         return -ENOMEM;
     int error = open_connection(database, connection);
-    /* Lists are read once, from one end to the other: a large cache would only take memory. */
+    /* Lists are read once, from end to end, so that a large cache would only cost memory. */
     if (error == 0)
         error = query_execute(connection->db, "PRAGMA cache_size = -512", "");
     if (error != 0) {
@@ -294,7 +293,7 @@ static int open_reader(const struct database *database, struct connection **ret)
     return 0;
 }
 
-/* NULL: a new one is to be opened. */
+/* Returns NULL if the caller has to open a new connection. */
 static struct connection *take_idle(struct database *database)
 {
     LOCK_GUARD(&database->read_lock);
@@ -304,7 +303,7 @@ static struct connection *take_idle(struct database *database)
     return database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
 }
 
-/* `connection`: NULL: none was opened. */
+/* `connection` is NULL if none could be opened. */
 static void put_back(struct database *database, struct connection *connection)
 {
     pthread_mutex_lock(&database->read_lock);
@@ -365,8 +364,8 @@ static void count_commit(struct database *database)
     pthread_cond_broadcast(&database->committed);
 }
 
-/* Ends the transaction, of whose turns the caller's is the last: commits it, or undoes it where `error` is
- * set, and wakes the turns that wait for its end. 0, or why nothing was committed. */
+/* Ends the transaction in its last turn: commits it, or undoes it if `error` is set, and wakes the threads of
+ * the other turns. Returns 0, or the -errno for which nothing was committed. */
 static int commit_for_all(struct database *database, int error)
 {
     sqlite3 *db = database->writer.db;
@@ -379,12 +378,12 @@ static int commit_for_all(struct database *database, int error)
         struct finished_turn *turn = database->finished;
         database->finished = turn->next;
         turn->error = error;
-        sem_post(&turn->is_ended); /* from here on it is gone */
+        sem_post(&turn->is_ended); /* its thread may have freed the turn now */
     }
     return error;
 }
 
-/* The same, and lets the next writer begin. */
+/* Does the same, and lets the next writer begin. */
 static int end_transaction(struct database *database, int error)
 {
     error = commit_for_all(database, error);
@@ -394,7 +393,7 @@ static int end_transaction(struct database *database, int error)
     return error;
 }
 
-/* Leaves the transaction to the next writer, and waits for its end. 0, or why nothing was committed. */
+/* Leaves the transaction to the next writer, and waits for its end. Returns as commit_for_all(). */
 static int await_end(struct database *database)
 {
     struct finished_turn turn = {.next = database->finished};
@@ -432,7 +431,7 @@ int database_end_write(struct database *database, int error)
 {
     sqlite3 *db = database->writer.db;
     bool is_first = database->finished == NULL;
-    /* On some errors (a full disk, no memory) SQLite undoes the whole transaction by itself. */
+    /* After some errors (a full disk, no memory) SQLite has already undone the whole transaction. */
     if (sqlite3_get_autocommit(db) != 0)
         return end_transaction(database, error != 0 ? error : -EIO);
     if (error != 0 && is_first)
@@ -445,7 +444,7 @@ int database_end_write(struct database *database, int error)
     return end_error != 0 ? end_error : error;
 }
 
-/* A connection that is closed later would remove the new file's log. */
+/* All connections are closed first: one that is closed later would remove the new file's log. */
 static void close_all(struct database *database)
 {
     pthread_mutex_lock(&database->read_lock);

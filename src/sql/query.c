@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binding by a string of letters keeps each call to one line; SQLite copies what could change meanwhile.
+ * Parameters are bound by a string of letters, so that a call fits on one line.
  */
 #include "sql/query.h"
 
@@ -14,7 +14,7 @@
 
 static int error_of_result(int sqlite_result)
 {
-    /* Somebody cut the file off. */
+    /* The file was truncated. */
     if (sqlite_result == SQLITE_IOERR_SHORT_READ)
         return -EUCLEAN;
     switch (sqlite_result & 0xff) {
@@ -55,8 +55,8 @@ int query_error_on(sqlite3 *db, int sqlite_result)
     return reason > 0 ? -reason : error_of_result(sqlite_result);
 }
 
-/* The same of a call that reads the file, before which errno was 0: SQLite calls a file corrupt whose disk
- * could not be read, too (SQLITE_IOERR_CORRUPTFS). */
+/* Does the same for a call that reads the file; errno must be 0 before the call. SQLite reports a file as
+ * corrupt also when the disk could not be read (SQLITE_IOERR_CORRUPTFS). */
 static int error_of_reading(sqlite3 *db, int sqlite_result)
 {
     bool is_unread = (sqlite_result & 0xff) == SQLITE_CORRUPT && (errno == EIO || errno == ENXIO);
@@ -122,7 +122,7 @@ int query_step(sqlite3_stmt *statement)
 {
     errno = 0;
     int result = sqlite3_step(statement);
-    /* Why a file could not be read or written, is nowhere else. */
+    /* Only errno has the reason of a failed read or write. */
     if ((result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_SHORT_READ && errno != 0)
         return -errno;
     return result == SQLITE_ROW ? 1 : error_of_reading(sqlite3_db_handle(statement), result);
@@ -143,7 +143,7 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
     return error;
 }
 
-/* A disk whose errno is ENOENT must not be taken for a row that is not there. */
+/* An ENOENT of the disk becomes -EIO here, since -ENOENT means that there is no row. */
 static int find_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
                       va_list arguments)
 {
@@ -189,7 +189,7 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
 {
     if (sqlite3_column_type(statement, column) == SQLITE_NULL)
         return NULL;
-    /* The blob call never converts, and must come before the length is asked for. */
+    /* sqlite3_column_blob() does not convert; it must come before sqlite3_column_bytes(). */
     const void *bytes = sqlite3_column_blob(statement, column);
     size_t len = (size_t)sqlite3_column_bytes(statement, column);
     char *copy = malloc(len + 1);
@@ -217,7 +217,7 @@ void statements_release(struct statements *statements)
     statements_init(statements, NULL, statements->texts);
 }
 
-/* Ready to be stepped through; statements_end() in any case. */
+/* Prepares the statement on its first use. The caller must call statements_end() in any case. */
 static int bind_kept(struct statements *statements, size_t number, const char *types, va_list arguments)
 {
     sqlite3_stmt **statement = &statements->prepared[number];
@@ -231,7 +231,7 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     return bind_all(*statement, types, arguments, SQLITE_STATIC);
 }
 
-/* A statement that is not reset keeps its transaction open. query_step() has returned the error already. */
+/* Without a reset, the transaction of the statement would stay open. query_step() has returned its error. */
 void statements_end(sqlite3_stmt *statement)
 {
     if (statement == NULL)
