@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads one record, which may come from any server: nothing but being a JSON object is relied on. Most of it
- * is only passed on, so it is written in its layout without values being made of it: only the brackets, and
- * strings that stand for themselves, are read here. Jansson reads all else, and the fields that mean
- * something. Behind that, the same text becomes a line of index.jsonl.
+ * Reads one record of any server: the reader only relies on a JSON object. Most of a record is passed on, so
+ * this file copies it into its layout without making values: it reads the brackets, and strings without
+ * escapes. Jansson reads all else, and the known fields. The last section makes a line of index.jsonl of the
+ * text.
  */
 #include "mail/email_record.h"
 
@@ -29,7 +29,7 @@ enum {
     KEY_REST = 3,     /* quote, colon, blank */
 };
 
-/* The fields that mean something to this program; first those that a record's file begins with, in order. */
+/* The known fields: first those at the beginning of a record's file, in their order. */
 static const struct {
     const char *key;
     bool is_read;
@@ -41,7 +41,7 @@ static const struct {
 static const char before_name[] = "\"file\":\"";
 static const char after_name[] = "\"}\n";
 
-/* A field as it is written: a comma, a line break, key and value. */
+/* A field in its layout: a comma, a line break, key and value. */
 struct field {
     size_t start; /* in reading.fields */
     size_t key_len;
@@ -79,7 +79,7 @@ static void pass_blanks(struct record_reading *reading)
         reading->at++;
 }
 
-/* Passes over blanks first. True: `c` came next, and was passed over. */
+/* Skips blanks, and then `c`. Returns false if another character comes next. */
 static bool take(struct record_reading *reading, char c)
 {
     pass_blanks(reading);
@@ -89,7 +89,7 @@ static bool take(struct record_reading *reading, char c)
     return true;
 }
 
-/* A string that stands for itself. */
+/* Reads a string without escapes. */
 static bool is_plain_string(const char *text, size_t len)
 {
     return len >= 2 && text[0] == '"' && json_plain_len(text + 1, len - 2) == len - 2 && text[len - 1] == '"';
@@ -120,7 +120,7 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Jansson refuses a number that no machine holds as soon as it has read all its digits. */
+/* Jansson refuses a number out of range only after it has read all its digits. */
 static int judge_number(const char *text, size_t len)
 {
     json_error_t problem;
@@ -135,7 +135,7 @@ static int judge_number(const char *text, size_t len)
     return end == text + len ? 0 : -EBADMSG;
 }
 
-/* A number, true, false or null, which is written as it stands. */
+/* Copies a number, true, false or null unchanged. */
 static int take_word(struct record_reading *reading)
 {
     const char *text = reading->at;
@@ -165,7 +165,7 @@ static int take_key(struct record_reading *reading)
     return 0;
 }
 
-/* Items of an array or an object behind its bracket, and the bracket that closes it. */
+/* Reads the items of an array or an object behind its bracket, and the closing bracket. */
 static int take_items(struct record_reading *reading, bool is_object)
 {
     char bracket = is_object ? '}' : ']';
@@ -334,8 +334,8 @@ static bool is_held(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-/* The same record gives the same key whatever the order of its fields; one that has a key twice somewhere
- * within is told apart by the last. */
+/* Equal records give equal keys, regardless of the order of their fields. Of a key that is twice in a nested
+ * object, the last counts. */
 static int make_key(const char *text, size_t len, char **ret_key)
 {
     char digest[65];
@@ -433,7 +433,7 @@ void email_record_release(struct email_record *record)
 
 /* ---------------------------------------------------------------- as a line of index.jsonl */
 
-/* Bounded, since what is read may come from a file on the disk. */
+/* Bounded, since the text may come from a damaged file. */
 struct line_writer {
     char *to;
     const char *limit;
@@ -456,7 +456,7 @@ static size_t key_len(const char *text, size_t len)
     return is_plain ? (size_t)(quote - text) + 1 : string_len(text, len);
 }
 
-/* A line of the layout without its indentation and the blank behind its key. */
+/* Appends a line of the layout without its indentation and the blank behind its key. */
 static void append_compact(struct line_writer *line, const char *text, size_t len)
 {
     while (len > 0 && *text == ' ') {

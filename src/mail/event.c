@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes an event as a line of JSON: always time, event, path and id, and the error where there is one.
+ * Writes an event as a line of JSON with time, event, path and id, and the error if there is one.
  */
 #include "mail/event.h"
 

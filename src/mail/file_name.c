@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * File names from what strangers wrote, and the rules for names that users choose.
+ * Makes file names of the text of senders, and has the rules for names that users choose.
  */
 #include "mail/file_name.h"
 
@@ -22,7 +22,7 @@ enum {
     EXTENSION_MAX_BYTES = 32,  /* longer is part of the name */
 };
 
-/* Characters without a look of their own: they vanish. */
+/* Invisible characters are removed. */
 static bool is_invisible(gunichar c)
 {
     return g_unichar_type(c) == G_UNICODE_FORMAT || c == 0x034f || c == 0x115f || c == 0x1160 ||
@@ -42,7 +42,7 @@ static void append_slug_char(struct strbuf *slug, gunichar c)
         strbuf_append_char(slug, '-');
 }
 
-/* The slug of any subject, in the composed form of its characters. NULL without memory. */
+/* Makes the slug of any subject, with composed characters. NULL without memory. */
 static char *make_slug(const char *subject, size_t len)
 {
     _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
@@ -166,7 +166,7 @@ char *file_name_from_text(const char *text)
     if (file_name_is_harmless(text))
         return strdup(text);
 
-    /* Two texts that look the same once made safe still differ in their digest. */
+    /* The digest keeps two texts apart that become equal when made safe. */
     char digest[DIGEST_CHARS + 1];
     hash_sha256(text, strlen(text), digest);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
@@ -219,7 +219,7 @@ bool file_name_is_backup(const char *name)
     return is_autosave || is_rescued(name) || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
-/* The last dot and what follows, or the end. */
+/* Returns the last dot of the name, or its end. */
 static const char *find_extension(const char *name)
 {
     const char *dot = strrchr(name, '.');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text that jansson refuses is copied with replacements for these parts, and read once more. The
- * copy only separates strings from the text between them: jansson finds the errors.
+ * A text that jansson refuses is copied, with replacements for all that jansson cannot hold, and
+ * read once more. The copy only separates strings from the text between them: jansson finds the errors.
  */
 #include "mail/json_value.h"
 

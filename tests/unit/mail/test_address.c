@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses: what is a list of them, and what only looks like one.
+ * Addresses: valid lists of them, and texts that only resemble such lists.
  */
 #include "mail/address.h"
 

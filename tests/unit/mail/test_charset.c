@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charsets as mail names them, and bytes that do not fit what they are called.
+ * Charsets by the labels of mail, and bytes that do not fit their charset.
  */
 #include "mail/charset.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which files the folder of an email has, and under which names.
+ * The files in the folder of an email, and their names.
  */
 #include "mail/content_folder.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every message of the corpus (support/corpus.h) comes to what is expected of it; so do some that are too
- * large to be kept.
+ * Every message of the corpus (support/corpus.h) gives its expected text, as do some messages that are too
+ * large for a file.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates: what services write is read, anything else refused, and what is written can be read again.
+ * Dates: the program reads the forms of services, refuses all others, and reads its own form again.
  */
 #include "mail/date.h"
 #include "mail/header_date.h"

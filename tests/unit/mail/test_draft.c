@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drafts, from the messages in tests/data: each valid NAME.eml or NAME.json has in NAME.expected what it
- * comes to, each invalid one its error and the words for the user.
+ * Drafts, from the messages in tests/data: NAME.expected has the result of each valid NAME.eml or NAME.json,
+ * and the error and the reason of each invalid one.
  */
 #include "mail/draft.h"
 
@@ -280,7 +280,7 @@ TEST(an_email_named_by_its_id_is_what_it_answers)
     draft_free(draft);
 }
 
-/* Who are in the request of an answer to an email of to@x, with cc@x besides. */
+/* Returns the recipients in the request of an answer to an email of to@x with a Cc to cc@x. */
 static void assert_answer_goes_to(const char *message, const char *to, const char *cc)
 {
     static const char answered[] =

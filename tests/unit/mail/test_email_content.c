@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is read of the content of an email, and what odd services may send instead.
+ * Reads the content of an email, also from services that send other types than the published ones.
  */
 #include "mail/email_content.h"
 

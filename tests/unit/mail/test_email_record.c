@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of received mail: every field stays, whatever a sender or a server put into it.
+ * Records of received mail: every field stays, whatever value a sender or a server gave it.
  */
 #include "mail/email_record.h"
 

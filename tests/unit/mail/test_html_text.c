@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readable text of HTML: as mail programs write it, damaged, and meant to do harm.
+ * The readable text of HTML: of mail programs, damaged, and hostile.
  */
 #include "mail/html_text.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir: what is made can be read again, and nothing else is taken for one.
+ * Names of messages in a Maildir: the program reads every name that it made, and refuses all others.
  */
 #include "mail/maildir_name.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How messages are taken apart: fields, parts, roles and defects. The structures that mail has are in
+ * Splits messages into fields and parts, with roles and defects. The structures of real mail are in
  * tests/data/mime (test_corpus.c).
  */
 #include "mail/mime.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receipts are JSON, whatever is in them, with what the service reports of sent mail.
+ * Receipts are JSON, whatever is in them, and have the service's report of the sent mail.
  */
 #include <limits.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers: to whom they go, what they are called, and what a user's own text changes about it.
+ * Answers: their recipients and subjects, and the changes that the user's own text makes to them.
  */
 #include "mail/reply.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Search queries taken apart, and what of records they are compared with.
+ * Parses search queries, and reads the texts of records for their comparison.
  */
 #include <errno.h>
 #include <stdlib.h>

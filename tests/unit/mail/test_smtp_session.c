@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions of SMTP and LMTP: what a client sends, what it is answered, and what is delivered. Each is given
- * to the session in one piece, and byte by byte.
+ * Sessions of SMTP and LMTP: the lines of a client, the answers, and the deliveries. Each session gets its
+ * bytes in one piece, and once more byte by byte.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void say(struct world *world, const char *text)
     smtp_session_receive(world->session, text, strlen(text));
 }
 
-/* The codes of all answers, such as "250 354 250", for the words are nobody's business. */
+/* Returns the codes of all answers, such as "250 354 250"; the words do not matter. */
 static void codes(const char *answers, char ret_codes[1024])
 {
     size_t len = 0;

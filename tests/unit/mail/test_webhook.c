@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which webhooks are believed: signed with the secret, and made a moment ago.
+ * The program accepts a webhook that is signed with the secret and has a recent timestamp.
  */
 #include "mail/webhook.h"
 
