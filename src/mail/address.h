@@ -61,8 +61,8 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * as it was written (the caller frees; NULL without memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
-/* As address_list_parse(), but a local part alone is an address at `domain`, which is not checked. NULL: a
- * local part alone is refused. */
+/* Parses as address_list_parse(), but takes a local part alone for an address at `domain`, which is not
+ * checked. NULL: a local part alone is refused. */
 int address_list_parse_at(struct address_list *list, const char *text, const char *domain,
                           char **ret_refused);
 

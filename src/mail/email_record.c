@@ -334,8 +334,8 @@ static bool is_held(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-/* Equal records give equal keys, regardless of the order of their fields. Of a key that is twice in a nested
- * object, the last counts. */
+/* Equal records give equal keys, regardless of the order of their fields. If a nested object has a key
+ * twice, the last one counts. */
 static int make_key(const char *text, size_t len, char **ret_key)
 {
     char digest[65];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir. The host is a word of our own, for no other program delivers into the same
- * folder.
+ * Formats and parses names of messages in a Maildir. The host is a fixed word, since no other program
+ * delivers into the same folder.
  */
 #include "mail/maildir_name.h"
 

@@ -18,7 +18,7 @@ enum {
     VALUE_MAX_BYTES = 64 * 1024
 };
 
-/* An id without the blanks of a folding. */
+/* Copies an id without the blanks of a folding. */
 static void add_id(GPtrArray *ids, const char *begin, size_t len)
 {
     g_autofree char *id = g_malloc(len + 1);

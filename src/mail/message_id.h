@@ -20,7 +20,7 @@ enum {
 
 /* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL
  * without memory. Empty ids, those longer than MESSAGE_ID_MAX_BYTES, and those with control characters are
- * left out. Of a very long value only the end is read, since it has the newest ids. The caller frees by
+ * left out. Only the end of a very long value is read, since it has the newest ids. The caller frees by
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 

@@ -63,7 +63,7 @@ struct word {
     char *text;       /* owned */
 };
 
-/* A quote that is not closed goes to the end. Returns where to go on. */
+/* An unclosed quote ends with the text. Returns the end of the word. */
 static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
 {
     const char *end = text;
@@ -77,7 +77,7 @@ enum {
     OPERATOR_MAX = 16,
 };
 
-/* The length of what may be an operator's name; 0: none. "12:30", "fe80::1" and "std::string" have none. */
+/* Returns the length of a possible operator's name; 0 for "12:30", "fe80::1", "std::string" and the like. */
 static size_t operator_len(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
@@ -374,7 +374,7 @@ enum {
     PEOPLE_MAX_BYTES = 256 * 1024
 };
 
-/* A string, as far as a NUL; of anything else, nothing. */
+/* Appends a string up to its first NUL, and nothing of other types. */
 static void append_text(const json_t *value, struct strbuf *out, const char *end)
 {
     const char *text = json_string_value(value);
@@ -403,7 +403,7 @@ static void append_people(const json_t *record, const char *key, struct strbuf *
 
 static char *take_text(struct strbuf *buffer)
 {
-    /* Cut short is better than not found at all. */
+    /* A search in a text that was cut is better than none. */
     if (buffer->error == -EMSGSIZE)
         buffer->error = 0;
     return buffer->data == NULL && buffer->error == 0 ? strdup("") : strbuf_take(buffer, NULL);

@@ -14,7 +14,8 @@
 
 #include "base/cleanup.h"
 
-/* Base64 with line breaks, in whole groups of four, padding at the end only (RFC 2045 section 6.8). */
+/* Returns true for base64: line breaks, whole groups of four, padding at the end only (RFC 2045 section 6.8).
+ */
 static bool is_whole_base64(const char *text, size_t len)
 {
     size_t digits = 0;
