@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The items that wait to be handed in and to go out: in which order, and whether now is the time.
+ * The queue of items to hand in, to send and to upload: it decides the order and the time.
  *
- * Model. Closed messages wait in one list for the end of their quiet time, messages that were handed in in
- * another, uploads in a third. Messages from one sender to the same set of recipients form a *sequence*: one
- * of them goes at a time, in order. An item goes when three things allow it: its own time (schedule.due_ms,
- * which attempt_put_off() in send.c sets after a 429 or 503); the *suspension*, one for messages and one for
- * uploads, while the service does not answer, is busy or refuses the key, or something else answers in its
- * place; and the *quota*, a number of emails a UTC day.
+ * Model. Closed messages wait in one list for the end of their quiet time. A second list has the messages
+ * that were handed in, a third the uploads. Messages from one sender to the same set of recipients form a
+ * *sequence*, and are sent one at a time, in order. Three conditions allow an attempt: the item's own time
+ * has come (schedule.due_ms, which attempt_put_off() in send.c sets after a 429 or 503); no *suspension* of
+ * its kind forbids it, because the service does not answer, is busy or refuses the key, or another server
+ * answers in its place; and the *quota*, a number of emails per UTC day, is not used up.
  *
- * All of it is protected by outbox->lock, which the caller holds, and nothing waits.
- * Times are monotonic, but for the quota's.
+ * The caller of each function holds outbox->lock. No function waits. Only the quota's times are not
+ * monotonic.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
@@ -22,7 +22,7 @@
 #include "base/wait.h"
 #include "outbox/item.h"
 
-/* ================================================================ what waits */
+/* ================================================================ waiting items */
 
 struct item_list {
     struct item *first;
@@ -36,26 +36,28 @@ struct send_queue {
     struct item_list handed_in[ITEM_KINDS];
 };
 
-/* Puts the item into the list that its state asks for, at its place by position, or takes it out. */
+/* Moves the item into the list of its state, ordered by row.position, or out of all lists. */
 void send_queue_place(struct send_queue *queue, struct item *item);
-/* Takes the item out, if it is in a list. */
+/* Removes the item from its list, if it is in one. */
 void send_queue_remove(struct item *item);
 
-/* Returns a message whose quiet time is over, behind `after` (NULL: the first), or NULL. */
+/* Returns the next message behind `after` (NULL: from the first) whose quiet time is over, or NULL. Lowers
+ * *ret_until_ms to the end of the next quiet time. */
 struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
                                    int64_t *ret_until_ms);
-/* The next of this kind whose turn it is now, or NULL; then *ret_until_ms is brought forward to when the next
- * one may be due by time alone. `now_ms`: monotonic. */
+/* Returns the next item of this kind that may be tried now, or NULL. Lowers *ret_until_ms to the time when
+ * the next item is due. */
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
                              enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms);
 
-/* Returns true if a message waits for an upload of attachments/ that has the very file it bound. */
+/* Returns true if the message waits while attachments/ uploads a file that the message bound. */
 bool send_queue_awaits_upload(const struct item_table *table, const struct item *message);
 
-/* Its next attempt is due at once, or at once after the one under way. */
+/* Makes the item's next attempt due now, or directly after the attempt under way. */
 void send_queue_wake(struct item *item);
 
-/* Walks over all: start with NULL; NULL at the end. Messages first. */
+/* Returns the item behind `item` (NULL: the first) of all handed-in messages, then uploads; NULL at the end.
+ */
 struct item *send_queue_next(const struct send_queue *queue, const struct item *item);
 
 /* ================================================================ suspensions */
@@ -65,45 +67,46 @@ enum suspension_reason {
     SUSPENSION_UNREACHABLE,  /* no answer */
     SUSPENSION_BUSY,         /* 429, 503 */
     SUSPENSION_UNAUTHORIZED, /* the key is refused */
-    SUSPENSION_DOUBTFUL,     /* another answered in its place, or it lists no mail */
+    SUSPENSION_DOUBTFUL,     /* another server answered in its place, or it lists no mail */
 };
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms; /* nobody asks before; then one may, even while another tries */
-    bool is_probing;  /* one is trying: the try of this number */
-    uint64_t probe;
-    bool is_careful;   /* also without a reason: after a rest one tries first */
-    int64_t rested_ms; /* the service has answered so lately that this is no rest */
+    int64_t until_ms;  /* no try before; then one may begin, even during another */
+    bool is_probing;   /* the try `probe` is under way */
+    uint64_t probe;    /* number of the last single try */
+    bool is_careful;   /* after a rest one thread tries alone, even without a reason */
+    int64_t rested_ms; /* when a rest begins: some time after the last answer */
     struct backoff backoff;
-    char error[256]; /* words of the last failure, "" after a success */
+    char error[256]; /* text of the last failure, "" after a success */
 };
 
-/* A try: who makes it asks the service, or leaves it. */
+/* A permission to ask the service. If it has a number, its holder reports the result or calls
+ * suspension_leave(). */
 struct suspension_try {
-    uint64_t probe;     /* its number; 0: others may ask at the same time */
-    bool must_ask_list; /* before anything is sent, so that no message pays for finding out */
+    uint64_t probe;     /* its number; 0: other threads may ask at the same time */
+    bool must_ask_list; /* ask for a list first, so that no message is lost to another server */
 };
 
-/* `is_careful`: what is tried cannot be undone. So after a rest one tries, and the others wait for its
- * answer; for ALONE_MS, then the next one tries, which asks for a list first. */
+/* Clears the suspension. `is_careful`: a request cannot be undone, so after a rest one thread tries alone.
+ * The others wait for its answer, ALONE_MS at most; then the next tries, and asks for a list first. */
 void suspension_init(struct suspension *suspension, bool is_careful);
 
-/* Returns true if one may ask now. */
+/* Returns true, with a try, if the caller may ask the service now. */
 bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
-/* When to ask again: a time, or CLOCK_FOREVER: when something happens. */
+/* Returns when the next try may begin, or CLOCK_FOREVER if only another event can allow it. */
 int64_t suspension_until_ms(const struct suspension *suspension);
-/* A list showed that the service is there: without a reason to wait, all may ask. */
+/* Records that a list succeeded: if there is no suspension_reason, all threads may ask. */
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
-/* The service answered, and took the key. */
+/* Records that the service answered and accepted the key. */
 void suspension_end(struct suspension *suspension, int64_t now_ms);
-/* The service did not answer, was busy, or refused the key; or the answer was not its own. `wait_ms`:
- * Retry-After; -1: none. Nobody asks until the longer of that and the backoff has passed. */
+/* Records a failure. No try begins until the backoff (60 s for a refused key) and `wait_ms` (Retry-After; -1:
+ * none) have passed. `words` describes the failure for the user, or is NULL. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words);
-/* A try is over, whether it asked or not. */
+/* Ends the try of this number, unless its result was recorded. The next may begin at once. */
 void suspension_leave(struct suspension *suspension, uint64_t probe);
-/* One may try at once. */
+/* Allows the next try at once. */
 void suspension_wake(struct suspension *suspension);
 
 /* ================================================================ the quota */
@@ -112,25 +115,25 @@ struct quota {
     int64_t limit;     /* -1: none */
     int64_t day;       /* days since 1970 */
     int64_t count;     /* sent, or perhaps sent, that day */
-    int64_t under_way; /* attempts that entered and did not leave */
+    int64_t under_way; /* attempts between quota_enter() and quota_leave() */
 };
 
 int64_t quota_day_of(int64_t realtime_ms);
 
-/* The count of this day is at least `count`. */
+/* Raises the count to `count` if `day` is the quota's day and its count is lower. */
 void quota_raise(struct quota *quota, int64_t day, int64_t count);
 
-/* Counts an attempt as under way; false: the quota of the day is used up, or would be by the attempts that
- * are under way. These may be refused, and then somebody else's turn comes. */
+/* Counts an attempt as under way. Returns false if the emails of the day and the attempts under way reach the
+ * limit; a refused attempt makes room again. */
 bool quota_enter(struct quota *quota, int64_t now_ms);
 bool quota_is_used_up(struct quota *quota, int64_t now_ms);
-/* Ends an attempt that entered. */
+/* Ends an attempt that quota_enter() counted. */
 void quota_leave(struct quota *quota);
 /* Counts an email of this day as sent. */
 void quota_count(struct quota *quota, int64_t day);
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms);
-/* How long until the turn of the day. */
+/* Returns the time until the next UTC day begins. */
 int64_t quota_wait_ms(int64_t now_ms);
 
 #endif
