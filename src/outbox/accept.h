@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The check before something is accepted: content that is a message, a sender, attachments that exist,
- * sizes, and an idempotency key that belongs to the content. From the content and the name follows the state
- * that the item will have.
+ * The check of an item at its hand-in: the content is a message, the sender is known, the attachments exist,
+ * the sizes are allowed, and the idempotency key belongs to the content. Content and name decide the new
+ * state.
  *
- * Use: accept_prepare(), or accept_begin() and accept_check(); then the change is committed; and
- * change_release() in any case.
+ * Use: the caller calls accept_prepare(), or accept_begin() and accept_check(), then commits the change if
+ * that succeeded, and always calls change_release().
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
@@ -14,23 +14,23 @@
 
 #include "outbox/change.h"
 
-/* Begins the hand-in of an item under this name. The item is new or claimed. Returns 0 or -ENOMEM. */
+/* Begins the hand-in of a new or claimed item under this name. Returns 0 or -ENOMEM. */
 int accept_begin(struct item *item, const char *name, struct change *ret);
 
-/* Checks the content. Nothing is demanded of what is never sent, by its name or for being empty: it will wait
- * (ITEM_WAITING), and so will a message that names an attachment which is still being written (then
- * change->awaits is set). All others will be ITEM_QUEUED or ITEM_UPLOADING. Waits for the disk, and for some
- * seconds for the service where the sender is no inbox that is known. Returns 0, or an errno of the
- * filesystem contract with its words (the caller frees *ret_reason). */
+/* Checks the content, and sets the new state: ITEM_QUEUED or ITEM_UPLOADING. An empty file and a never-sent
+ * name are not checked and stay ITEM_WAITING; so does a message that names an attachment which is still being
+ * written (sets change->awaits). Waits for the disk, and some seconds for the service if the sender is no
+ * known inbox. Returns 0, or an errno of the filesystem contract with its text (the caller frees
+ * *ret_reason). */
 int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
                  char **ret_reason);
 
-/* Both, of an item that is claimed, whose content is read here. Errors as of both, or of the disk. */
+/* Reads the content of a claimed item, begins the hand-in and checks it. Returns 0, an error of
+ * accept_begin() or accept_check(), -EMSGSIZE: the content is too long, or the disk's error. */
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason);
 
-/* Writes what tells the content of an item from all others. The same words in answer to two emails are two
- * messages. */
+/* Writes the digest of the content and of row->answers: one text in answer to two emails is two messages. */
 void accept_digest(const struct row *row, const char *bytes, size_t len, char ret_digest[ITEM_DIGEST_SIZE]);
 
 /* Returns the length of the longest content of an item of this kind, in bytes. */

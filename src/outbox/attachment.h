@@ -2,10 +2,10 @@
 /*
  * Files of attachments/ and the pool of the service.
  *
- * Model. A message *binds* the files that it names, at its hand-in: each becomes a piece of the message, with
- * a content of its own, which is a link to the file's or a copy of it. So whatever becomes of the file later,
- * the message has what was there. A file is uploaded as soon as it is closed, and what the pool calls it is
- * remembered by its digest and name; a message that finds a piece there need not upload it.
+ * Model. At its hand-in a message *binds* the files that it names: each becomes a piece of the message, whose
+ * content is a link to the file's content or a copy. A later change of the file does not change the message.
+ * A file is uploaded as soon as it is closed. The spool records the pool's id under the file's digest and
+ * name, so a message does not upload a piece that the pool already has.
  */
 #ifndef INBOXFS_OUTBOX_ATTACHMENT_H
 #define INBOXFS_OUTBOX_ATTACHMENT_H
@@ -13,23 +13,23 @@
 #include "mail/draft.h"
 #include "outbox/change.h"
 
-/* Binds the files that a draft names: appends them to change->next.pieces, durably, and adds up their sizes.
- * Waits for those that are just changing. Sets change->awaits for one that is still being written. The caller
- * has no claim of an attachment. Returns 0, -ENODATA (with words: there is no such file), -ENOMEM, or of the
- * disk. */
+/* Binds the files that a draft names: appends them to change->next.pieces, makes their contents durable, and
+ * adds their sizes to *ret_bytes. Sets change->awaits if a file is still being written. The caller has no
+ * claim on an attachment. Waits for the disk and for claims on the files. Returns 0; -ENODATA, with
+ * *ret_reason: a file does not exist or is empty; -ENOMEM; or the disk's error. */
 int attachment_bind(struct outbox *outbox, struct change *change, const struct draft *draft,
                     int64_t *ret_bytes, char **ret_reason);
 
-/* libmagic's data, of one thread at a time. All zeros is one that was not used yet. */
+/* libmagic's data. One thread at a time uses it; all zeros are a valid unused one. */
 struct content_type {
-    void *magic; /* NULL: not opened yet, or there is no database */
+    void *magic; /* NULL before it is opened, or without a database */
     bool is_opened;
 };
 void content_type_release(struct content_type *type);
 
-/* Uploads a content of the spool under a name, and says in *ret what came of it (waits for the network).
- * Returns 0; -EBADMSG: it has not the size that it was handed in with (0: not known); or of the disk: nothing
- * was asked then. */
+/* Uploads a content of the spool under a name, and sets *ret to the service's answer. Waits for the network.
+ * Returns 0; or, without a request, -EBADMSG: the content has not `size` bytes (0: any); -ENOMEM; or the
+ * disk's error. */
 int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One attempt to send a message, or to upload an attachment. The item is claimed for the service by the
- * caller, a worker, and keeps its claim; afterwards it is settled, or waits in the queue. Both wait for the
- * network and the disk.
+ * One attempt to send a message or upload an attachment. The caller, a worker, has claimed the item for the
+ * service and keeps the claim. Afterwards the item is settled or waits in the queue. Both functions wait for
+ * the network and the disk.
  */
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
@@ -14,7 +14,7 @@ struct content_type;
 struct item;
 struct outbox;
 
-/* `must_ask_list`: before anything is sent (struct suspension_try). */
+/* `must_ask_list`: ask for a list before the message is sent (struct suspension_try). */
 void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct content_type *type,
                   struct cancel *cancel);
 void send_attachment(struct outbox *outbox, struct item *item, struct content_type *type,

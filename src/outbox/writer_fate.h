@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a task that closes a file ends, from /proc/<pid>/stat: a close(2) of a living program is one thing, the
- * kernel's closing for a program that was killed another (filesystem contract, "Never sent").
+ * Reads from /proc/<pid>/stat how a task that closes a file ends: a living program calls close(2); for a
+ * killed program the kernel closes the file (filesystem contract, "Never sent").
  */
 #ifndef INBOXFS_OUTBOX_WRITER_FATE_H
 #define INBOXFS_OUTBOX_WRITER_FATE_H
@@ -11,28 +11,28 @@
 #include <sys/types.h>
 
 enum writer_fate {
-    WRITER_LIVES,     /* closes by itself */
-    WRITER_UNSEEN,    /* whether it does is not known: no such task in /proc, another pid namespace */
+    WRITER_LIVES,     /* calls close(2) itself */
+    WRITER_UNSEEN,    /* not known: /proc has no such task, or it is in another pid namespace */
     WRITER_SUCCEEDED, /* exits with status 0 */
-    WRITER_EXITED,    /* exits with another status, or is cut off by SIGPIPE, as `yes` in `yes | head` */
+    WRITER_EXITED,    /* exits with another status, or dies of SIGPIPE, as `yes` in `yes | head` */
     WRITER_KILLED,    /* dies of another signal */
-    WRITER_HIDDEN,    /* exits, and of what we may not know */
+    WRITER_HIDDEN,    /* exits, and this program may not read the exit code */
 };
 
 /* Returns the fate of the task `pid` (a process or a thread; 0: unknown). */
 enum writer_fate writer_fate_read(pid_t pid);
 
-/* Words for a user where there may be writers of that kind, since this program is in a pid namespace of its
- * own, or /proc is another one's; else NULL. Static. */
+/* Returns a static text for the user if writers may be WRITER_UNSEEN, because this program is in a pid
+ * namespace of its own or /proc belongs to another one; else NULL. */
 const char *writer_fate_unseen(void);
 
-/* From the text of a stat file. `may_look`: the exit code in it is real. */
+/* Parses the text of a stat file. `may_look`: the kernel shows this program the real exit code. */
 enum writer_fate writer_fate_parse(const char *stat, bool may_look);
 
-/* The process that the task belongs to; `pid` itself when that cannot be seen. */
+/* Returns the process of the task, or `pid` if /proc does not show it. */
 pid_t writer_process(pid_t pid);
 
-/* The session (setsid(2)) of the task: a terminal, a login, a service. 0 when that cannot be seen. */
+/* Returns the session (setsid(2)) of the task: a terminal, a login, a service; 0 if it cannot be read. */
 pid_t writer_session(pid_t pid);
 
 #endif
