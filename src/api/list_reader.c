@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records are cut out of the text by their brackets. The text around the list is its frame: it is collected,
- * with an empty array where the list was, and jansson judges it at the end.
+ * The reader finds records by their brackets. The text around the records is the frame: the reader collects
+ * the frame, with an empty array in place of the list, and jansson checks it at the end.
  */
 #include "api/list_reader.h"
 
@@ -43,8 +43,7 @@ void list_reader_release(struct list_reader *reader)
     strbuf_release(&reader->partial);
 }
 
-/* Passes over as many bytes of a value as need no closer look, or one. It looks at strings and brackets
- * alone. */
+/* Skips one byte of a value, or more inside a string; tracks only strings and brackets. */
 static size_t pass_over(struct list_reader *reader, const char *bytes, size_t len)
 {
     if (!reader->in_string) {
@@ -92,7 +91,7 @@ static int deliver(struct list_reader *reader, const char *text, size_t len)
     return 0;
 }
 
-/* Keeps a record that has not ended. Bytes beyond the ceiling are not kept. */
+/* Collects a record until its end. Bytes beyond max_record_bytes are dropped. */
 static int feed_record(struct list_reader *reader, const char *bytes, size_t len, size_t *ret_used)
 {
     struct strbuf *partial = &reader->partial;
@@ -118,7 +117,7 @@ static int feed_record(struct list_reader *reader, const char *bytes, size_t len
 
 static int feed_list(struct list_reader *reader, char c, size_t *ret_used)
 {
-    bool is_next = reader->previous != '}'; /* behind the bracket or a comma */
+    bool is_next = reader->previous != '}'; /* the last byte was `[` or `,` */
     if (c == '{' && is_next) {
         reader->part = PART_RECORD;
         reader->depth = 0;
@@ -134,19 +133,19 @@ static int feed_list(struct list_reader *reader, char c, size_t *ret_used)
     return 0;
 }
 
-/* ---------------------------------------------------------------- what is around them */
+/* ---------------------------------------------------------------- the frame */
 
 static int begin_list(struct list_reader *reader)
 {
     if (reader->has_records)
-        return -EBADMSG; /* which of two arrays is the list, nobody can say */
+        return -EBADMSG; /* with two arrays of objects, either could be the list */
     reader->part = PART_LIST;
     reader->has_list = true;
     reader->has_records = true;
     return 0;
 }
 
-/* The result for an error in the frame. */
+/* Returns the result of list_reader_feed() for an error in the frame. */
 static int judge_frame(const struct list_reader *reader, int error)
 {
     return error == -ENOMEM ? error : reader->has_list ? -EBADMSG : -ENOMSG;
@@ -163,7 +162,7 @@ static int feed_frame(struct list_reader *reader, const char *bytes, size_t len,
         return begin_list(reader);
     }
     reader->has_list |= is_in_array && *bytes == ']';
-    reader->previous = reader->in_string ? '"' : *bytes; /* a string may come in any pieces */
+    reader->previous = reader->in_string ? '"' : *bytes; /* a string may arrive in several pieces */
     *ret_used = pass_over(reader, bytes, len);
     int error = strbuf_append(&reader->frame, bytes, *ret_used);
     if (error != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every function takes the one lock for a few instructions and copies what it gives out.
+ * Every function takes the lock for a few instructions, and returns copies.
  */
 #include "api/server_profile.h"
 
@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 
-/* The last whole answer to a query. */
+/* The last complete answer to a query. */
 struct known_answer {
     char etag[HTTP_ETAG_MAX_BYTES];
     unsigned int count;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client is a stack of idle libcurl handles, each with the connection it used last. The handle used last
- * is taken first, so that few connections serve many requests, and the others are closed when they are old,
- * or when a connection turned out to be dead, for then most of them are.
+ * The client has a stack of idle libcurl handles, each with the connection that it used last. A request takes
+ * the handle that was used last, so that few connections serve many requests. The other handles are closed
+ * when they are old, or when one connection proves dead, since then most are.
  *
- * A request is driven through libcurl's multi interface, since curl_easy_perform looks at its callbacks only
- * once a second. The debug callback, which libcurl calls after each write that succeeded, counts the bytes
- * handed to the kernel, so it is known whether the whole request can have arrived. The
- * kernel knows whether the bytes of a connection that it has given up ever left (find_never_sent()).
+ * A request goes through libcurl's multi interface, since curl_easy_perform() checks for a cancel only once a
+ * second. libcurl calls the debug callback after each successful write: it counts the bytes that the kernel
+ * got, and so shows whether the whole request can have arrived. For a connection that the kernel has given
+ * up, the kernel reports the bytes that it never sent (find_never_sent()).
  */
 #include "http/http_client.h"
 
@@ -32,7 +32,7 @@
 enum {
     IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,
-    LINES_MAX = 6, /* of a request's head that libcurl does not make */
+    LINES_MAX = 6, /* lines of a request's head that libcurl does not write */
     LINE_MAX_BYTES = 512,
     CANCEL_CHECK_MS = 50,
     IDLE_CHECK_MS = 1000,
@@ -40,26 +40,26 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). It stays unknown whether the server acted
-     * on a POST that crosses such a close, so a POST takes only a connection that was used just now. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). If a POST crosses such a close, its
+     * outcome is unknown, so a POST takes only a connection that was used within the last 3 s. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };
 
 #define AUTHORIZATION "Authorization: Bearer "
 
-/* A handle, and the connection that it keeps. */
+/* A handle and the connection that it keeps. */
 struct http_slot {
     CURLM *multi;
     CURL *easy;
     int fd;              /* of the connection; -1: none, or unknown. Closed by libcurl */
-    uint64_t never_sent; /* bytes of a connection that was closed in this attempt (find_never_sent()) */
-    int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: as long as the kernel likes */
-    int64_t used_ms;     /* when it was last used, by the clock that goes on while the machine sleeps */
+    uint64_t never_sent; /* find_never_sent() of a connection closed in this attempt */
+    int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: the kernel's default */
+    int64_t used_ms;     /* time of the last use, by clock_boottime_ms() */
     struct http_slot *next;
 };
 
-/* The server, and how to reach it. Constant once the client is made. */
+/* The server and how to reach it. Constant after http_client_new(). */
 struct http_target {
     char *base_url;
     char *unix_socket;   /* or NULL */
@@ -71,7 +71,7 @@ struct http_target {
 
 /* ---------------------------------------------------------------- the head of a request */
 
-/* libcurl borrows a list of headers: the nodes can stand on the stack, and the key is not copied. */
+/* libcurl borrows the list of headers, so the nodes can be on the stack, and the key is not copied. */
 struct http_head {
     struct curl_slist nodes[LINES_MAX];
     char content_type[LINE_MAX_BYTES];
@@ -100,14 +100,14 @@ static int add_value(struct http_head *head, char *line, const char *name, const
     return 0;
 }
 
-/* Fills `head` (all zeros before), which must not move afterwards; it borrows from `target`. 0, or -EINVAL
- * for a value with a line break in it, or too long: nothing that comes from outside can add a line. */
+/* Fills in `head` (all zeros before), which borrows from `target` and must not move afterwards. Returns 0, or
+ * -EINVAL when a value is too long or has a line break, with which a stranger could add a header line. */
 static int build_head(struct http_head *head, const struct http_target *target,
                       const struct http_request *request)
 {
     add_line(head, "User-Agent: inboxfs/" INBOXFS_VERSION);
     add_line(head, request->takes_any_type ? "Accept: */*" : "Accept: application/json");
-    add_line(head, "Expect:"); /* no waiting for a 100 Continue */
+    add_line(head, "Expect:"); /* do not wait for a 100 Continue */
     if (target->authorization != NULL)
         add_line(head, target->authorization);
     int rc = add_value(head, head->content_type, "Content-Type", request->body.content_type);
@@ -123,30 +123,31 @@ struct transfer {
     struct http_response *response;
     struct http_slot *slot;
     CURL *easy;
-    int error;          /* decided here; goes before libcurl's */
+    int error;          /* set by the callbacks; replaces libcurl's */
     size_t body_len;    /* of the request */
     size_t body_read;   /* handed to libcurl */
-    unsigned int match; /* how much of CR LF CR LF the last bytes sent are; 4: the head is out */
-    uint64_t out;       /* bytes written in this attempt; TLS adds to them */
-    uint64_t body_out;  /* those behind the head */
+    unsigned int match; /* how much of CR LF CR LF was just written; 4: the whole head was */
+    uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
+    uint64_t body_out;  /* of these, bytes behind the head */
     size_t head_bytes;  /* of the answer */
     uint64_t body_bytes;
     bool is_unreported;                 /* the sink was called since the last pause */
-    char reason[HTTP_REASON_MAX_BYTES]; /* go with `error` */
+    char reason[HTTP_REASON_MAX_BYTES]; /* for `error` */
     char curl_reason[CURL_ERROR_SIZE];  /* libcurl's */
 };
 
 /* ---------------------------------------------------------------- the socket */
 
-/* A peer that is gone without a word acknowledges nothing: the kernel ends the connection when that lasts. */
+/* A peer that has vanished acknowledges nothing: after this time the kernel ends the connection. */
 static void limit_unacked(int fd, int64_t unacked_ms)
 {
     unsigned int limit = (unsigned int)unacked_ms;
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit)); /* a Unix socket needs none */
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit,
+               sizeof(limit)); /* fails, harmlessly, on a Unix socket */
 }
 
-/* Without the limit the kernel takes some megabytes at once, for which a slow line needs minutes, and nothing
- * would seem to go. */
+/* Without the limit the kernel buffers some megabytes at once. A slow line needs minutes for them, in which
+ * libcurl would see no progress. */
 static void limit_unsent(int fd)
 {
     const int limit = UNSENT_BYTES;
@@ -162,11 +163,10 @@ static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
-/* Returns how many bytes the kernel has that it never sent, and never sends. They are certain in one case
- * alone: the kernel has given the connection up (TCP_CLOSE, in which it sends no data any more), and IP did
- * not take them once, for there was no route, or the machine has another address now. Bytes that were sent
- * and not acknowledged may have arrived, since the acknowledgement may be what was lost, and a reset may come
- * from a server that has acted. */
+/* Returns the number of bytes that the kernel never sent and never will send. The number is certain only when
+ * the kernel has given the connection up (in TCP_CLOSE it sends no more data) and has not passed the bytes to
+ * IP even once, because there was no route or the machine has a new address. Bytes that were sent but not
+ * acknowledged may have arrived: the acknowledgement may be lost, or a server may act and then reset. */
 static uint64_t find_never_sent(int fd)
 {
     int unsent = 0;
@@ -180,11 +180,11 @@ static uint64_t find_never_sent(int fd)
 static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
-    /* libcurl tries two addresses at once, and may give up the one that it opened last: then the socket of
-     * the other one is not known here, and what was written counts as sent. */
+    /* libcurl may try two addresses at once and close the socket that it opened last: then the fd of the
+     * other one is unknown here, and all written bytes count as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
-        if (never_sent > 0) /* else it may be a connection that was only tried */
+        if (never_sent > 0) /* 0: it may be a connection that was only tried */
             slot->never_sent = never_sent;
         slot->fd = -1;
     }
@@ -193,7 +193,8 @@ static int on_socket_close(void *context, curl_socket_t fd)
 
 /* ---------------------------------------------------------------- what goes out */
 
-/* When a connection of the attempt is closed. All bytes that TLS made of the request are more than these. */
+/* With TLS the kernel gets more bytes than `out`. If it never sent `out` of them, the request is incomplete.
+ */
 static void note_never_sent(struct transfer *transfer)
 {
     if (transfer->slot->never_sent >= transfer->out && transfer->out > 0)
@@ -220,7 +221,7 @@ static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
 static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, void *context)
 {
     struct transfer *transfer = context;
-    /* A second head after a complete one is libcurl's next attempt on a fresh connection. */
+    /* A second head after a complete one belongs to libcurl's next attempt, on a new connection. */
     if (type == CURLINFO_HEADER_OUT && transfer->match == 4) {
         transfer->match = 0;
         transfer->out = 0;
@@ -247,9 +248,8 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     return (size_t)len;
 }
 
-/* libcurl repeats a request by itself when a kept connection turns out to be dead, a POST too, and rewinds
- * the body for it. It may, as long as the whole of it has not left once: refusing the rewind ends the
- * request. */
+/* When a kept connection proves dead, libcurl rewinds the body and repeats the request, even a POST. After
+ * the whole request was written, it must not be repeated: then refusing the rewind ends the request. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;
@@ -262,8 +262,9 @@ static int on_seek(void *context, curl_off_t offset, int origin)
 
 /* ---------------------------------------------------------------- what comes in */
 
-/* libcurl undoes any transfer coding, asked for or not, and what is packed may be a thousand times as long: a
- * few megabytes would cost the time and the memory of gigabytes. None but chunks is ever asked for. */
+/* libcurl decodes any transfer coding, even without a request for it. Decompressed text may be a thousand
+ * times as long: a few megabytes would cost the time and memory of gigabytes. So only "chunked" is accepted.
+ */
 static bool is_packed(const char *line, size_t len)
 {
     static const char name[] = "transfer-encoding:";
@@ -334,16 +335,16 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* Set once, when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE on a handle after a failed name
+/* These are set only when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE after a failed name
  * lookup. */
 static const struct {
     CURLoption option;
     long value;
 } fixed_options[] = {
     {CURLOPT_NOSIGNAL, 1},
-    {CURLOPT_QUICK_EXIT, 1}, /* an end does not wait for a name server */
+    {CURLOPT_QUICK_EXIT, 1}, /* do not wait for a name server at the end */
     {CURLOPT_FOLLOWLOCATION, 0},
-    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* what is out is counted in its framing */
+    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* count_sent() needs its framing */
     {CURLOPT_SSL_VERIFYPEER, 1},
     {CURLOPT_SSL_VERIFYHOST, 2},
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
@@ -351,7 +352,7 @@ static const struct {
     {CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_TIMEOUT_MS},
     {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
     {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
-    {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* no key to a proxy */
+    {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* do not send the key to a proxy */
 };
 
 #define SET(option, value)                                  \
@@ -428,7 +429,7 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
 
 #undef SET
 
-/* ---------------------------------------------------------------- the run */
+/* ---------------------------------------------------------------- the transfer */
 
 static bool is_cancelled(struct transfer *transfer)
 {
@@ -452,7 +453,7 @@ static void call_pause(struct transfer *transfer)
     transfer->is_unreported = false;
 }
 
-/* There is a pause when nothing more has arrived, not when libcurl has handed on what its buffer holds. */
+/* A pause begins when the socket has no more bytes, not when libcurl's buffer is empty. */
 static void wait_for_more(CURLM *multi, struct transfer *transfer, int check_ms)
 {
     if (transfer->is_unreported && has_arrived_more(multi))
@@ -531,7 +532,7 @@ static void note_long_line(CURLcode code, struct transfer *transfer)
     snprintf(transfer->reason, sizeof(transfer->reason), "a header of the answer is longer than can be read");
 }
 
-/* libcurl reports a connection for which there is no file descriptor as one that failed. */
+/* libcurl reports a missing file descriptor as a failed connection. */
 static void note_descriptors(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST &&
@@ -545,8 +546,8 @@ static void note_descriptors(CURLcode code, struct transfer *transfer)
              strerror(errno));
 }
 
-/* libcurl writes "after 3 ms", or "milliseconds", another number each time. Without it one outage has one
- * reason, which status and log show once. */
+/* libcurl writes "after 3 ms" or "milliseconds", with a new number each time. Without the number, an outage
+ * has one reason, which status and log show once. */
 static void drop_duration(char *reason)
 {
     char *begin = strstr(reason, " after ");
@@ -582,8 +583,8 @@ static void read_head(CURL *easy, struct http_response *response)
     response->is_html = content_type != NULL && strncasecmp(content_type, "text/html", 9) == 0;
 }
 
-/* Returns true if the connection that was kept turned out to be dead, whether the request went out on another
- * or not, or the server did not answer. Then those that were used before it are dead, too. */
+/* Returns true if the kept connection was dead (perhaps another one carried the request), or the server did
+ * not answer. Then connections that were used earlier are dead, too. */
 static bool finds_dead(CURL *easy, bool had_connection, int error)
 {
     long connections = 0;
@@ -627,9 +628,9 @@ static bool run_transfer(struct http_slot *slot, const struct http_target *targe
     if (rc != 0)
         snprintf(ret->reason, sizeof(ret->reason), "%s", reason_of(code, &transfer));
     drop_duration(ret->reason);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* ends with this function */
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* curl_reason ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
-    curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* closing the connection later tells nobody */
+    curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* a later close must not call on_debug() */
     return finds_dead(easy, had_connection, rc);
 }
 
@@ -676,7 +677,7 @@ static struct http_slot *slot_new(const struct http_target *target)
     return slot;
 }
 
-/* Takes the idle handles that were last used before that; the caller frees them with slots_free(). */
+/* Takes the idle handles that were last used before `used_ms`; the caller frees them with slots_free(). */
 static struct http_slot *take_older_locked(struct http_client *client, int64_t used_ms)
 {
     struct http_slot **at = &client->idle;
@@ -686,8 +687,7 @@ static struct http_slot *take_older_locked(struct http_client *client, int64_t u
     return TAKE_PTR(*at);
 }
 
-/* The age counts the time in which the machine slept, in which the peer or a router has forgotten the
- * connection. */
+/* The age includes the time of a suspend, in which the peer or a router may have dropped the connection. */
 static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_ms)
 {
     int64_t now_ms = clock_boottime_ms();
@@ -705,8 +705,7 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
     return slot != NULL ? slot : slot_new(&client->target);
 }
 
-/* After a failure the handle has no connection, but libcurl's memory of it: a new handle looks the server's
- * name up again. */
+/* A failed handle is freed, since libcurl caches the server's address in it: a new one looks the name up. */
 static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
     struct http_slot *dead = NULL;
@@ -759,8 +758,8 @@ static int copy_config(struct http_client *client, const struct http_config *con
         return -EINVAL;
     if (!is_printable(config->base_url, SIZE_MAX))
         return -EINVAL;
-    /* Plain HTTP goes to the own machine or to a network that the user trusts by name. A proxy named in the
-     * environment would see the key; with https it sees a tunnel. */
+    /* The user allows plain HTTP for this machine or a trusted network only; a proxy in the environment would
+     * see the key. With https, the proxy sees only a tunnel. */
     client->target.uses_proxy = is_https && config->unix_socket == NULL;
     client->target.base_url = strdup(config->base_url);
     if (client->target.base_url == NULL)
@@ -786,7 +785,7 @@ int http_client_new(const struct http_config *config, struct http_client **ret_c
     if (client == NULL)
         return -ENOMEM;
     pthread_mutex_init(&client->lock, NULL);
-    /* Counted by libcurl, and safe from several threads. */
+    /* libcurl counts the calls, and several threads may make them. */
     int rc = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? copy_config(client, config) : -ENOMEM;
     if (rc < 0) {
         http_client_free(client);
@@ -823,8 +822,8 @@ void http_client_perform(struct http_client *client, const struct http_request *
         snprintf(ret->reason, sizeof(ret->reason), "out of memory");
         return;
     }
-    /* libcurl repeats a GET, for which there has to be time left. A server that does not read for a while
-     * looks to the kernel as one that is gone, so that a POST gets as long as there is. */
+    /* libcurl repeats a GET, so half of the time is left for the second attempt. A POST gets most of the
+     * time, since to the kernel a server that does not read for a while looks like one that is gone. */
     int64_t stall_ms = INT64_C(1000) * request->stall_s;
     slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
     limit_unacked(slot->fd, slot->unacked_ms);

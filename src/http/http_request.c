@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a body piece by piece, percent-encodes paths and queries, quotes the names in a multipart head.
+ * Reads bodies piece by piece, percent-encodes paths and queries, and quotes names in a multipart head.
  */
 #include "http/http_request.h"
 
@@ -67,8 +67,8 @@ static int append_encoded(struct strbuf *path, const char *text, const char *pla
 int http_path_add_segment(struct strbuf *path, const char *segment)
 {
     strbuf_append_char(path, '/');
-    /* libcurl takes "%2E%2E" for "..", as RFC 3986 has it; a dot encoded twice names nothing that exists,
-     * which is what such an id deserves. */
+    /* By RFC 3986, libcurl takes "%2E%2E" for "..", so the dots are encoded twice: the id then names no
+     * email. */
     if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
         return append_encoded(path, segment[1] == '.' ? "%2E%2E" : "%2E", unreserved);
     return append_encoded(path, segment, unreserved);
