@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First a call: the request, its counters, its outcome and its reason. Three kinds serve all endpoints: one
- * that brings its own sink, a POST whose short answer is collected, and a GET of a list, whose records are
- * handed on while it arrives. Each waits until the answer is there, a deadline passes, or the call is
- * cancelled, and always fills in `ret`. The outcome of a list is decided twice: by the answer's status
- * (outcome.h), and by the reader of its text.
+ * A call makes a request, counts it, and decides its outcome and reason. There are three kinds of calls: one
+ * with a sink of its own; a POST whose short answer is collected; and a GET of a list, whose records are
+ * passed on while the list arrives. Each waits until the answer is complete, a deadline passes, or the call
+ * is cancelled, and always fills in `ret`. Both the status (outcome.h) and the list reader decide the outcome
+ * of a list.
  *
- * Then an operation of the mail_service for each endpoint of the service, in the order of its lists, contents
- * and posts; the service that is made of them is at the end.
+ * After the calls there is one operation of mail_service for each endpoint: the lists, the contents, the
+ * posts. The mail_service itself is at the end.
  */
 #include "api/api_service.h"
 
@@ -33,18 +33,18 @@
 #define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
 
 enum {
-    API_REPLY_MAX_BYTES = 1024 * 1024, /* any body but a list or content */
-    API_STALL_S = 30,                  /* what makes progress goes on, however slow the line is */
+    API_REPLY_MAX_BYTES = 1024 * 1024, /* for bodies other than lists and content */
+    API_STALL_S = 30,                  /* a request may be slow, but must make progress */
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
-    ID_MAX_BYTES = 1024, /* in a reply */
+    ID_MAX_BYTES = 1024, /* of an id in a reply */
 };
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* The service, as all calls share it. */
+/* All calls share it. */
 struct api_service {
-    struct mail_service service; /* first: what the rest of the program holds */
+    struct mail_service service; /* must be first: callers have a pointer to it */
     struct http_client *http;
     struct server_profile profile;
     atomic_uint_least64_t requests;
@@ -60,8 +60,8 @@ static struct api_service *api_service_of(struct mail_service *service)
 
 /* ---------------------------------------------------------------- a call */
 
-/* Makes the request, counts it and decides; `ret` gets the reason. `body`: where the request's sink collects
- * the answer's body when that is no success. */
+/* Makes the request, counts it, and sets its outcome and reason in `ret`. The request's sink must collect the
+ * body of an unsuccessful answer in `body`. */
 static void api_perform(struct api_service *api, const struct http_request *request,
                         const struct strbuf *body, struct http_response *ret_response,
                         struct service_result *ret)
@@ -73,13 +73,13 @@ static void api_perform(struct api_service *api, const struct http_request *requ
     atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
     if (ret->outcome == SERVICE_OK)
         return;
-    /* 304 is what was hoped for. */
+    /* 304 is the answer that a conditional request wants, no failure. */
     if (ret_response->status != 304)
         atomic_fetch_add(&api->failures, 1);
     ret->detail = outcome_describe(api->http, ret_response, body);
 }
 
-/* Nothing was asked, since the request cannot be made. */
+/* Sets the outcome of a call that made no request. */
 static void set_unasked(struct service_result *ret, enum service_outcome outcome, int error,
                         const char *reason)
 {
@@ -92,7 +92,7 @@ static int collect(void *context, int status, const void *bytes, size_t len)
     return strbuf_append(context, bytes, len);
 }
 
-/* A POST whose whole answer is collected in `body` (at least API_REPLY_MAX_BYTES, emptied first). */
+/* Makes a POST and collects its answer in `body`, which is emptied first (max_bytes: API_REPLY_MAX_BYTES). */
 static void api_post(struct api_service *api, const char *target, const struct http_body *content,
                      int64_t timeout_ms, struct cancel *cancel, struct strbuf *body,
                      struct service_result *ret)
@@ -119,22 +119,22 @@ struct api_list_request {
     const char *target;
     const char *if_none_match;  /* or NULL */
     int64_t timeout_ms;         /* or NO_TIMEOUT */
-    struct list_reader *reader; /* initialised; gets the answer */
+    struct list_reader *reader; /* initialised; reads the answer */
     struct cancel *cancel;
 };
 
 struct api_list_answer {
-    unsigned int count; /* records, those that cannot be read too */
-    bool is_no_list;    /* a 2xx whose body is something else */
-    bool is_stopped;    /* by whoever the records were handed to */
-    /* The ETag of a list that was handed on whole, and may be skipped the next time; or "". */
+    unsigned int count; /* records, with unreadable ones */
+    bool is_no_list;    /* the answer is 2xx, but its body is no list */
+    bool is_stopped;    /* the sink of the records stopped the list */
+    /* The ETag of a completely read list, so that the next request can be conditional; or "". */
     char etag[HTTP_ETAG_MAX_BYTES];
 };
 
 struct list_transfer {
     struct list_reader *reader;
     struct strbuf error_body;
-    int error; /* what the reader said of the list's text */
+    int error; /* of list_reader_feed() or list_reader_finish() */
 };
 
 static int feed_list(void *context, int status, const void *bytes, size_t len)
@@ -179,7 +179,7 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
     }
 }
 
-/* SERVICE_OK with EIO: as list_emails (mail_service.h). */
+/* SERVICE_OK with EIO has the same meaning as for list_emails (mail_service.h). */
 static void api_get_list(struct api_service *api, const struct api_list_request *list,
                          struct api_list_answer *ret_answer, struct service_result *ret)
 {
@@ -220,8 +220,8 @@ static void post_json(struct api_service *api, const char *target, const char *j
     api_post(api, target, &content, timeout_ms, cancel, body, ret);
 }
 
-/* The value in a successful answer, NULL in an empty one (caller releases). False: it is no JSON, so that the
- * outcome is unknown, as `reason` say. */
+/* Parses a successful answer; the caller releases *ret_value, which is NULL for an empty body. Returns false
+ * if the body is not JSON: then `ret` becomes SERVICE_UNKNOWN with `reason`. */
 static bool read_reply(struct api_service *api, const struct strbuf *body, const char *reason,
                        json_t **ret_value, struct service_result *ret)
 {
@@ -247,8 +247,8 @@ static char *read_id(const json_t *value)
     return NULL;
 }
 
-/* The id in a reply: `id`, `other` (may be NULL), or the bare value. The caller frees; NULL when there is
- * none that could be used. */
+/* Returns the id in a reply, which the caller frees: the member `id` or `other` (may be NULL), or the value
+ * itself. Returns NULL if there is no usable id. */
 static char *read_reply_id(const json_t *value, const char *other)
 {
     if (!json_is_object(value))
@@ -273,7 +273,7 @@ static void set_absent(struct service_result *ret, enum optional_endpoint endpoi
     ret->http_status = status;
 }
 
-/* True: the endpoint is absent, and is not to be asked this time; `ret` says so. */
+/* Returns true, with the outcome in `ret`, if the endpoint is absent and this call must be skipped. */
 static bool is_skipped(struct api_service *api, enum optional_endpoint endpoint, struct service_result *ret)
 {
     *ret = (struct service_result){.retry_after_ms = -1};
@@ -289,8 +289,8 @@ static int stop_at_once(void *context, const char *text, size_t len)
     return -ECANCELED;
 }
 
-/* Returns true if the key is good, by an endpoint that every server has. If the server does not know `limit`,
- * the connection is closed after the first record. */
+/* Returns true if an endpoint that every server has accepts the key. If the server ignores `limit`, the call
+ * ends after the first record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
     _cleanup_(list_reader_release) struct list_reader reader;
@@ -316,13 +316,13 @@ static bool looks_absent(struct api_service *api, enum optional_endpoint endpoin
     int status = result->http_status;
     if (status == 404 || status == 405 || status == 501)
         return true;
-    /* A page where a list was a minute ago is a fault, not an absence. */
+    /* If the endpoint has answered with a list before, another answer is a fault, not an absence. */
     return is_no_list && !server_profile_is_present(&api->profile, endpoint);
 }
 
-/* After a call of a list: remembers whether the endpoint is there, and makes SERVICE_ABSENT of an answer that
- * means it. A server may answer so to a key that it does not know, too; so the key is tried first, and if it
- * is refused, that is the outcome (interface section 3, "Absence"). */
+/* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
+ * into SERVICE_ABSENT. A server may send such an answer for an unknown key, too. So the key is tried first;
+ * if the server refuses the key, this refusal is the outcome (interface section 3, "Absence"). */
 static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
                                const struct api_list_answer *answer, struct cancel *cancel,
                                struct service_result *ret)
@@ -374,7 +374,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     struct api_list_answer answer;
     api_get_list(api, &list, &answer, ret);
     judge_list_absence(api, ENDPOINT_INBOX_LIST, &answer, cancel, ret);
-    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox that cannot be read is not gone */
+    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an unreadable inbox still exists */
         ret->outcome = SERVICE_RETRY;
 }
 
@@ -386,8 +386,8 @@ struct email_receiver {
     void *context;
 };
 
-/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored it: what is of
- * another inbox is passed over. */
+/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored the parameter:
+ * emails of other inboxes are skipped. */
 static int pass_on(const struct email_receiver *receiver, struct email_record *record)
 {
     if (receiver->inbox_id != NULL && record->inbox_id == NULL)
@@ -428,7 +428,7 @@ static int build_list_target(const char *path, const struct email_query *query, 
     return http_path_add_query(target, "limit", limit);
 }
 
-/* Searches come in any number, and are not asked again. */
+/* Searches are seldom repeated, and their number is unbounded. */
 static bool keeps_etag(const struct email_query *query)
 {
     return query->search_term == NULL;
@@ -449,11 +449,11 @@ static void list_records(struct api_service *api, const char *path, const struct
     bool is_conditional =
         query->may_be_unchanged && server_profile_find_etag(&api->profile, target.data, etag, &known_count);
     struct email_receiver receiver = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
-    size_t most = query->known + MAIL_LIST_SURPLUS;
-    if (most < query->limit)
-        most = query->limit;
+    size_t max_records = query->known + MAIL_LIST_SURPLUS;
+    if (max_records < query->limit)
+        max_records = query->limit;
     _cleanup_(list_reader_release) struct list_reader reader;
-    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, most, hand_on_email, &receiver);
+    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, max_records, hand_on_email, &receiver);
     reader.pause = pause_emails;
     const struct api_list_request list = {
         .target = target.data,
@@ -462,8 +462,8 @@ static void list_records(struct api_service *api, const char *path, const struct
         .cancel = cancel,
     };
     api_get_list(api, &list, ret_answer, ret);
-    /* A caller that asks for one record wants to know whether there is an answer. */
-    if (query->limit == 1 && reader.stopped_by == -EOVERFLOW && ret_answer->count >= most)
+    /* A caller that asks for one record only checks that the service answers. */
+    if (query->limit == 1 && reader.stopped_by == -EOVERFLOW && ret_answer->count >= max_records)
         outcome_set(ret, SERVICE_OK, 0, "");
     if (is_conditional && ret->http_status == 304) {
         outcome_set(ret, SERVICE_OK, 0, "");
@@ -502,8 +502,8 @@ static void list_outbound(struct mail_service *service, const struct email_query
 
 /* ---------------------------------------------------------------- GET /email/{id} and what is below it */
 
-/* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Negative, with the outcome in `ret`: the id is
- * too long. */
+/* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Returns -errno, with the outcome in `ret`, if
+ * the path gets too long. */
 static int build_email_target(const char *email_id, const char *below, const char *below_id,
                               struct strbuf *target, struct service_result *ret)
 {
@@ -529,15 +529,15 @@ static void judge_length(const struct http_response *response, struct service_re
         set_too_big(ret);
 }
 
-/* A 404 is about an email, and only perhaps about the endpoint. */
+/* A 404 refers to the email; it may be the endpoint that is missing (judge_content_absence()). */
 static void judge_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
         ret->error = ENOENT;
 }
 
-/* An answer that was hung up on for its length shows that there are some. An email that is not found is no
- * evidence by itself, since it may be gone. */
+/* An answer that was ended for its length shows that the endpoint exists. A single email that is not found
+ * shows nothing, since the email may have been deleted. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
@@ -563,7 +563,7 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
     return strbuf_append(body, bytes, len);
 }
 
-/* Returns true if the answer was JSON, and no content: a record, as a Core server may have it. */
+/* Returns true if the answer is JSON but no content, such as the record that a Core server may send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct email_content *content, struct service_result *ret)
 {
@@ -581,7 +581,7 @@ static bool read_content(const struct strbuf *body, const struct content_query *
     return error == -EBADMSG;
 }
 
-/* Returns true if what came of an answer that was hung up on for its length can be no content. */
+/* Returns true if the start of an answer that was ended for its length shows that it is no content. */
 static bool is_long_rubbish(const struct http_response *response, const struct strbuf *body)
 {
     const char *text = strbuf_str(body);
@@ -695,7 +695,7 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
 
 /* ---------------------------------------------------------------- POST /inbox/upsert */
 
-/* Creating needs the id that it made; an update has one already. */
+/* A request that creates an inbox needs the id in the reply; an update already has it. */
 static bool needs_id(const char *request)
 {
     _cleanup_json_ json_t *value = json_loads(request, JSON_ALLOW_NUL, NULL);
@@ -720,7 +720,7 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
 
 /* ---------------------------------------------------------------- POST /email/{id}/mark/{true|false} */
 
-/* The mark is set whatever JSON the answer is: a record only spares a look at the list. */
+/* Any JSON confirms the mark; a record in the answer spares the caller a request for the list. */
 static void read_marked(struct api_service *api, const struct strbuf *body, struct email_record *ret_record,
                         struct service_result *ret)
 {
@@ -781,8 +781,8 @@ static void upload(struct mail_service *service, const struct upload_request *re
 
 /* ---------------------------------------------------------------- POST /email/send */
 
-/* The request in the form that the server takes. Only a 400 or 422 leads to another form, for after that
- * answer nothing was sent; whatever else comes is the outcome. */
+/* Servers accept different forms of a send request. Only after a 400 or 422 is another form tried, since then
+ * the server has sent nothing; any other answer is the outcome. */
 
 #define FROM "from_address"
 #define KEY "idempotency_key"
@@ -790,7 +790,7 @@ static void upload(struct mail_service *service, const struct upload_request *re
 struct send_forms {
     struct api_service *api;
     const struct send_request *request;
-    json_t *message; /* as it was handed in, with the key last */
+    json_t *message; /* the caller's message, with the key last */
     struct cancel *cancel;
     struct strbuf body; /* of the answer */
     bool as_text;       /* from_address is sent as a string */
@@ -826,7 +826,7 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
     post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
-/* Returns true if the server's words, in the last answer, name this field. */
+/* Returns true if the last answer names this field. */
 static bool refusal_names(const struct send_forms *forms, const char *field)
 {
     struct error_body body;
@@ -836,8 +836,8 @@ static bool refusal_names(const struct send_forms *forms, const char *field)
     return is_named;
 }
 
-/* Takes the form that is worth a try after this answer, with what the server's words name changed. False:
- * there is none. */
+/* Chooses the next form: it differs in the fields that the answer names. Returns false if there is no other
+ * form to try. */
 static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
     bool is_changed = false;
@@ -852,12 +852,12 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     if (!forms->with_key || !refusal_names(forms, KEY))
         return is_changed;
     server_profile_note_key_refused(&forms->api->profile);
-    /* A message that may have gone out already must not go out again without its key. */
+    /* A message that the service may have sent already must not be repeated without its key. */
     forms->with_key = forms->request->is_repeat;
     return !forms->with_key;
 }
 
-/* Returns true if the first of the refusals says more to the user than the last. */
+/* Returns true if the first refusal helps the user more than the last. */
 static bool is_first_refusal_better(const struct send_forms *forms, const struct service_result *last)
 {
     return last->outcome == SERVICE_REJECTED && forms->is_flipped && refusal_names(forms, FROM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes a URL apart by hand: libcurl's own reader accepts far more than is wanted here.
+ * The URL is parsed here, since libcurl's parser accepts far more than this program should.
  */
 #include "api/base_url.h"
 
@@ -22,7 +22,7 @@ struct url_parts {
     bool is_https;
     const char *host; /* with the brackets of an IPv6 address */
     size_t host_len;
-    unsigned long port; /* 0: the scheme's */
+    unsigned long port; /* 0: the default of the scheme */
     const char *path;
     size_t path_len;
 };
@@ -68,13 +68,13 @@ static const char *parse_authority(const char *authority, size_t len, struct url
     parts->host_len = host_length(authority, len);
     if (!is_host(parts->host, parts->host_len))
         return "the base URL has no usable host";
-    const char *rest = authority + parts->host_len;
+    const char *port = authority + parts->host_len;
     size_t digits = len - parts->host_len;
     if (digits == 0)
         return NULL;
-    if (*rest != ':' || digits > 6 || strspn(rest + 1, "0123456789") < digits - 1)
+    if (*port != ':' || digits > 6 || strspn(port + 1, "0123456789") < digits - 1)
         return "the base URL has no usable port";
-    parts->port = digits > 1 ? strtoul(rest + 1, NULL, 10) : 0;
+    parts->port = digits > 1 ? strtoul(port + 1, NULL, 10) : 0;
     if (parts->port > 65535 || (parts->port == 0 && digits > 1))
         return "the base URL has no usable port";
     if (parts->port == (parts->is_https ? 443 : 80))
@@ -108,7 +108,7 @@ static const char *parse(const char *url, struct url_parts *parts)
     return parse_authority(authority, authority_len, parts);
 }
 
-/* Only what no name server can change: "localhost" is loopback by RFC 6761, 127.0.0.0/8 and ::1 by number. */
+/* Only hosts that no name server can redirect: "localhost" (RFC 6761), 127.0.0.0/8 and ::1. */
 static bool is_loopback(const struct url_parts *parts)
 {
     char host[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table from status to outcome comes first, then the reading of the bodies of refusals, which servers
- * write in many ways, then the reason that is made of both.
+ * First comes the table from status to outcome; then the parser of the bodies of refusals, which servers
+ * write in many forms; then the reason, which is made of both.
  */
 #include "api/outcome.h"
 
@@ -15,13 +15,13 @@
 #include "base/cleanup.h"
 
 enum {
-    LISTED_MAX = 8, /* entries of FastAPI's list that are shown */
+    LISTED_MAX = 8, /* entries of FastAPI's list in a reason */
     BODY_REASON_MAX_BYTES = 2 * 1024 * 1024,
 };
 
 /* ---------------------------------------------------------------- the table */
 
-/* Which bodies show that an answer is the service's own, and not that of a proxy on the way. */
+/* The bodies that show that the service has answered, and not a proxy in between. */
 enum own_body {
     OWN_ANY,
     OWN_NO_PAGE, /* all but an HTML page */
@@ -29,7 +29,7 @@ enum own_body {
     OWN_NONE,
 };
 
-/* The first row that fits counts. */
+/* The first matching row counts. */
 static const struct outcome_row {
     int first;
     int last;
@@ -37,7 +37,7 @@ static const struct outcome_row {
     int error;
     enum own_body own;
 } by_status[] = {
-    {200, 299, SERVICE_OK, 0, OWN_ANY}, /* the reader of the body decides */
+    {200, 299, SERVICE_OK, 0, OWN_ANY}, /* the parser of the body decides */
     {304, 304, SERVICE_REJECTED, EIO, OWN_ANY},
     {300, 399, SERVICE_REJECTED, EIO, OWN_NONE}, /* redirects are not followed */
     {401, 401, SERVICE_UNAUTHORIZED, EACCES, OWN_ANY},
@@ -49,7 +49,7 @@ static const struct outcome_row {
     {429, 429, SERVICE_RETRY, EAGAIN, OWN_NO_PAGE},
     {400, 499, SERVICE_REJECTED, EINVAL, OWN_NO_PAGE},
     {503, 503, SERVICE_RETRY, EAGAIN, OWN_JSON},
-    {502, 502, SERVICE_UNKNOWN, EIO, OWN_NONE}, /* gateways alone say so, in JSON, too */
+    {502, 502, SERVICE_UNKNOWN, EIO, OWN_NONE}, /* only gateways send 502, some with JSON */
     {504, 504, SERVICE_UNKNOWN, ETIMEDOUT, OWN_NONE},
     {500, 599, SERVICE_UNKNOWN, EIO, OWN_JSON},
 };
@@ -82,7 +82,7 @@ static void decide_by_status(const struct http_response *response, const struct 
     ret->outcome = row->outcome;
     ret->error = row->error;
     ret->is_foreign = is_foreign(row->own, response, text);
-    /* A proxy that lets nobody through says nothing of the key, nor of the message. */
+    /* A refusal by a proxy shows nothing about the key or the message. */
     if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
         ret->outcome = SERVICE_RETRY;
         ret->error = EHOSTUNREACH;
@@ -112,7 +112,7 @@ void outcome_decide(const struct http_response *response, const struct strbuf *b
 {
     *ret =
         (struct service_result){.http_status = response->status, .retry_after_ms = response->retry_after_ms};
-    /* A refusal is one even when the rest of its words got lost on the way. A success is one only whole. */
+    /* A refusal counts even if its body was cut off. A success counts only if its body is complete. */
     if (response->error == 0 || response->status >= 300) {
         decide_by_status(response, body, ret);
     } else {
@@ -183,7 +183,7 @@ static void append_list(const json_t *list, struct strbuf *out)
     }
 }
 
-/* Words of one value: a string, a list of FastAPI's, an object with words in it. */
+/* Appends the text of a value: a string, a list of FastAPI's, or an object with such a value in it. */
 static void append_value(const json_t *value, struct strbuf *out, unsigned int depth)
 {
     static const char *const names[] = {"detail", "error", "message", "msg", "error_description"};
@@ -195,8 +195,8 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
         append_value(json_object_get(value, names[i]), out, depth + 1);
 }
 
-/* `detail` (a string, or FastAPI's list), `error` or `message`, else the text; an HTML page is called one.
- * Not cleaned. Nothing for an empty body. */
+/* Appends the text of append_value(), else the whole body, neither of them cleaned; for an HTML page, a
+ * sentence of our own; for an empty body, nothing. */
 static void append_raw_reason(const struct error_body *body, struct strbuf *out)
 {
     if (body->is_html) {
@@ -246,7 +246,7 @@ static bool value_names(const json_t *value, const char *field, unsigned int dep
     json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
         if (strcmp(key, "input") == 0 || strcmp(key, "ctx") == 0 || strcmp(key, "url") == 0)
             continue;
-        /* Some servers answer {"field": ["what is wrong"]}. */
+        /* Some servers answer {"field": ["reason"]}. */
         if (strcmp(key, field) == 0 || value_names(item, field, depth + 1))
             return true;
     }
@@ -268,11 +268,11 @@ static bool is_blank(const struct character *character)
            (character->kind != CHARACTER_PLAIN && character->kind != CHARACTER_INVALID);
 }
 
-/* Appends the text, as much as fits, cut at a character's end. Runs of white space and of characters that a
- * terminal obeys become one space, invalid UTF-8 `?`. */
+/* Appends as many whole characters as fit. A run of white space or of characters that a terminal obeys
+ * becomes one space; an invalid byte becomes `?`. */
 static void append_reason(struct strbuf *reason, const char *text, size_t len)
 {
-    bool is_pending = false; /* a space, if more follows */
+    bool is_pending = false; /* a space comes before the next character */
     for (size_t i = 0; i < len;) {
         const struct character character = character_at(text + i, len - i);
         const char *shown = character.kind == CHARACTER_INVALID ? "?" : text + i;
@@ -309,7 +309,7 @@ static void append_body_reason(const struct http_client *client, const struct ht
     error_body_release(&parsed);
     if (raw.len == 0)
         return;
-    http_client_redact(client, raw.data, raw.len); /* before anything is cut in two */
+    http_client_redact(client, raw.data, raw.len); /* before a cut could split the key */
     size_t status_len = reason->len;
     strbuf_append_str(reason, ": ");
     append_reason(reason, raw.data, raw.len);
