@@ -63,7 +63,7 @@ void accept_digest(const struct row *row, const char *bytes, size_t len, char re
     hash_sha256(both, sizeof(both), ret_digest);
 }
 
-/* A key belongs to a content: it is kept while that is the same. */
+/* The key stays while the content is the same. */
 static int choose_key(struct row *next, const char *bytes, size_t len)
 {
     char digest[ITEM_DIGEST_SIZE];
@@ -76,8 +76,8 @@ static int choose_key(struct row *next, const char *bytes, size_t len)
     return random_uuid(next->key);
 }
 
-/* Finds the likeliest email that is known. Returns 0; -ENOENT: none is; -EXDEV: one is, in another inbox;
- * -ENOMEM; another -errno: it cannot be found out. */
+/* Finds the first known email that the draft names. Returns 0; -ENOENT: none is known; -EXDEV: one is known,
+ * in another inbox; -ENOMEM; another -errno: the search failed. */
 static int find_email(const struct email_directory *emails, const struct draft *draft, const char *from,
                       char **ret_email_id)
 {
@@ -93,9 +93,9 @@ static int find_email(const struct email_directory *emails, const struct draft *
 
 #define NEW_THREAD "In-Reply-To, References: sent as a new thread, "
 
-/* Looks for the email that the message says it answers. The key does not depend on that: a text that may have
- * been sent must not get another one because a message was opened here meanwhile. Nor does what goes out
- * under such a key change: a service may take another request for a mistake. */
+/* The key does not depend on the email that is found: a text that may have been sent must not get another key
+ * because the user opened a message meanwhile. The request under such a key does not change either, for a
+ * service may reject another request with the same key. */
 static int find_thread(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
     int error = -ENOENT;
@@ -120,7 +120,7 @@ static int take_not_carried(struct row *next, const struct draft *draft)
     return error;
 }
 
-/* Pool ids belong to the key: what may have been sent under it goes out with the same ones. */
+/* A repeated request with the same key must have the same pool ids. */
 static int keep_pool_ids(const struct row *before, struct row *next)
 {
     int error = 0;
@@ -165,7 +165,8 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     error = error != 0 ? error : find_thread(outbox, next, draft);
     error = error != 0 ? error : collect_pieces(outbox, change, draft, ret_reason);
     next->state = change->awaits != 0 ? ITEM_WAITING : ITEM_QUEUED;
-    if (error == 0 && change->awaits != 0) { /* all of it is looked up again when the attachment is there */
+    if (error == 0 &&
+        change->awaits != 0) { /* the next check, after the attachment's close, repeats all this */
         spool_remove_pieces(outbox->spool, next, NULL);
         row_clear_outcome(next);
     }
@@ -192,7 +193,7 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
     if (len == 0 || item_is_never_sent(next->kind, next->name))
         return 0;
     next->accepted_ms = outbox_realtime_ms(outbox);
-    if (change->item->row.state != ITEM_WAITING) /* else its place is that of its close */
+    if (change->item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its close */
         next->position = spool_take_number(outbox->spool);
     return next->kind == ITEM_MESSAGE ? check_message(outbox, change, bytes, len, ret_reason)
                                       : check_attachment(next, bytes, len, ret_reason);
@@ -202,7 +203,7 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
 static int read_content(struct outbox *outbox, const struct item *item, const char *name, char **ret_bytes,
                         size_t *ret_len)
 {
-    pthread_mutex_lock(&outbox->lock); /* whoever sets the times of a file claims nothing */
+    pthread_mutex_lock(&outbox->lock); /* outbox_set_times() changes the size without a claim */
     *ret_len = (size_t)item->size;
     pthread_mutex_unlock(&outbox->lock);
     if (*ret_len == 0 || item_is_never_sent(item->row.kind, name))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims, changes, and what an attempt makes of an item (sent, failed, uploaded, waiting again). This is the
- * only file that changes an item's row after it was loaded.
+ * Claims, changes, and the results of attempts (sent, failed, uploaded, waiting again). After the start only
+ * this file changes an item's row.
  */
 #include "outbox/change.h"
 
@@ -96,7 +96,7 @@ bool claim_would_wait_locked(struct item *item)
            (item->claim == CLAIM_SERVICE && item->is_called_off);
 }
 
-/* Its upload was called off for a change that is done now: it is due at once. */
+/* An upload that was cancelled for a change is due again at once. */
 static void resume_locked(struct item *item)
 {
     if (!item->is_called_off)
@@ -148,7 +148,7 @@ int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *
             return 0;
         }
         if (error == 0)
-            claim_release_locked(outbox, item); /* it was renamed while we waited */
+            claim_release_locked(outbox, item); /* another thread renamed it during the wait */
         else if (error != -ENOENT)
             return error;
     }
@@ -267,7 +267,7 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
     return receipt_format(&receipt, out);
 }
 
-/* The receipt shows the request, which stays as it was recorded when the message was tried. */
+/* The receipt shows the request as it was recorded at the attempt. */
 static int measure_receipt(struct outbox *outbox, struct change *change)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
@@ -355,7 +355,7 @@ static void leave_locked(struct outbox *outbox, struct item *item)
     touch_folder_locked(outbox, folder);
 }
 
-/* The attachment is not being written any more: what waits for that is looked at again. */
+/* Lets the workers check the messages again that waited for the end of the attachment's writing. */
 static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
 {
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
@@ -383,7 +383,7 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
 {
     struct schedule *schedule = &item->schedule;
     bool was_queued = item_state_is_unsettled(from);
-    /* Its writer may have closed it since the message was checked, and wakes nobody any more. */
+    /* If the writer has closed the attachment since the check, no close will wake a worker. */
     schedule->awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
     if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
         schedule->due_ms =
@@ -409,7 +409,6 @@ static void record_end_locked(struct outbox *outbox, struct item *item, const st
         quota_count(&outbox->quota, item->row.quota_day);
 }
 
-/* Into the list of its state: of what waits to be handed in, of messages, or of uploads. */
 static void enqueue_locked(struct outbox *outbox, struct item *item)
 {
     send_queue_place(&outbox->queue, item);
@@ -443,7 +442,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
     enqueue_locked(outbox, item);
 }
 
-/* The listener knows one name: where the new one is another, it hears of the old one first. */
+/* A call of the listener has one name. If the name changes, the first call has the old name. */
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
@@ -462,7 +461,7 @@ static void notify_move(struct outbox *outbox, const struct change *change)
     listener->item_moved(listener->context, name, from, to);
 }
 
-/* What is removed goes first, for others take its names. */
+/* Removed items go first, for other changes take their names. */
 static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
 {
     LOCK_GUARD(&outbox->lock);
@@ -479,7 +478,7 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
 {
     apply_all(outbox, changes, len);
     for (size_t i = 0; i < len; i++) {
-        const struct item *item = changes[i].item; /* a new one may be another thread's by now */
+        const struct item *item = changes[i].item; /* another thread may have claimed a new one by now */
         if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
@@ -509,7 +508,7 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* A full disk may have no room to record that; but a row without content says the same. */
+/* A full disk may refuse to remove the row; but the next start drops a row without content. */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
@@ -582,23 +581,23 @@ int change_begin_end(struct change *change, struct item *item, enum item_state s
     return error;
 }
 
-/* The message may have gone out: it counts for today, once. */
-static void count(struct outbox *outbox, struct change *change)
+/* A message that may have been sent counts once, for the day of its first such attempt. */
+static void count_once(struct outbox *outbox, struct change *change)
 {
     change->is_counted = change->next.quota_day == 0;
     if (change->is_counted)
         change->next.quota_day = quota_day_of(outbox_realtime_ms(outbox));
 }
 
-/* The contents of the attachments that it bound are not needed any more. */
+/* A settled message does not need the contents of its attachments. */
 static void drop_contents(struct row *row)
 {
     for (size_t i = 0; i < row->pieces_len; i++)
         row->pieces[i].content = 0;
 }
 
-/* Commits a change where it could be begun. If the item is settled by it, publishes its event. */
-static void end(struct outbox *outbox, struct change *change, int error)
+/* Commits a change, unless it could not be begun. Publishes the event if the change settles the item. */
+static void commit_end(struct outbox *outbox, struct change *change, int error)
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
@@ -622,8 +621,8 @@ static void end(struct outbox *outbox, struct change *change, int error)
     pthread_cond_broadcast(&outbox->changed);
 }
 
-/* A file that is never sent stays where it is when it is interrupted: its program may want it back, as vim
- * does its swap file. The words are kept, so that no other name makes a message of it. */
+/* An interrupted file of a never-sent name stays in its folder: its program may need it, as vim its swap
+ * file. The row keeps the reason, so that the file does not become a message under another name. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *words)
 {
@@ -632,7 +631,7 @@ void settle_item(struct outbox *outbox, struct item *item, enum item_state state
         state = ITEM_WAITING;
     int error = change_begin_end(&change, item, state, http_status, words);
     change.next.attempts += state == ITEM_UPLOADING;
-    end(outbox, &change, error);
+    commit_end(outbox, &change, error);
 }
 
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -643,14 +642,14 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
     int error = change_begin_end(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
     error = error != 0 ? error : row_set_text(&change.next.id, id);
     if (is_message) {
-        count(outbox, &change);
+        count_once(outbox, &change);
     } else {
         change.next.attempts++;
         memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
         piece.pool_id = change.next.id;
         change.pooled = &piece;
     }
-    end(outbox, &change, error);
+    commit_end(outbox, &change, error);
 }
 
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail)
@@ -663,6 +662,6 @@ void settle_unknown(struct outbox *outbox, struct item *item, int http_status, c
     int error = change_begin_end(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
                                  is_repeated ? detail : words);
     change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
-    count(outbox, &change);
-    end(outbox, &change, error);
+    count_once(outbox, &change);
+    commit_end(outbox, &change, error);
 }

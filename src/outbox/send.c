@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One attempt to send a message or upload a file, and what its answer means. The order of steps is what keeps
- * a message from going out twice: `sending` on the disk, the request, its outcome on the disk. docs/OUTBOX.md
- * has the crash points between them.
+ * One attempt to send a message or upload a file, and the meaning of its answer. The order of steps keeps a
+ * message from being sent twice: record `sending`, send the request, record the outcome. docs/OUTBOX.md has
+ * the crash points between the steps.
  */
 #include "outbox/send.h"
 
@@ -61,19 +61,18 @@ static bool is_service_there(struct outbox *outbox, struct cancel *cancel)
 enum attempt_meaning {
     ATTEMPT_ACCEPTED,  /* done */
     ATTEMPT_REJECTED,  /* this item, for good */
-    ATTEMPT_UNDECIDED, /* neither; what becomes of the item follows from the outcome */
+    ATTEMPT_UNDECIDED, /* neither; the outcome decides about the item */
 };
 
-/* Nothing was sent, which is about this item, or about everything. */
+/* Returns true if nothing was sent, because of this item or of all items. */
 static bool is_refusal(const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT ||
            result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
 }
 
-/* A refusal that is not the service's own, a 403 and a 404 may be about everything: then the item waits.
- * If a list can be had, they are about this item, which would else wait for ever and hold up all others.
- */
+/* A refusal by another server, a 403 and a 404 may concern all items: then the item waits. If a list
+ * succeeds, they concern this item, which would otherwise wait for ever and hold up all others. */
 static enum attempt_meaning find_meaning(struct outbox *outbox, const struct service_result *result,
                                          struct cancel *cancel)
 {
@@ -86,7 +85,7 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, const struct ser
     return ATTEMPT_REJECTED;
 }
 
-/* SUSPENSION_NONE: the service works, whatever it answered to this item. */
+/* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
 static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
 {
     if (result->is_foreign)
@@ -136,12 +135,12 @@ static void notify_contact(const struct outbox *outbox, enum suspension_reason r
         listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* Begins or ends the suspension, before the item is settled, so that nobody asks in between. From then on the
- * item is claimed for the disk alone. No lock may be held. */
+/* Begins or ends the suspension before the item is settled, so that no worker asks in between. Turns the
+ * claim into one for the disk. The caller holds no lock. */
 static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
                           enum suspension_reason reason)
 {
-    bool is_cancelled = result->error == EINTR; /* by us: says nothing about the service */
+    bool is_cancelled = result->error == EINTR; /* by this program: no answer of the service */
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;
     if (!is_cancelled)
@@ -152,8 +151,8 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
         notify_contact(outbox, reason);
 }
 
-/* The one that answered may be busy for this item alone. While there is no answer at all, or the
- * key is refused, the suspension alone decides how long to wait. */
+/* A server that answers may be busy for this item alone. Without an answer, or if the key is refused, only
+ * the suspension decides how long to wait. */
 static bool is_busy(const struct service_result *result)
 {
     return result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
@@ -191,7 +190,7 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
                 item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
 }
 
-/* The disk or the memory failed. */
+/* Puts the item off after the disk or the memory failed. */
 static void settle_failed_here(struct attempt *attempt, int error)
 {
     attempt_put_off(attempt->outbox, attempt->item, 0);
@@ -274,7 +273,7 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
         settle_item(outbox, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
 }
 
-/* Durable at once, so that a restart does not upload it again. */
+/* Saves the id durably before the next upload, so that a restart does not repeat this one. */
 static int record_piece(struct attempt *attempt, size_t index, const char *id)
 {
     struct change change;
@@ -320,7 +319,7 @@ static int upload_file(struct attempt *attempt, const struct piece *piece, char 
     return error;
 }
 
-/* Whatever is no id settles the message. Returns 0 or -errno. */
+/* Settles the message if there is no id. Returns 0 or -errno. */
 static int take_id(struct attempt *attempt, size_t index, const char *id, const struct service_result *result)
 {
     if (result->outcome == SERVICE_OK && id != NULL)
@@ -370,7 +369,7 @@ static int complete_request(struct attempt *attempt)
                                   &attempt->request);
 }
 
-/* Makes the request, and records it. Then a crash leaves `sending` behind, and the outcome unknown. */
+/* Records `sending` with the request. After a crash from here on, the outcome is unknown. */
 static int record_sending(struct attempt *attempt)
 {
     struct change change = {.item = NULL};
@@ -405,7 +404,7 @@ static bool names_attachments(const struct service_result *result)
            strcasestr(result->detail, "attachment") != NULL;
 }
 
-/* The message waits again, changed, for the answer was about this request alone: nothing was sent. */
+/* Queues the message again with a changed request, for the service refused only this one and sent nothing. */
 static bool try_changed(struct attempt *attempt, const struct service_result *result, struct change *change,
                         int error)
 {

@@ -99,8 +99,8 @@ static bool has_not_tried(const struct item *item)
     return item != NULL && item->schedule.due_ms == 0;
 }
 
-/* Which of two that are due goes first. One that was put off comes after those that were not: it may be what
- * the service, or a gateway, always puts off. */
+/* Of two due items, the one that was put off comes later: the service, or a gateway, may always put it off.
+ */
 static struct item *earlier(struct item *first, struct item *second)
 {
     if (first == NULL || second == NULL)
@@ -108,15 +108,15 @@ static struct item *earlier(struct item *first, struct item *second)
     return second->schedule.due_ms < first->schedule.due_ms ? second : first;
 }
 
-/* Returns true if the item may go now, but for its time. */
+/* Returns true if only its time can keep the item from an attempt. */
 static bool is_ready(const struct item_table *table, const struct item *item)
 {
     return item->claim == CLAIM_NONE && item->row.state != ITEM_SENDING &&
            !send_queue_awaits_upload(table, item);
 }
 
-/* The first message of a sequence that cannot go now holds up those behind it, to keep the order. One that
- * somebody has open for writing is passed over, for that may take for ever. */
+/* The first message of a sequence holds up the messages behind it, to keep the order. A message that a
+ * program has open for writing is skipped, for it may stay open for ever. */
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
                              enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms)
 {
@@ -154,12 +154,11 @@ struct item *send_queue_next(const struct send_queue *queue, const struct item *
 enum {
     WAIT_MIN_MS = 1000,
     WAIT_MAX_MS = 15 * 60 * 1000,
-    UNAUTHORIZED_MS = 60 * 1000, /* somebody may mend the key at any time */
+    UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500, /* a worker takes the next message well within that, so a queue that works it off goes on
                       at once */
     ALONE_MS = 2 * 1000,
-    TRY_MS =
-        40 * 1000, /* a request on which nothing moves ends sooner, a long upload on a slow line does not */
+    TRY_MS = 40 * 1000, /* longer than a stalled request, shorter than a long upload on a slow line */
 };
 
 void suspension_init(struct suspension *suspension, bool is_careful)
@@ -202,18 +201,18 @@ void suspension_end(struct suspension *suspension, int64_t now_ms)
     suspension_end_rest(suspension, now_ms);
 }
 
-/* Requests that were under way together fail together. That is one failure, and the backoff grows once. */
+/* Requests that fail together are one failure, and the backoff grows once. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *words)
 {
-    bool is_news =
+    bool is_new_failure =
         suspension->reason == SUSPENSION_NONE || suspension->is_probing || now_ms >= suspension->until_ms;
     int64_t wait = UNAUTHORIZED_MS;
     if (reason != SUSPENSION_UNAUTHORIZED)
-        wait = is_news ? backoff_next_ms(&suspension->backoff) : 0;
+        wait = is_new_failure ? backoff_next_ms(&suspension->backoff) : 0;
     if (wait_ms > wait)
         wait = wait_ms;
-    if (is_news || now_ms + wait > suspension->until_ms)
+    if (is_new_failure || now_ms + wait > suspension->until_ms)
         suspension->until_ms = now_ms + wait;
     suspension->reason = reason;
     suspension->is_probing = false;
