@@ -23,7 +23,7 @@
 
 /* ================================================================ binding */
 
-/* Waits while the file is just changing. A file that waits (empty, or of a never-sent name) is none. */
+/* Waits while a thread has claimed the file for the disk. ITEM_WAITING (empty, or never sent) is no file. */
 static struct item *find_file_locked(struct outbox *outbox, const char *name)
 {
     struct item *item;
@@ -46,7 +46,7 @@ static int add_file_locked(struct outbox *outbox, struct change *change, const s
     return 0;
 }
 
-/* While its content is linked nobody can claim the file to change it. */
+/* While the content is linked, no thread can claim the file to change it. */
 static int bind_file(struct outbox *outbox, struct change *change, const char *name, int64_t *bytes)
 {
     LOCK_GUARD(&outbox->lock);
@@ -161,7 +161,7 @@ static const char *find_by_name(const char *name)
     return NULL;
 }
 
-/* The type becomes a header field: only "token/token" is let through. */
+/* The type becomes a header field, so only "token/token" is accepted. */
 static bool is_type(const char *text)
 {
     const char *slash = strchr(text, '/');
@@ -173,8 +173,8 @@ static bool is_type(const char *text)
     return true;
 }
 
-/* "type/subtype", always; "application/octet-stream" when nothing is known. `bytes`: the beginning of the
- * content, some kB are enough. */
+/* Finds the "type/subtype" of a content, "application/octet-stream" if it is unknown. `bytes`: the first kB.
+ */
 static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {
@@ -203,7 +203,7 @@ static int open_content(struct outbox *outbox, uint64_t content, int64_t size, i
     return error == 0 && size != 0 && ret_status->st_size != size ? -EBADMSG : error;
 }
 
-/* The claim, or that the content is the message's alone, keeps other threads from changing it meanwhile. */
+/* No other thread changes the content meanwhile: it is claimed, or only the message has it. */
 int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret)
 {

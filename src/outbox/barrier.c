@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fsync(2) of outbox/ and attachments/: hands in what waits, and waits until all of it is settled and its
- * event is published.
+ * fsync(2) of outbox/ and attachments/ hands in the waiting items, and waits until all items are settled and
+ * their events are published.
  */
 #include <errno.h>
 
@@ -12,17 +12,17 @@
 
 enum {
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
-    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel hands its release over; a shell that
+    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel reports its release; a shell that
                                    closed a duplicate goes on with the file */
 };
 
 struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
-    pid_t session;     /* whose barrier it is */
-    int64_t began_ms;  /* monotonic: what is closed later does not count */
-    uint64_t up_to;    /* position: what comes later does not count */
-    uint64_t failures; /* that happened before this barrier began */
+    pid_t session;     /* of the program that waits */
+    int64_t began_ms;  /* monotonic: files that are closed later do not count */
+    uint64_t up_to;    /* items of a greater position do not count */
+    uint64_t failures; /* outbox->failures when the barrier began */
 };
 
 static bool counts(const struct barrier *barrier, const struct item *item)
@@ -30,8 +30,7 @@ static bool counts(const struct barrier *barrier, const struct item *item)
     return item->row.kind == barrier->kind && item->row.position <= barrier->up_to;
 }
 
-/* Returns true if the item cannot go on now: it waits for a time, for the service, or for somebody to change
- * the key. */
+/* Returns true if the item waits for a time, for the service, or for the user to change the key. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
     const struct suspension *suspension = &outbox->suspensions[item->row.kind];
@@ -60,7 +59,7 @@ static bool has_waiting_upload(struct outbox *outbox, const struct item *message
 
 /* ---------------------------------------------------------------- before the hand-in */
 
-/* What is closed is handed in now. */
+/* Makes all closed messages due for the hand-in now. */
 static void hurry_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
@@ -130,8 +129,8 @@ static bool has_event_due_locked(const struct barrier *barrier)
     return false;
 }
 
-/* Returns 0: all is settled; -EINPROGRESS: not yet; -EAGAIN: something has to wait. An item
- * that waits for an attachment which somebody is still writing waits for that writer. */
+/* Returns 0: all items are settled; -EINPROGRESS: not yet, for example because a program still writes an
+ * attachment; -EAGAIN: an item has to wait. */
 static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
@@ -155,9 +154,9 @@ static int check_locked(const struct barrier *barrier)
     return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
 }
 
-/* Each failure is reported once to the session that handed the item in, as fsync(2) of a file reports errors;
- * and to all that waited for it. An item handed in later that failed all the same is left to the next
- * barrier. */
+/* Each failure is reported to all barriers that waited for the item, and once to the session that handed it
+ * in, as fsync(2) of a file reports errors. Failures of items handed in later are left to the next barrier.
+ */
 static int report_locked(const struct barrier *barrier)
 {
     GHashTableIter position;
@@ -187,7 +186,7 @@ static int wait_locked(struct barrier *barrier, struct cancel *cancel)
     return state != 0 ? state : report_locked(barrier);
 }
 
-/* Returns true if a message that is to be handed in now is not yet. */
+/* Returns true if a message is due for the hand-in and not handed in yet. */
 static bool is_handing_in_locked(const struct barrier *barrier)
 {
     for (const struct item *item = barrier->outbox->queue.waiting.first; item != NULL;

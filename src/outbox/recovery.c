@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens the outbox: makes items in memory of the spool's rows and contents, however the last run ended. It
- * loads every row, drops what a crash left half, gives names and places in the queue, and settles what cannot
- * go on. No other thread knows the outbox yet.
+ * Opens the outbox after any end of the last run: makes items of the spool's rows and contents, drops the
+ * incomplete results of a crash, shows and queues the items, and settles those that cannot go on. No other
+ * thread knows the outbox yet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ DEFINE_CLEANUP_FREE(outbox)
 struct recovery {
     struct outbox *outbox;
     GPtrArray *items;          /* borrowed from the table; in order of position */
-    GHashTable *contents;      /* the numbers of those that rows refer to */
+    GHashTable *contents;      /* the numbers of contents that rows refer to */
     GArray *lost;              /* the numbers of rows without content */
     uint64_t first_new_number; /* no number from here on was given when the database was saved last */
 };
@@ -36,8 +36,8 @@ static void add_content(struct recovery *recovery, uint64_t number)
     spool_skip_number(recovery->outbox->spool, number);
 }
 
-/* A row without content is that of a hand-in that did not come to its rename (the draft is where it was), of
- * a creation, or of what was moved out to a draft. */
+/* A row has no content after a crash before the rename of a hand-in (the draft is in its place), during a
+ * creation, or after the content was moved out to a draft. */
 static int load(void *context, struct row *row)
 {
     struct recovery *recovery = context;

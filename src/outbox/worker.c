@@ -121,7 +121,7 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
     }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
     item->schedule.is_woken = false;
-    cancel_release(&worker->cancel); /* the last upload may have been called off */
+    cancel_release(&worker->cancel); /* the worker's last upload may have been cancelled */
     cancel_init(&worker->cancel);
     item->upload = kind == ITEM_ATTACHMENT ? &worker->cancel : NULL;
     return item;
@@ -144,7 +144,7 @@ static void run(struct worker *worker, struct item *item)
 
 /* ---------------------------------------------------------------- handing in what was quiet */
 
-/* The disk or the memory failed, which says nothing about the message: it goes on waiting, and is durable. */
+/* The disk or the memory failed, not the message: the message goes on waiting, and is durable. */
 static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
@@ -152,14 +152,14 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
     item->schedule.due_ms = outbox_monotonic_ms(outbox) + HAND_IN_AGAIN_MS;
 }
 
-/* A refusal has words, but for a file that became too large, or is gone from the spool. */
+/* A refusal has a text for the user, unless the file became too large or is gone from the spool. */
 static bool is_refusal(int error, const char *reason)
 {
     return reason != NULL || error == -EMSGSIZE || error == -ENOENT;
 }
 
-/* Checks what waits; *ret_change is to be committed where this returns true. If not, it failed, or goes
- * on waiting: for an attachment, or for the disk. */
+/* Checks a waiting message. Returns true if the caller commits *ret_change. Else the message has failed, or
+ * goes on waiting for an attachment or the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;
@@ -182,7 +182,7 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
     return false;
 }
 
-/* All of them are accepted by one transaction. */
+/* Accepts all messages in one transaction. */
 static void hand_in(struct outbox *outbox, struct item *const *items, size_t len)
 {
     struct change changes[HAND_INS_MAX];
@@ -200,8 +200,7 @@ static void hand_in(struct outbox *outbox, struct item *const *items, size_t len
     }
 }
 
-/* Hands in what was quiet long enough, in order of closing. One thread at a time does that, so that the order
- * stays. */
+/* Hands in the messages whose quiet time is over. One thread at a time does so, to keep the order. */
 static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
 {
     struct item *items[HAND_INS_MAX];
@@ -257,7 +256,7 @@ static void turn_locked(struct worker *worker)
     enum item_kind kind = item->row.kind;
     threads->busy[kind]++;
     start_another_locked(threads);
-    /* This one may have been the only one that waited until the next is due. */
+    /* This thread may have been the only one that waited until the next item is due. */
     sleepers_wake_one(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
     run(worker, item);
@@ -286,7 +285,7 @@ int worker_threads_start(struct outbox *outbox, struct worker_threads **ret_thre
     if (threads == NULL)
         return -ENOMEM;
     threads->outbox = outbox;
-    *ret_threads = threads; /* whatever was started must be stopped */
+    *ret_threads = threads; /* the caller stops started threads even after an error */
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
     for (unsigned int i = 0; i < AT_START && error == 0; i++)
@@ -295,7 +294,7 @@ int worker_threads_start(struct outbox *outbox, struct worker_threads **ret_thre
     return error;
 }
 
-/* By the machine's clock: a test's clock may stand still. */
+/* Uses the machine's clock, for a test's clock may stand still. */
 static void wait_for_end(struct worker_threads *threads)
 {
     struct clock *clock = clock_system();
