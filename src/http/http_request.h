@@ -85,7 +85,8 @@ struct http_multipart {
     char tail[HTTP_MULTIPART_TAIL_BYTES];
 };
 
-/* Fills in the three texts. As browsers do (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8 with
+/* Fills in the three texts. Like in browsers (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8
+ * with
  * `"`, CR and LF as %22, %0D and %0A; other control characters become `_`. A type that is no plain
  * "type/subtype" becomes application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG when the
  * head gets too long; -ENOMEM; or -errno of random_hex(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A mail_service of the api layer in front of a scripted server, for each test anew.
+ * Gives each test a new mail_service of the api layer and a scripted server for it.
  */
 #ifndef INBOXFS_TESTS_UNIT_API_API_FIXTURE_H
 #define INBOXFS_TESTS_UNIT_API_API_FIXTURE_H
@@ -50,7 +50,7 @@ static inline int api_tear_down(void **state)
     return 0;
 }
 
-/* Checks what holds for every result. */
+/* Checks the rules that every result follows. */
 static inline void check_result(const struct service_result *result)
 {
     assert_true(result->outcome == SERVICE_OK || result->error != 0);

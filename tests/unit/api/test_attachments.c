@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uploads: the bytes and the name as they are, and an id in whatever place the server puts it.
+ * Uploads send the bytes and the name unchanged, and find the id in each place where servers put it.
  */
 #include "unit/api/api_fixture.h"
 
@@ -111,7 +111,7 @@ API_TEST(an_empty_file_is_uploaded_too)
 }
 
 /* It is announced with a length that does not come. No answer makes that an upload: neither one to what came,
- * nor one that the service gives as soon as it has seen the head. */
+ * nor one that the service gives as soon as it has read the head. */
 API_TEST(a_file_that_becomes_shorter_is_never_uploaded)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_NONE, SCRIPTED_ANSWER_BEFORE_BODY};

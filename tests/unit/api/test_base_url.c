@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Base URLs as users write them.
+ * Covers the forms of base URLs that users write.
  */
 #include <errno.h>
 #include <string.h>

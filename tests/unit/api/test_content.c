@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Content, attachments, raw messages, marks and sent mail over REST, and what is evidence that a server has
- * none of it.
+ * Covers content, attachments, raw messages, marks and sent mail over REST, and the evidence that a server
+ * lacks their endpoints.
  */
 #include "unit/api/api_fixture.h"
 
@@ -141,9 +141,11 @@ API_TEST(two_missing_emails_mean_that_there_is_no_content)
     push(fixture, 404, "");
     assert_int_equal(get_content(fixture, "e-1", true, &error), SERVICE_REJECTED);
     push(fixture, 404, "");
-    assert_int_equal(get_content(fixture, "e-1", true, &error), SERVICE_REJECTED); /* the same says no more */
+    assert_int_equal(get_content(fixture, "e-1", true, &error),
+                     SERVICE_REJECTED); /* the same email is no new evidence */
     push(fixture, 404, "");
-    assert_int_equal(get_content(fixture, "e-9", false, &error), SERVICE_REJECTED); /* may be gone */
+    assert_int_equal(get_content(fixture, "e-9", false, &error),
+                     SERVICE_REJECTED); /* this email may be deleted */
     static const int innocent[] = {401, 403, 429, 500, 503, 501};
     for (size_t i = 0; i < ARRAY_LEN(innocent); i++) {
         push(fixture, innocent[i], "");
@@ -341,7 +343,7 @@ API_TEST(raw_messages_make_themselves_known)
     assert_int_equal(knowledge(fixture).raw, CAPABILITY_PRESENT);
 }
 
-/* A path that is cut short would name something else. */
+/* A truncated path would name another resource. */
 API_TEST(ids_too_long_for_a_path_ask_nothing)
 {
     struct api_fixture *fixture = *state;

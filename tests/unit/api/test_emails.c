@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of emails: records as they arrive, other inboxes' passed over, damage told and survived.
+ * Records are passed on as they arrive; those of other inboxes are skipped; damage is reported.
  */
 #include "unit/api/api_fixture.h"
 
@@ -129,7 +129,7 @@ API_TEST(damage_is_told_and_the_rest_delivered)
     }
 }
 
-/* A service that lists more than it was asked for knows no limit, and perhaps no end. */
+/* A service that ignores the limit may send a list without end. */
 API_TEST(a_list_is_read_a_little_beyond_what_is_known)
 {
     struct api_fixture *fixture = *state;
@@ -152,7 +152,7 @@ API_TEST(a_list_is_read_a_little_beyond_what_is_known)
         service_result_release(&result);
         strbuf_release(&found.text);
     }
-    /* The question for one record only asks whether there is an answer. */
+    /* A request for one record only checks that the service answers. */
     struct found found = {.text = STRBUF_INIT(1 << 20)};
     unsigned int count;
     scripted_server_push(fixture->server, (struct scripted_step){.body = body->data, .body_len = body->len});
@@ -237,7 +237,7 @@ static int stop_at(void *context, struct email_record *record)
     return record != NULL && ++stopping->count >= stopping->stop_at ? -ENOSPC : 0;
 }
 
-/* A list that lost a part must not count as complete: the rest of the mail would be taken for removed. */
+/* A truncated list must not count as complete: the missing emails would be taken for removed. */
 API_TEST(a_sink_can_stop_a_long_list_at_any_record)
 {
     enum {
@@ -296,7 +296,7 @@ API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list)
     }
 }
 
-/* Cancelled while the rest of a long list is waited for: what has arrived was handed on. */
+/* If the call is cancelled in the middle of a list, the records that arrived were passed on. */
 static int cancel_at_pause(void *context, struct email_record *record)
 {
     struct cancel *cancel = context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of inboxes, and what is evidence that a server has none; creating and updating an inbox.
+ * Covers the list of inboxes, the evidence that a server lacks it, and inbox creation and update.
  */
 #include "unit/api/api_fixture.h"
 
@@ -61,7 +61,7 @@ API_TEST(an_inbox_without_an_id_hides_no_other)
     service_result_release(&result);
 }
 
-/* Each case has an answer to GET /inbox, and one to GET /email, which is asked next, if at all. */
+/* Each case has an answer to GET /inbox, and one to the GET /email that may follow. */
 API_TEST(absence_needs_evidence)
 {
     static const struct {
@@ -139,7 +139,7 @@ API_TEST(an_absence_is_looked_at_again_now_and_then)
     }
     assert_int_equal(result.outcome, SERVICE_OK);
     assert_int_equal(calls, 2 * (1 + 20));
-    assert_int_equal(scripted_server_requests(fixture->server), 4); /* the key was asked about once */
+    assert_int_equal(scripted_server_requests(fixture->server), 4); /* the key was checked once */
     assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
 }
 

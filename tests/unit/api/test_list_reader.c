@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records found in lists that arrive in pieces of every size, and lists of emails from end to end.
+ * Covers records in lists that arrive in pieces of every size, and whole lists of emails.
  */
 #include "api/list_reader.h"
 
@@ -22,7 +22,7 @@ enum {
 
 struct found {
     struct strbuf text; /* the records, each with a newline */
-    int stop_after;     /* then the sink fails; 0: never */
+    int stop_after;     /* records before the sink fails; 0: never */
     int count;
 };
 
@@ -35,7 +35,7 @@ static int collect(void *context, const char *text, size_t len)
     return found->stop_after == found->count ? -ENOSPC : 0;
 }
 
-/* With the words for a record that is passed over at the end. */
+/* The result ends with the reason for an unreadable record. */
 static int run(const char *text, size_t len, size_t piece, struct found *found)
 {
     struct list_reader reader;
@@ -107,7 +107,7 @@ static const struct {
     {"{\"a\":[{}],\"b\":\"\\ud800\",\"n\":1e999}", 0, "{}\n"},
     {"{\"a\":[{}],\"b\":[{}]}", -EBADMSG, "{}\n"},
     {"{\"a\":[{}],\"a\":[{}]}", -EBADMSG, "{}\n"},
-    /* records that are passed over */
+    /* unreadable records */
     {"[{\"a\":1}," TOO_LONG ",{\"b\":2}]", 0, "{\"a\":1}\n{\"b\":2}\n(record 2)"},
 };
 
@@ -192,7 +192,7 @@ TEST(a_sink_that_fails_ends_it)
 
 /* ---------------------------------------------------------------- lists of emails */
 
-/* What was handed on, and how it ended. */
+/* The records that the sink got, and the result. */
 struct outcome {
     unsigned int emails;
     uint64_t hash;        /* of keys, texts and their order */
@@ -246,7 +246,7 @@ static void assert_same(const struct outcome *one, const struct outcome *other)
     assert_string_equal(one->reason, other->reason);
 }
 
-/* A list that is read the same way whether it comes in pieces or whole. */
+/* A list in pieces must give the same result as the whole list. */
 static struct outcome run_both_ways(const struct strbuf *list, unsigned int stop_at)
 {
     struct outcome whole = run_emails(list, SIZE_MAX, SIZE_MAX, stop_at);
@@ -341,7 +341,7 @@ TEST(damage_comes_after_what_stood_before_it)
         struct outcome outcome = run_both_ways(&list, 0);
         assert_int_equal(outcome.emails, 8000);
         assert_int_equal(outcome.finished, -EBADMSG);
-        if (i == 0) /* told at once: whoever sends rubbish could send it without end */
+        if (i == 0) /* reported at once, since invalid text may have no end */
             assert_int_equal(outcome.fed, -EBADMSG);
     }
 }
@@ -360,7 +360,7 @@ TEST(a_sink_can_stop_it_anywhere)
     }
 }
 
-/* While the list goes on: whoever waits for more has seen all that came. */
+/* Before each wait for more bytes, the sink has all records that arrived. */
 TEST(a_record_is_handed_on_as_soon_as_it_ends)
 {
     struct outcome outcome = {.count = 0};
@@ -370,7 +370,7 @@ TEST(a_record_is_handed_on_as_soon_as_it_ends)
     size_t fed = 0;
     for (int i = 0; i < 20000; i++) {
         append_email(&list, i);
-        if (i % 1000 > 2) /* at times many come at once, at times one */
+        if (i % 1000 > 2) /* records come alone or many at once */
             continue;
         assert_int_equal(list_reader_feed(&reader, list.data + fed, list.len - fed), 0);
         assert_int_equal(outcome.emails, i + 1);
@@ -379,7 +379,7 @@ TEST(a_record_is_handed_on_as_soon_as_it_ends)
     list_reader_release(&reader);
 }
 
-/* A server may know no limit, and a hostile one no end. */
+/* A server may ignore the limit, and a hostile one may never end the list. */
 TEST(no_more_are_taken_than_are_wanted)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is made of the words in the bodies of refusals.
+ * Covers the reasons that come from the bodies of refusals.
  */
 #include "api/outcome.h"
 
@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "support/test.h"
 
-/* Text as it is shown; the caller frees. */
+/* Returns the text as it is shown; the caller frees it. */
 static char *shown(const char *text)
 {
     struct service_result result = {.retry_after_ms = -1};
@@ -61,7 +61,7 @@ TEST(words_are_found)
     http_client_free(client);
 }
 
-/* Such an answer says nothing of the key, nor of what was sent. */
+/* Such an answer shows nothing about the key or the message. */
 TEST(an_answer_of_a_proxy_is_not_the_services_own)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending: each row of the contract's table of outcomes, each form of the request that a server may want, and
- * above all that nothing is sent twice.
+ * Covers each row of the contract's table of outcomes and each form of a send request that servers accept. No
+ * message may be sent twice.
  */
 #include "unit/api/api_fixture.h"
 
@@ -45,7 +45,7 @@ static void push(struct api_fixture *fixture, int status, const char *body)
     scripted_server_push(fixture->server, (struct scripted_step){.status = status, .body = body});
 }
 
-/* The number-th request's body; the caller releases it. */
+/* Returns the body of request `number`; the caller releases it. */
 static json_t *request_body(struct api_fixture *fixture, size_t number)
 {
     const struct scripted_request *request = scripted_server_request(fixture->server, number);
@@ -306,13 +306,13 @@ API_TEST(what_may_have_been_sent_never_goes_without_its_key)
     struct api_fixture *fixture = *state;
     const struct send_request again = {.json = MESSAGE, .idempotency_key = "key-1", .is_repeat = true};
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
-        push(fixture, 400, refusals[1 - i]); /* the one that teaches nothing first */
+        push(fixture, 400, refusals[1 - i]); /* the refusal without a lesson comes first */
         struct sent sent = send_as(fixture, &again);
         assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
         assert_int_equal(scripted_server_requests(fixture->server), i + 1);
         release(&sent);
     }
-    /* Now the key is known to be refused: nothing goes out at all. */
+    /* Now the profile knows that the key is refused: no request is made. */
     struct sent sent = send_as(fixture, &again);
     assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
     assert_int_equal(scripted_server_requests(fixture->server), 2);
@@ -393,7 +393,7 @@ static void *send_many(void *argument)
 API_TEST(threads_send_at_the_same_time)
 {
     struct api_fixture *fixture = *state;
-    push(fixture, 422, NAMES_FROM); /* learning goes on meanwhile */
+    push(fixture, 422, NAMES_FROM); /* changes the profile meanwhile */
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"id\": \"e\"}"});
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

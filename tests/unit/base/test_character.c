@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Characters: the reader takes all of Unicode and nothing else, and distinguishes characters that a terminal
+ * The reader accepts all characters of Unicode and nothing else, and separates the characters that a terminal
  * obeys from those that it shows.
  */
 #include "base/character.h"

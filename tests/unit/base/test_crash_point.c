@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process dies at the point that its environment names, and nowhere else.
+ * A process dies only at the crash point that its environment names.
  */
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #include "base/crash_point.h"
 
-/* The wait status of a child that passes the points "here" and "there". */
+/* Returns the wait status of a child that passes the points "here" and "there". */
 static int pass_points(const char *chosen)
 {
     int status = 0;

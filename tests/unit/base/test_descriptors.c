@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptors that a program starts with.
+ * Covers the descriptors that a program inherits.
  */
 #include "base/descriptors.h"
 
@@ -20,7 +20,7 @@ static bool is_unusable(int fd)
     return done < 0 && errno == EBADF && fcntl(fd, F_GETFD) == 0;
 }
 
-/* In a process of its own, since the test's report goes to them. */
+/* Runs in a child process, since the report of the test goes to these descriptors. */
 TEST(closed_standard_descriptors_are_taken_and_still_fail)
 {
     pid_t child = fork();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files read whole and replaced whole.
+ * Covers reading and replacing whole files.
  */
 #include "base/file.h"
 
@@ -70,7 +70,7 @@ TEST_WITH(a_leftover_of_a_crash_is_replaced, set_up, tear_down)
     assert_content(dir, "a", "new");
 }
 
-/* A full disk: half a file never takes the place of the whole one. */
+/* On a full disk, a half-written file must not replace the complete one. */
 TEST_WITH(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down)
 {
     int dir = dir_fd(state);

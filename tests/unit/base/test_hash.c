@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hash: every bit, the length and the seed count.
+ * Every bit, the length and the seed change the hash.
  */
 #include "base/hash.h"
 

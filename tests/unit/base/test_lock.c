@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guards: what is locked when.
+ * Covers when guards take and release their locks.
  */
 #include "base/lock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: one line each, at its level, and nothing in it that a terminal would obey.
+ * Each message is one line, is logged by its level, and has no character that a terminal obeys.
  */
 #include "base/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which signals end a program in good order, and that it leaves no core file.
+ * Covers the signals that end a program in good order, and that it leaves no core file.
  */
 #include "base/process.h"
 
@@ -55,7 +55,6 @@ TEST(there_is_no_core_file)
     struct rlimit limit;
     process_forbid_core_files();
     assert_int_equal(getrlimit(RLIMIT_CORE, &limit), 0);
-    assert_int_equal(limit.rlim_cur,
-                     1); /* with 0, the kernel still starts a program that takes it on a pipe */
+    assert_int_equal(limit.rlim_cur, 1); /* with 0, the kernel would still pipe the core dump to a helper */
     assert_int_equal(limit.rlim_max, 1);
 }

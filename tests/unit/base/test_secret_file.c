@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secrets in files: who may have written and read the file, and what it may hold.
+ * Covers the owners, modes and contents that a secret's file may have.
  */
 #include "base/secret_file.h"
 
@@ -17,7 +17,7 @@
 #include "support/temp_dir.h"
 #include "support/test.h"
 
-/* Reads a file of this content and mode; frees the words, which have to be there with an error. */
+/* Reads a file of this content and mode; frees the reason, which must be set on an error. */
 static int read_secret(const char *text, size_t len, mode_t mode, const char *words, char **ret_secret)
 {
     struct temp_dir dir;
@@ -77,7 +77,7 @@ TEST(a_file_of_root_may_be_open_to_a_group)
     assert_int_equal(0, fchmod(dir.fd, 0711));
     assert_int_equal(0, file_replace_at(dir.fd, "secret", "abc\n", 4, 0600));
     assert_int_equal(0, fchownat(dir.fd, "secret", 0, another, 0));
-    /* What is above may be closed to the other user. */
+    /* The other user may have no access to the folders above. */
     _cleanup_close_ int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(0, fchdir(dir.fd));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

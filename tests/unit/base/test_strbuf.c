@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bounded string: its ceiling, its sticky error, and who owns the text.
+ * Covers the maximal length of a buffer, its sticky error, and the owner of its text.
  */
 #include "base/strbuf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads without signals, and the pool of workers: every job is run once, within the bound.
+ * Threads block signals. The pool runs each job once, on at most `max_threads` threads.
  */
 #include "base/thread.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting: whoever waits is woken, and time is what the test says. None of the threads that wait for work is
- * woken without need, and none sleeps on when there is something to do. Attempts back off, and not all alike.
+ * Waits end when they should; the test moves the clock. A sleeper is woken for each task, and only for a
+ * task. The delays between attempts grow, with jitter.
  */
 #include "base/wait.h"
 
@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits for the cancel or for the end of the time. */
+/* Waits until it is cancelled or the time is over. */
 static void *wait_for_either(void *argument)
 {
     struct waiter *waiter = argument;
@@ -71,7 +71,7 @@ TEST_WITH(cancelling_wakes_a_waiter, set_up, tear_down)
     assert_int_equal(waiter->error, -EINTR);
 }
 
-/* The condition lives no longer than its wait: a call that is still about to wake it would find nothing. */
+/* The condition is destroyed right after its wait, so cancel_set() must not use it any more. */
 static void *wait_on_a_condition_of_its_own(void *argument)
 {
     struct waiter *waiter = argument;
@@ -162,7 +162,7 @@ TEST_WITH(the_machines_clock_goes_on, set_up, tear_down)
     for (; clock_monotonic_ms(clock) < until_ms; waits++)
         clock_wait(clock, &waiter->condition, &waiter->lock, until_ms);
     pthread_mutex_unlock(&waiter->lock);
-    assert_true(waits < 100); /* it sleeps until then */
+    assert_true(waits < 100); /* the thread sleeps until then */
     assert_true(clock_monotonic_ms(clock) < until_ms + 10000);
 }
 
@@ -177,10 +177,10 @@ struct shop {
     pthread_mutex_t lock;
     struct sleepers idlers;
     pthread_cond_t changed;
-    unsigned int tasks; /* that wait, */
-    unsigned int done;  /* and that were done */
+    unsigned int tasks; /* that wait to be done */
+    unsigned int done;  /* that were done */
     unsigned int asleep;
-    unsigned int last; /* who did the last one */
+    unsigned int last; /* the thread that did the last task */
     bool is_closed;
 };
 
@@ -288,7 +288,7 @@ TEST(a_heap_of_tasks_wakes_all)
     for (unsigned int i = 0; i < THREADS; i++)
         put_task_locked(&shop);
     assert_null(shop.idlers.first);
-    put_task_locked(&shop); /* nobody sleeps */
+    put_task_locked(&shop); /* no thread sleeps */
     while (shop.done < THREADS + 1)
         pthread_cond_wait(&shop.changed, &shop.lock);
     pthread_mutex_unlock(&shop.lock);

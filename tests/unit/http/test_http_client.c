@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests against a server that answers as told: what arrives, what is kept, and what is said of a request
- * that failed.
+ * Requests to a scripted server: the bytes that arrive on both sides, the connections that are kept, and the
+ * results of requests that fail.
  */
 #include "http/http_client.h"
 
@@ -185,7 +185,7 @@ TEST_WITH(a_redirect_is_not_followed, set_up, tear_down)
     assert_int_equal(scripted_server_requests(fixture->server), 1);
 }
 
-/* libcurl would undo it, and four megabytes would be a gigabyte. */
+/* libcurl would decompress four megabytes into a gigabyte. */
 TEST_WITH(an_answer_that_is_packed_is_refused, set_up, tear_down)
 {
     static const char *const codings[] = {"gzip, chunked", "GZip", "chunked,gzip", "deflate"};
@@ -267,11 +267,11 @@ TEST_WITH(a_connection_closed_in_between_costs_nothing, set_up, tear_down)
     struct http_request post = post_request(fixture, "{}");
     assert_int_equal(perform(fixture, &post).error, 0);
     struct http_response response = perform(fixture, &post);
-    /* The close may still be on its way: then the outcome is unknown, and said to be so. */
+    /* The close may not have arrived yet: then the outcome is unknown, and must be reported so. */
     assert_true(response.error == 0 || (response.error == -ECONNRESET && response.is_written));
 }
 
-/* libcurl by itself would send such a POST again on a fresh connection. */
+/* libcurl would send such a POST again on a new connection. */
 TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_RESET_AFTER, SCRIPTED_CLOSE_AFTER};
@@ -365,7 +365,7 @@ TEST_WITH(all_idle_connections_go_with_the_first_dead_one, set_up, tear_down)
     assert_true(count_descriptors() <= before);
 }
 
-/* Bytes that left may have arrived, even if they were not acknowledged. */
+/* Bytes that were sent may have arrived, even if they were not acknowledged. */
 TEST_WITH(a_post_that_left_for_a_silent_server_may_have_arrived, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -379,12 +379,12 @@ TEST_WITH(a_post_that_left_for_a_silent_server_may_have_arrived, set_up, tear_do
     assert_int_equal(scripted_server_requests(fixture->server), 1);
 }
 
-/* A network of a thread's own, with nothing but a loopback. */
+/* A thread with a network namespace of its own, which has only a loopback device. */
 struct network {
     struct http_response cut_off;
     struct http_response again;
     size_t requests;
-    bool is_missing; /* not without root's powers */
+    bool is_missing; /* only root may make one */
 };
 
 static bool set_address(const char *text)
@@ -550,7 +550,7 @@ TEST_WITH(a_body_cut_off_on_its_way_is_not_written, set_up, tear_down)
     assert_false(response.is_written);
 }
 
-/* The server hangs up on what it does not want to read, and its words may be lost by that. */
+/* The server closes the connection before it has read the body, so its answer may be lost. */
 TEST_WITH(an_early_refusal_is_heard_or_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -583,11 +583,11 @@ TEST_WITH(nobody_listening_is_not_written, set_up, tear_down)
     assert_int_equal(response.error, -EHOSTUNREACH);
     assert_false(response.is_written);
     assert_non_null(strstr(response.reason, "onnect"));
-    assert_null(strstr(response.reason, " ms")); /* of the same failure the words are the same */
+    assert_null(strstr(response.reason, " ms")); /* the same failure has the same reason */
     http_client_free(client);
 }
 
-/* A name of 127.0.0.1 whose next look-ups fail. */
+/* The next lookups of this name of 127.0.0.1 fail. */
 #define NAME "service.test"
 static atomic_uint failing_lookups;
 
@@ -749,7 +749,7 @@ TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
     pthread_join(thread, NULL);
     assert_int_equal(response.error, -ECANCELED);
     assert_true(response.is_written);
-    /* A tenth of a second is meant; the rest is for a busy machine. */
+    /* The limit is a tenth of a second; the test allows more, since the machine may be busy. */
     assert_in_range(end_ms - cancelling.at_ms, 0, 2000);
 
     scripted_server_clear(fixture->server);
@@ -866,7 +866,7 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-/* More than are kept for later. */
+/* There are more requests at once than idle handles are kept. */
 TEST(requests_of_many_threads_leave_nothing_open)
 {
     enum {

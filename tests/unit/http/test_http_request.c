@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests put together: bodies made of pieces read the same whatever room there is, and nothing that a
- * stranger chose leaves its segment, its value, or its place in a multipart head.
+ * A body of several pieces reads the same for any buffer size. Text that a stranger chose stays inside its
+ * segment, its value, or its quotes in a multipart head.
  */
 #include "http/http_request.h"
 

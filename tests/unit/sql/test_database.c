@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Covers turns (writers that wait together share one commit), the steps of a format, and files that are
- * damaged, foreign or of a newer version: refused, or set aside where the format is expendable.
+ * damaged, foreign or of a newer version: they are refused, or set aside if the format is expendable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "support/disk.h"
 #include "support/temp_dir.h"
 
-static atomic_uint returned; /* writers that database_end_write() has let go */
+static atomic_uint returned; /* writers that have returned from database_end_write() */
 static atomic_uint returned_before_sync;
 
 static void look_at_returned(int fd)
@@ -32,8 +32,8 @@ struct writer {
     pthread_t thread;
     struct database *database;
     const char *statement; /* of its turn */
-    int error;             /* with which it ends its turn, where the statement has none */
-    atomic_int thread_id;  /* 0: not yet */
+    int error;             /* ends the turn with it, if the statement succeeds */
+    atomic_int thread_id;  /* 0 before the thread runs */
     int result;
 };
 
@@ -71,7 +71,7 @@ static void await_sleep(const struct writer *writer)
     }
 }
 
-/* The first has its turn until all others wait for theirs. */
+/* The first writer keeps its turn until all others wait for theirs. */
 static void write_together(struct database *database, struct writer *writers, size_t len)
 {
     struct connection *connection = NULL;
@@ -149,7 +149,7 @@ TEST_WITH(who_waits_together_shares_a_commit, set_up, tear_down)
 TEST_WITH(a_commit_is_not_put_off_for_ever, set_up, tear_down)
 {
     enum {
-        MANY = 100, /* more than share one */
+        MANY = 100, /* more turns than one transaction has */
     };
     const struct fixture *fixture = *state;
     struct writer writers[MANY];
@@ -180,7 +180,7 @@ TEST_WITH(a_turn_is_undone_by_itself, set_up, tear_down)
     }
 }
 
-/* Its caller may report what it saw: that a key was used, or an address is taken. */
+/* The caller may report what it read, such as a used key, so the writes that it saw must be durable. */
 TEST_WITH(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
@@ -214,7 +214,7 @@ TEST_WITH(where_the_commit_fails_all_hear_of_it, set_up, tear_down)
     assert_int_equal(1, count(fixture->database));
 }
 
-/* SQLite undoes the whole transaction by itself where the disk is full. */
+/* On a full disk, SQLite itself undoes the whole transaction. */
 TEST_WITH(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
@@ -349,7 +349,7 @@ TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
     }
 }
 
-/* A folder has the name, or a link leads elsewhere. */
+/* The name belongs to a folder or a symbolic link. */
 TEST_WITH(a_name_that_is_no_file_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite's result codes as errno: why a file could not be opened is the system's errno. Statements that are
- * kept: each run stands for itself.
+ * SQLite's result codes become errno; a file that cannot be opened gives the errno of the system. The runs of
+ * a kept statement do not affect each other.
  */
 #include "sql/query.h"
 
@@ -34,7 +34,7 @@ TEST(a_file_that_cannot_be_opened_says_why)
     assert_int_equal(query_error_on(NULL, SQLITE_FULL), -ENOSPC);
 }
 
-/* The files beside it, a journal for one, are opened by the statements that need them. */
+/* SQLite opens the other files, such as the journal, only when a statement needs them. */
 TEST(too_many_open_files_are_no_lack_of_permission)
 {
     struct temp_dir dir;
@@ -81,7 +81,7 @@ TEST(what_is_bound_is_what_is_read)
         text[len] = '\0';
         assert_int_equal(query_prepare(db, &statement, "SELECT ?, ?, NULL", "sb", text, bytes, sizeof(bytes)),
                          0);
-        memset(text, 'y', len); /* it was copied */
+        memset(text, 'y', len); /* SQLite has a copy of the text */
         assert_int_equal(query_step(statement), 1);
         char *copy = query_column_copy(statement, 0, &copied);
         assert_int_equal(copied, len);
@@ -150,7 +150,7 @@ TEST_WITH(statements_are_run_again_with_other_arguments, set_up, tear_down)
     assert_int_equal(statements_integers(statements, COUNT, values, 2, "s", "one"), 0);
     assert_int_equal(values[0], 2);
     assert_int_equal(values[1], 9);
-    /* What was bound before does not stay. */
+    /* Earlier bindings do not remain. */
     assert_int_equal(statements_integers(statements, COUNT, values, 2, ""), 0);
     assert_int_equal(values[0], 1);
     assert_int_equal(values[1], 8);
@@ -169,7 +169,7 @@ TEST_WITH(what_fails_can_be_run_again, set_up, tear_down)
     assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "again"), -EEXIST);
     assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)2, "two"), 0);
     assert_int_equal(statements_integers(statements, GET, &value, 1, "s", "two"), 0);
-    /* A statement left open would keep this from succeeding. */
+    /* This would fail if a statement was still open. */
     assert_int_equal(statements_execute(statements, COMMIT, ""), 0);
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
