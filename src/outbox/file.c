@@ -67,7 +67,7 @@ static int check_writable_locked(const struct item *item)
 
 /* ---------------------------------------------------------------- beginning */
 
-/* A text that was interrupted does not become whole by appending to it. */
+/* An interrupted text does not become complete by appending to it. */
 static void reset_writing_locked(struct item *item, const char *interruption)
 {
     struct open_file *file = &item->file;
@@ -149,13 +149,13 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     if (is_claimed)
         claim_release(outbox, item);
     if (error == -EALREADY || error == -ENOENT)
-        return 0; /* of what was removed while it was open, nothing is sent */
+        return 0; /* an item that was removed while it was open is never sent */
     return error == -EACCES ? -EBUSY : error;
 }
 
 /* ---------------------------------------------------------------- closing */
 
-/* Makes what was written durable. Waits for the disk. */
+/* Makes the content durable. Waits for the disk. */
 static int writer_sync(struct outbox *outbox, struct item *item, int fd)
 {
     struct open_file *file = &item->file;
@@ -189,9 +189,9 @@ static const char *words_for_end(enum writer_fate fate, bool has_written)
     return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
 }
 
-/* Finds out how the task that closes the file ends. One that is killed interrupts the item. One that fails
- * does so where its process wrote to it, or where nobody closes the file after it: the last call says how the
- * last holder ended. */
+/* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
+ * interrupts it if its process wrote to it, or if no other task closes the file later: the last call decides.
+ */
 static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
@@ -399,7 +399,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
 
 /* ---------------------------------------------------------------- open */
 
-/* Programs show the errno alone. */
+/* Programs show only the errno. */
 static void publish_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
@@ -410,8 +410,8 @@ static void publish_busy(const struct outbox_handle *handle)
         outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, WORDS_BUSY);
 }
 
-/* Waits while another thread changes the item. From here on the handle counts as a writer, so that nobody
- * hands the item in meanwhile. */
+/* Waits while another thread changes the item. Then counts the handle as a writer, so that no worker hands
+ * the item in. */
 static int enter_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
@@ -634,7 +634,7 @@ static void write_behind(const struct outbox_handle *handle, off_t offset, size_
         file_begin_sync(handle->fd, from, to - from);
 }
 
-/* A message that waits may be the first half of what its program writes in two goes. */
+/* A waiting message may be the first half of a text that its program writes in two steps. */
 static void record_refused_write(struct outbox_handle *handle, int error)
 {
     bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */

@@ -33,8 +33,9 @@ static int errno_for_mv(int error)
     "the message in its place is being sent, or may have been sent: it cannot be replaced until its " \
     "outcome is known"
 
-/* Claims what has the name now, if a rename may replace it: *ret_target, or NULL where the name is free.
- * Returns 0; -EEXIST; -EBUSY: it is at the service; -EAGAIN: its claim would have to be waited for. */
+/* Claims the item that has the name now, if a rename may replace it: *ret_target, or NULL if the name is
+ * free. Returns 0; -EEXIST; -EBUSY: it is at the service; -EAGAIN: the caller would have to wait for its
+ * claim. */
 static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                                bool is_exclusive, struct item **ret_target)
 {
@@ -123,7 +124,7 @@ static int take_pair(struct renaming *renaming, const char *name, bool is_exclus
     return error;
 }
 
-/* Returns words why the item may not go to the other folder, or onto what is there; NULL: it may. */
+/* Returns why the item may not move to the other folder, or replace the item there; NULL: it may. */
 static const char *find_objection(const struct renaming *renaming, int *ret_error)
 {
     const struct item *item = renaming->item;
@@ -269,7 +270,7 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ================================================================ removing */
 
-/* A message that waited, with an unknown outcome, is no more: nothing else will say so. */
+/* Only this event reports that a waiting message of unknown outcome was removed. */
 static void notify_withdrawn(struct outbox *outbox, const char *name, const char *words)
 {
     outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
@@ -280,7 +281,7 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
-/* Claims what is to leave its folder. Programs show the errno alone, so the words go to the events. */
+/* Claims an item that leaves its folder. Programs show only the errno, so the text goes to the events. */
 static int claim_to_leave(struct outbox *outbox, enum outbox_folder folder, const char *name,
                           struct item **ret_item)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading /proc for the fate of writers. Field numbers as in proc(5), from 1.
+ * Reads from /proc how writers end. Field numbers are those of proc(5), from 1.
  */
 #include "outbox/writer_fate.h"
 
@@ -26,7 +26,7 @@ enum {
 
 #define FIRST_PID_NAMESPACE 0xEFFFFFFC
 
-/* Reads /proc/<pid>/<name>; false when it cannot be. */
+/* Reads /proc/<pid>/<name>. Returns false on an error. */
 static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
 {
     char path[64];
@@ -41,8 +41,8 @@ static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
     return true;
 }
 
-/* The owner of the folder says it: files in it belong to root as soon as an exiting task has given up its
- * memory. */
+/* Looks at the owner of the folder: its files belong to root as soon as an exiting task has freed its memory.
+ */
 static bool is_own_task(pid_t pid)
 {
     char path[64];
@@ -100,7 +100,7 @@ static bool has_memory(pid_t pid)
     return read_proc(pid, "statm", text, sizeof(text)) && strtoull(text, NULL, 10) != 0;
 }
 
-/* Not where /proc was mounted for another pid namespace: the numbers in it are other processes'. */
+/* Returns false if /proc was mounted for another pid namespace: its numbers are other processes'. */
 static bool is_proc_ours(void)
 {
     char text[32];
