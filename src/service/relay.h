@@ -6,8 +6,8 @@
  *
  * If the answer to a message is lost, SMTP has no way to ask whether the server took it. The message is then
  * sent again with the same Message-ID, as RFC 5321 section 4.5.4.1 wants it: a recipient may get the message
- * twice, but always gets it. A refusal (5xx), or failing attempts for five days, become a bounce: a message
- * to the sender's inbox. A bounce goes through no relay, so no bounce ever causes another one.
+ * twice, and no lost answer loses it. A refusal (5xx), or failing attempts for five days, become a bounce: a
+ * message to the sender's inbox. A bounce goes through no relay, so no bounce ever causes another one.
  *
  * The email's status is `pending` as long as a recipient waits, `failed` once one was given up, else `sent`.
  */

@@ -5,7 +5,7 @@
  * The file named by FAULT_PLAN decides which calls on files under spool/ fail. It may appear, change and
  * disappear while the program runs:
  *
- * CALL NTH COUNT ERRNO
+ *   CALL NTH COUNT ERRNO
  *
  * COUNT calls from the NTH on (COUNT 0: all of them), counted since the plan appeared, fail with ERRNO (a
  * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any of these; or read.
