@@ -222,7 +222,7 @@ API_TEST(attachments_come_byte_for_byte)
     fclose(file);
 }
 
-API_TEST(bytes_that_cannot_be_kept_are_told)
+API_TEST(a_failure_to_keep_bytes_is_reported)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -273,7 +273,7 @@ API_TEST(raw_messages_may_be_all_that_lacks)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
-API_TEST(one_that_is_too_long_shows_that_there_are_raw_messages)
+API_TEST(a_raw_message_that_is_too_long_shows_that_the_service_has_them)
 {
     struct api_fixture *fixture = *state;
     const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true};
@@ -423,7 +423,7 @@ static int collect(void *context, struct email_record *record)
     return record != NULL ? strbuf_appendf(context, "%s ", record->key) : 0;
 }
 
-API_TEST(searches_say_what_they_look_for)
+API_TEST(a_search_sends_its_term)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);

@@ -63,7 +63,7 @@ API_TEST(records_are_filtered_and_completed)
     strbuf_release(&found.text);
 }
 
-API_TEST(damage_is_told_and_the_rest_delivered)
+API_TEST(damage_is_reported_and_other_records_are_delivered)
 {
     static const struct {
         struct scripted_step step;
@@ -130,7 +130,7 @@ API_TEST(damage_is_told_and_the_rest_delivered)
 }
 
 /* A service that ignores the limit may send a list without end. */
-API_TEST(a_list_is_read_a_little_beyond_what_is_known)
+API_TEST(a_list_is_read_a_little_beyond_the_known_mail)
 {
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;

@@ -169,7 +169,7 @@ TEST(deep_nesting_is_passed_over)
     strbuf_release(&found.text);
 }
 
-TEST(what_stands_around_a_list_is_bounded)
+TEST(text_around_a_list_is_bounded)
 {
     for (int has_list = 0; has_list <= 1; has_list++) {
         _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
@@ -285,7 +285,7 @@ TEST(a_long_list_is_handed_on_in_order)
     assert_int_equal(outcome.finished, 0);
 }
 
-TEST(what_cannot_be_read_hides_nothing)
+TEST(a_damaged_record_hides_no_other)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 5000);
@@ -329,7 +329,7 @@ TEST(records_of_every_size_fit)
     assert_int_equal(run_both_ways(&list, 0).emails, 2000 + 100000 + 1 + 2000 + 2000);
 }
 
-TEST(damage_comes_after_what_stood_before_it)
+TEST(damage_is_reported_after_the_records_before_it)
 {
     static const char *const ends[] = {"}", "", ",]", "]]", ",{\"id\":"};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {

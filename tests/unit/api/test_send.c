@@ -300,7 +300,7 @@ API_TEST(refusals_lead_to_other_forms)
     }
 }
 
-API_TEST(what_may_have_been_sent_never_goes_without_its_key)
+API_TEST(a_message_that_may_have_been_sent_never_goes_without_its_key)
 {
     static const char *const refusals[] = {NAMES_KEY, "Bad Request"};
     struct api_fixture *fixture = *state;

@@ -53,7 +53,7 @@ TEST(every_code_point_is_read)
     }
 }
 
-TEST(what_is_no_character_is_invalid)
+TEST(invalid_characters_are_recognised)
 {
     static const char *const texts[] = {"\x80",
                                         "\x9b",

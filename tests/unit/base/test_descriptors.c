@@ -49,7 +49,7 @@ TEST(open_standard_descriptors_are_left_alone)
     assert_int_equal(before, fcntl(STDOUT_FILENO, F_GETFL));
 }
 
-TEST(what_the_caller_had_open_is_closed_and_nothing_else)
+TEST(inherited_descriptors_are_closed_and_no_others)
 {
     struct inherited_descriptors inherited;
     int theirs = open("/dev/null", O_RDONLY);

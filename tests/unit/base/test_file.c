@@ -47,7 +47,7 @@ static void assert_content(int dir, const char *name, const char *expected)
     assert_string_equal(bytes, expected);
 }
 
-TEST_WITH(what_was_written_is_read, set_up, tear_down)
+TEST_WITH(a_written_file_is_read_back, set_up, tear_down)
 {
     int dir = dir_fd(state);
     struct stat status;
@@ -71,7 +71,7 @@ TEST_WITH(a_leftover_of_a_crash_is_replaced, set_up, tear_down)
 }
 
 /* On a full disk, a half-written file must not replace the complete one. */
-TEST_WITH(what_cannot_be_written_whole_replaces_nothing, set_up, tear_down)
+TEST_WITH(a_partial_write_replaces_nothing, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char bytes[10000];
@@ -152,7 +152,7 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     assert_content(dir, "target", "secret");
 }
 
-TEST_WITH(failures_are_told, set_up, tear_down)
+TEST_WITH(failures_are_reported, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;
@@ -229,7 +229,7 @@ static bool is_below(void **state, const char *path, const char *directory)
     return file_is_below(whole, above);
 }
 
-TEST_WITH(what_is_below_a_folder_is_known_before_it_is_there, set_up, tear_down)
+TEST_WITH(a_path_below_a_missing_folder_is_recognised, set_up, tear_down)
 {
     int dir = dir_fd(state);
     close(file_open_dir(dir, "mail/box"));

@@ -59,7 +59,7 @@ TEST(two_guards_hold_two_locks)
     assert_false(is_locked(&first));
 }
 
-TEST(readers_share_what_a_writer_has_alone)
+TEST(readers_share_a_lock_that_excludes_writers)
 {
     {
         READ_GUARD(&shared);

@@ -20,7 +20,7 @@ TEST(the_mounts_of_a_type_are_found)
     assert_true(found);
 }
 
-TEST(a_mount_is_told_by_its_type_and_place)
+TEST(a_mount_is_known_by_its_type_and_path)
 {
     assert_true(mountinfo_find("proc", "/proc", 0, NULL));
     assert_false(mountinfo_find("proc", "/pro", 0, NULL));

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "support/test.h"
 
-TEST(it_grows_as_text_comes)
+TEST(a_string_grows_with_its_text)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(10000);
     assert_string_equal(strbuf_str(&buffer), "");

@@ -265,7 +265,7 @@ TEST(each_task_wakes_one_thread)
     assert_int_equal(shop.done, TASKS);
 }
 
-TEST(who_slept_last_is_woken_first)
+TEST(the_last_sleeper_is_woken_first)
 {
     struct shop shop;
     struct hand hands[THREADS];

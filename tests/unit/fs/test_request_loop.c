@@ -141,7 +141,7 @@ static unsigned int count_threads(struct request_loop *loop)
     return threads;
 }
 
-TEST_WITH(what_is_answered_at_once_takes_one_thread, start, stop)
+TEST_WITH(requests_answered_at_once_take_one_thread, start, stop)
 {
     struct request_loop *loop = *state;
     open_gate();
@@ -151,7 +151,7 @@ TEST_WITH(what_is_answered_at_once_takes_one_thread, start, stop)
     assert_int_equal(count_threads(loop), 1);
 }
 
-TEST_WITH(what_waits_holds_nothing_up, start, stop)
+TEST_WITH(a_waiting_request_delays_no_other, start, stop)
 {
     struct request_loop *loop = *state;
     uint64_t unique = 0;

@@ -76,7 +76,7 @@ TEST(mounting_on_nothing_fails_in_words)
     assert_non_null(reason);
 }
 
-TEST(what_is_no_mount_is_no_dead_one)
+TEST(a_folder_is_no_dead_mount)
 {
     assert_false(fs_mountpoint_is_dead("/"));
     assert_false(fs_mountpoint_is_dead("/nowhere"));

@@ -65,7 +65,7 @@ static bool appears(const struct fixture *fixture, const char *name)
     return is_there(fixture, name);
 }
 
-TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
+TEST_WITH(reported_mail_is_created_in_order, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[32];
@@ -85,7 +85,7 @@ TEST_WITH(what_is_told_is_created_in_order, set_up, tear_down)
 }
 
 /* The queue is limited, but a helper that gets a few paths at a time never fills it. */
-TEST_WITH(it_is_told_of_as_many_as_ever_come, set_up, tear_down)
+TEST_WITH(the_helper_takes_any_number_of_reports, set_up, tear_down)
 {
     enum {
         ROUNDS = 25,
@@ -122,7 +122,7 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     assert_false(is_there(fixture, "elsewhere"));
 }
 
-TEST_WITH(one_that_was_killed_is_replaced, set_up, tear_down)
+TEST_WITH(a_killed_helper_is_replaced, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
@@ -142,7 +142,7 @@ TEST_WITH(one_that_was_killed_is_replaced, set_up, tear_down)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-TEST_WITH(what_a_killed_one_had_is_not_waited_for, set_up, tear_down)
+TEST_WITH(the_report_of_a_killed_helper_is_not_waited_for, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     siginfo_t stopped;
@@ -171,7 +171,7 @@ TEST_WITH(what_a_killed_one_had_is_not_waited_for, set_up, tear_down)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-TEST_WITH(one_that_could_not_be_forked_is_started_later, set_up, tear_down)
+TEST_WITH(a_helper_that_could_not_be_forked_is_started_later, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit before;
@@ -193,7 +193,7 @@ static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
     return ino % 2 == 0 ? 0 : -ENOENT;
 }
 
-TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
+TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[32];
@@ -215,7 +215,7 @@ TEST_WITH(what_has_no_path_any_more_is_counted_in_its_turn, set_up, tear_down)
 }
 
 /* The end waits for the process: it is not stopped twice, nor forgotten. */
-TEST_WITH(one_without_a_process_ends, set_up, tear_down)
+TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     watch_helper_release(&fixture->helper);

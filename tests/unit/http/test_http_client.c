@@ -235,7 +235,7 @@ TEST_WITH(retry_after_is_read_in_both_forms, set_up, tear_down)
     }
 }
 
-TEST_WITH(html_is_told_from_json, set_up, tear_down)
+TEST_WITH(html_is_distinguished_from_json, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -291,7 +291,7 @@ TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
 
 /* A reset at the first byte may come before the body went out: then a fresh connection is right. It may come
  * after: then the outcome is unknown, and must be reported so. */
-TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_told, set_up, tear_down)
+TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_reported, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     for (int i = 0; i < 20; i++) {
@@ -505,7 +505,7 @@ TEST_WITH(an_answer_that_is_going_to_be_too_long_is_not_waited_for, set_up, tear
     assert_int_equal(perform(fixture, &request).error, -EFBIG);
 }
 
-TEST_WITH(failures_say_what_can_have_arrived, set_up, tear_down)
+TEST_WITH(failures_report_whether_the_request_can_have_arrived, set_up, tear_down)
 {
     static const struct {
         enum scripted_fault fault;
@@ -760,7 +760,7 @@ TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
     cancel_release(&cancelling.cancel);
 }
 
-TEST_WITH(what_has_arrived_is_told_before_more_is_waited_for, set_up, tear_down)
+TEST_WITH(received_bytes_are_passed_on_before_waiting_for_more, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;

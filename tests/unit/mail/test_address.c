@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "support/test.h"
 
-TEST(what_somebody_receives_mail_at_is_an_address)
+TEST(addresses_in_use_are_accepted)
 {
     static const char *const cases[] = {
         "a@b",
@@ -49,7 +49,7 @@ TEST(what_somebody_receives_mail_at_is_an_address)
             fail_msg("refused: %s", cases[i]);
 }
 
-TEST(what_nobody_can_be_reached_at_is_none)
+TEST(unusable_addresses_are_refused)
 {
     static const char *const cases[] = {
         "",
@@ -397,7 +397,7 @@ TEST(each_item_that_is_no_address_is_handed_over_and_the_others_are_read)
     }
 }
 
-TEST(of_a_list_that_is_too_long_the_first_can_be_read)
+TEST(the_beginning_of_a_list_that_is_too_long_is_read)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     _cleanup_strbuf_ struct strbuf others = STRBUF_INIT(2000);

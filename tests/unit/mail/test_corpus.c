@@ -102,7 +102,7 @@ static void check_message(void *context, const struct corpus_message *message)
     }
 }
 
-TEST(every_structure_comes_to_what_is_in_it)
+TEST(every_structure_has_its_expected_parts)
 {
     assert_true(corpus_for_each(check_message, NULL) >= 60);
 }

@@ -186,7 +186,7 @@ TEST(headers_without_a_date_are_refused)
     assert_int_equal(header_date_parse(longest, 998, &ms), 0);
 }
 
-TEST(what_is_written_is_read_again)
+TEST(written_json_is_read_again)
 {
     for (int64_t ms = INT64_C(-62167219200000); ms < INT64_C(253402300799999); ms += INT64_C(86399999) * 13) {
         char text[32];

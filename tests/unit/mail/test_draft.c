@@ -122,7 +122,7 @@ static void check_folder(const char *folder, void (*check)(const char *name), un
     assert_true(checked >= at_least);
 }
 
-TEST(valid_messages_come_to_what_is_expected)
+TEST(valid_messages_give_the_expected_drafts)
 {
     check_folder(VALID, check_valid, 25);
 }
@@ -234,7 +234,7 @@ static void assert_message_ids(const char *headers, const char *expected)
     draft_free(draft);
 }
 
-TEST(what_it_answers_is_named_likeliest_first)
+TEST(the_answered_email_is_named_likeliest_first)
 {
     assert_message_ids("", "");
     assert_message_ids("In-Reply-To: <r@x>\n", "r@x ");
@@ -247,7 +247,7 @@ TEST(what_it_answers_is_named_likeliest_first)
     assert_message_ids("X-In-Reply-To: <r@x>\nMessage-ID: <m@x>\n", "");
 }
 
-TEST(of_a_long_thread_the_last_emails_are_named)
+TEST(the_last_emails_of_a_long_thread_are_named)
 {
     _cleanup_strbuf_ struct strbuf headers = STRBUF_INIT(1 << 20);
     _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 20);
@@ -265,7 +265,7 @@ TEST(of_a_long_thread_the_last_emails_are_named)
 }
 
 /* A message answers one email. */
-TEST(an_email_named_by_its_id_is_what_it_answers)
+TEST(json_names_the_answered_email_by_its_id)
 {
     static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
     static const char message[] = "To: a@b\nIn-Reply-To: <r@x>\n\nx\n";
@@ -301,7 +301,7 @@ static void assert_answer_goes_to(const char *message, const char *to, const cha
 }
 
 /* "Cc:" takes the place of those of the email, too: whoever emptied it wants nobody there. */
-TEST(a_list_that_names_nobody_is_for_nobody)
+TEST(an_empty_list_replaces_the_recipients)
 {
     static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
     static const char cc[] = "[{\"address\":\"cc@x\",\"name\":null}]";
@@ -349,7 +349,7 @@ static void append_many(struct strbuf *message, const char *text, size_t times)
         strbuf_append_str(message, text);
 }
 
-TEST(what_is_too_large_is_refused)
+TEST(a_message_that_is_too_large_is_refused)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES + 1000);
     append_many(&message, "To: a@b\n\n", 1);

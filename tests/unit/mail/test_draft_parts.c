@@ -166,7 +166,7 @@ TEST(encodings_are_read_as_they_are_written)
     }
 }
 
-TEST(what_cannot_be_read_whole_is_refused_by_its_part)
+TEST(a_damaged_part_is_refused_by_its_number)
 {
     static const struct {
         const char *message;
@@ -228,7 +228,7 @@ static void assert_not_carried(const char *message, const char *words)
 #define LOGO "--B\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x>\n\nx\n--B--\n"
 #define HTML "--B\nContent-Type: text/html\n\n"
 
-TEST(what_the_interface_cannot_carry_is_told_in_words)
+TEST(parts_that_the_interface_cannot_carry_are_reported)
 {
     static const struct {
         const char *message;
@@ -271,7 +271,7 @@ TEST(what_the_interface_cannot_carry_is_told_in_words)
         assert_not_carried(cases[i].message, cases[i].words);
 }
 
-TEST(a_flood_of_what_is_not_carried_is_told_in_few_words)
+TEST(many_parts_that_are_not_carried_are_reported_in_few_words)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     strbuf_append_str(&text, "To: b@x.example\n");

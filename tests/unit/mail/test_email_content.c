@@ -55,7 +55,7 @@ TEST(a_published_record_is_read_whole)
     assert_int_equal(content.previous_emails[0].previous_emails_len, 0);
 }
 
-TEST(what_is_null_or_odd_is_passed_over)
+TEST(null_and_odd_values_are_ignored)
 {
     static const char text[] =
         "{\"id\":7,\"plain_text\":null,\"html\":[1],\"prompt\":{},\"subject\":5,\"date\":\"soon\","
@@ -80,7 +80,7 @@ TEST(what_is_null_or_odd_is_passed_over)
     assert_int_equal(content.previous_emails_len, 1);
 }
 
-TEST(what_is_no_address_is_kept_as_text)
+TEST(text_that_is_no_address_is_kept)
 {
     static const struct {
         const char *to; /* JSON */
@@ -160,7 +160,7 @@ TEST(half_a_surrogate_pair_spoils_nothing)
     assert_memory_equal(content.plain_text.bytes, "a\0b", 4);
 }
 
-TEST(what_is_no_content_is_refused)
+TEST(a_value_that_is_no_content_is_refused)
 {
     static const struct {
         const char *text;

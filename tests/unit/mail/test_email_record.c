@@ -109,7 +109,7 @@ TEST(odd_fields_are_carried)
     }
 }
 
-TEST(what_is_no_record_is_told_apart)
+TEST(json_that_is_no_record_is_recognised)
 {
     static const struct {
         const char *text;
@@ -150,7 +150,7 @@ TEST(what_is_no_record_is_told_apart)
             fail_msg("case %zu: %s", i, cases[i].text);
 }
 
-TEST(what_other_readers_choke_on_is_carried)
+TEST(text_that_other_readers_refuse_is_carried)
 {
     static const char text[] = "{\"id\":123456789012345678901234567890,\"n\":-0.10e+05,\"big\":1e999,"
                                "\"s\":\"\\ud800 \\udc00 \\ud83d\\ude00 \\/ \\ud83d\\uf8ff "
@@ -173,7 +173,7 @@ TEST(what_other_readers_choke_on_is_carried)
     email_record_release(&record);
 }
 
-TEST(without_an_id_the_content_tells_records_apart)
+TEST(without_an_id_records_are_distinguished_by_content)
 {
     struct email_record one = read_record("{\"subject\":\"a\",\"date\":\"2026-11-20\"}");
     struct email_record reordered = read_record("{\"date\":\"2026-11-20\",\"subject\":\"a\"}");
@@ -415,7 +415,7 @@ TEST(a_line_of_anything_has_the_length_it_is_to_have)
     }
 }
 
-TEST(what_rules_hold_back_is_told_by_status_and_mark)
+TEST(status_and_mark_decide_about_quarantine)
 {
     static const struct {
         const char *json;

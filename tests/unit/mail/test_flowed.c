@@ -84,7 +84,7 @@ TEST(blank_lines_end_a_paragraph_that_says_it_flows)
     assert_joined("  \n  \n", " \n \n");
 }
 
-TEST(text_beyond_what_the_buffer_takes_is_an_error)
+TEST(text_beyond_the_buffer_is_an_error)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4);
     assert_int_equal(flowed_append(&out, "one \ntwo\n", 9, false), -EMSGSIZE);

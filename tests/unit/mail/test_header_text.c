@@ -92,7 +92,7 @@ TEST(a_character_may_begin_in_one_word_and_end_in_the_next)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(what_is_no_encoded_word_stays_as_written)
+TEST(text_that_is_no_encoded_word_stays_as_written)
 {
     static const struct reading readings[] = {
         {"=?utf-8?x?abc?=", "=?utf-8?x?abc?="},

@@ -175,7 +175,7 @@ TEST(characters_are_shown_as_themselves)
                         strbuf_str(&text));
 }
 
-TEST(what_is_not_displayed_is_left_out)
+TEST(hidden_elements_are_left_out)
 {
     static const struct example examples[] = {
         {"<head><title>t</title><style>p{}</style></head>x<script>alert('</p>')</script>y", "xy\n"},
@@ -323,7 +323,7 @@ TEST(text_beyond_the_ceiling_is_left_off)
     assert_memory_equal("first\n\nsecond", strbuf_str(&text), strlen("first\n\nsecond"));
 }
 
-TEST(it_is_appended)
+TEST(text_of_html_is_appended)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
     strbuf_append_str(&text, "before\n");

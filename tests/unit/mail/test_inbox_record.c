@@ -105,7 +105,7 @@ TEST(creation_asks_for_id_null_and_the_local_part_as_name)
     inbox_record_release(&record);
 }
 
-TEST(creation_refuses_what_is_no_address)
+TEST(creation_refuses_a_name_that_is_no_address)
 {
     static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "-alice@x", "<a@b>", "a/b@c"};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

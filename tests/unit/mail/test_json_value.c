@@ -12,7 +12,7 @@
 #include "mail/json_writer.h"
 #include "support/test.h"
 
-TEST(what_jansson_refuses_is_replaced)
+TEST(text_that_jansson_refuses_is_replaced)
 {
     static const struct {
         const char *text;
@@ -33,7 +33,7 @@ TEST(what_jansson_refuses_is_replaced)
     }
 }
 
-TEST(what_is_no_json_is_told_apart)
+TEST(text_that_is_no_json_is_recognised)
 {
     static const struct {
         const char *text;

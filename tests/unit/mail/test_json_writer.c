@@ -42,7 +42,7 @@ TEST(strings_are_escaped)
     }
 }
 
-TEST(what_needs_an_escape_is_found_at_every_place)
+TEST(characters_that_need_an_escape_are_found_at_every_position)
 {
     static const char special[] = {'"', '\\', '\0', '\n', '\x1f', '\x7f', '\x80', '\xff'};
     for (size_t len = 1; len < 50; len++) {

@@ -31,7 +31,7 @@ static void assert_ids(const char *value, const char *expected)
         assert_string_equal(first, ids[0]);
 }
 
-TEST(what_is_in_brackets_counts)
+TEST(ids_in_brackets_count)
 {
     assert_ids("<a@b>", "a@b ");
     assert_ids(" <a@b>\r\n\t<c@d> ", "a@b c@d ");
@@ -78,7 +78,7 @@ TEST(ids_that_were_folded_are_whole_again)
     assert_ids("< a@b >", "a@b ");
 }
 
-TEST(what_is_no_message_id_is_passed_over)
+TEST(text_that_is_no_message_id_is_ignored)
 {
     assert_ids("<> < > <a@b>", "a@b ");
     assert_ids("<a@\x01>", "");
@@ -100,7 +100,7 @@ TEST(the_longest_fits_a_line_with_its_brackets)
     }
 }
 
-TEST(of_very_long_values_the_newest_ids_count)
+TEST(the_newest_ids_of_very_long_values_count)
 {
     _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 20000; i++)

@@ -33,7 +33,7 @@ static void check(const struct example *examples, size_t len)
     check_kind(NEW_TEXT_OF_ANSWER, examples, len);
 }
 
-TEST(what_is_all_new_stays_as_it_is)
+TEST(text_without_history_stays_unchanged)
 {
     static const struct example examples[] = {
         {"Hello,\n\n\nthere.\n", "Hello,\n\n\nthere.\n"},
@@ -192,7 +192,7 @@ TEST(answers_directly_under_a_quote_stay)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(a_line_to_write_above_ends_what_is_new)
+TEST(a_reply_above_this_line_ends_the_new_text)
 {
     static const char *const lines[] = {
         "##- Please type your reply above this line -##",
@@ -266,7 +266,7 @@ TEST(answers_between_the_lines_stay)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(history_that_is_not_quoted_ends_what_is_new)
+TEST(unquoted_history_ends_the_new_text)
 {
     static const char *const histories[] = {
         "On Fri, Nov 20, 2026, 10:14 AM, Ann <ann@x.example> wrote:",
@@ -475,7 +475,7 @@ TEST(forwards_stay_with_the_words_above_them)
     }
 }
 
-TEST(what_has_nothing_new_is_given_whole)
+TEST(text_with_nothing_new_is_given_whole)
 {
     static const struct example examples[] = {
         {"> only\n> a quote\n", "> only\n> a quote\n"},
@@ -576,7 +576,7 @@ TEST(attributions_of_every_length_are_none_without_their_end)
     }
 }
 
-TEST(it_is_appended_up_to_the_ceiling)
+TEST(new_text_is_appended_up_to_the_ceiling)
 {
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(20);
     strbuf_append_str(&added, "before\n");

@@ -81,7 +81,7 @@ TEST(status_and_latest_event_are_members)
     }
 }
 
-TEST(what_is_no_record_is_refused)
+TEST(a_value_that_is_no_record_is_refused)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 16);
     assert_int_equal(receipt_delivery_format("[]", 2, &text), -EBADMSG);

@@ -245,7 +245,7 @@ TEST(a_text_is_laid_over_the_answer)
     }
 }
 
-TEST(a_forward_needs_to_be_told_to_whom)
+TEST(a_forward_needs_recipients)
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -256,7 +256,7 @@ TEST(a_forward_needs_to_be_told_to_whom)
     assert_non_null(strstr(draft->request, "\"subject\":\"Fwd: Dinner\""));
 }
 
-TEST(what_is_neither_body_nor_message_is_refused_in_words)
+TEST(a_text_that_is_neither_body_nor_message_is_refused_with_words)
 {
     static const struct {
         const char *text;
@@ -281,7 +281,7 @@ TEST(what_is_neither_body_nor_message_is_refused_in_words)
     }
 }
 
-TEST(an_answer_goes_to_all_whom_it_should_or_to_nobody)
+TEST(an_answer_goes_to_all_its_recipients_or_to_none)
 {
     static const struct {
         enum reply_kind kind;
@@ -363,7 +363,7 @@ TEST(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does)
     }
 }
 
-TEST(a_body_alone_that_goes_to_nobody_is_refused_at_its_beginning)
+TEST(a_body_without_recipients_is_refused_at_its_first_write)
 {
     static const char fyi[] = "FYI\n";
     _cleanup_free_ char *forward = make(REPLY_FORWARD, "ann@x.example", NULL, NULL, NULL);

@@ -87,7 +87,7 @@ TEST(queries_are_taken_apart)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-TEST(a_minus_stands_before_what_is_not_wanted)
+TEST(a_minus_excludes_its_term)
 {
     static const struct row rows[] = {
         {"invoice -code", "invoice -code"},
@@ -144,7 +144,7 @@ TEST(dates_are_beginnings_or_ages)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-TEST(an_operator_that_nobody_knows_is_refused_and_other_colons_are_text)
+TEST(unknown_operators_are_refused_and_other_colons_are_text)
 {
     static const struct row rows[] = {
         {"is:unread", NULL},
@@ -231,7 +231,7 @@ TEST(every_group_of_facts_has_to_be_met)
     }
 }
 
-TEST(text_is_folded_by_what_its_letters_are)
+TEST(text_is_folded_letter_by_letter)
 {
     static const char *const rows[][2] = {
         {"", ""},

@@ -338,7 +338,7 @@ TEST(a_line_that_is_too_long_is_skipped)
     world_close(&world);
 }
 
-TEST(who_makes_too_many_mistakes_is_sent_away)
+TEST(a_client_with_too_many_mistakes_is_disconnected)
 {
     struct world world;
     world_open(&world, DIALECT_SMTP);
@@ -429,7 +429,7 @@ TEST(a_login_may_have_a_long_token)
     world_close(&world);
 }
 
-TEST(answers_do_not_repeat_what_was_said)
+TEST(answers_do_not_echo_the_command)
 {
     struct world world;
     world_open(&world, DIALECT_SMTP);

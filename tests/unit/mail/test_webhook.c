@@ -25,7 +25,7 @@ static int check(const char *body, char **ret_inbox_id)
     return webhook_check(SECRET, signature, body, strlen(body), NOW_MS, ret_inbox_id);
 }
 
-TEST(it_says_which_inbox_it_is_about)
+TEST(a_webhook_names_its_inbox)
 {
     /* By openssl dgst -sha256 -hmac s3cret. */
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
@@ -66,7 +66,7 @@ TEST(only_the_signature_of_these_bytes_with_this_secret_counts)
     assert_null(inbox_id);
 }
 
-TEST(what_is_five_minutes_away_is_refused)
+TEST(a_webhook_of_five_minutes_ago_is_refused)
 {
     static const struct {
         int64_t away_ms;
@@ -92,7 +92,7 @@ TEST(what_is_five_minutes_away_is_refused)
     }
 }
 
-TEST(what_the_service_does_not_send_is_refused)
+TEST(a_body_that_the_service_never_sends_is_refused)
 {
     static const char *const bodies[] = {
         "",
@@ -120,7 +120,7 @@ TEST(what_the_service_does_not_send_is_refused)
 }
 
 /* A stranger chooses the subject, and the texts. */
-TEST(what_the_rest_of_the_body_says_makes_no_difference)
+TEST(other_fields_of_the_body_are_ignored)
 {
     static const char body[] =
         "{\"inbox_id\":\"in-1\",\"subject\":\"\\ud800 \\u0000 "
@@ -133,7 +133,7 @@ TEST(what_the_rest_of_the_body_says_makes_no_difference)
     free(inbox_id);
 }
 
-TEST(it_need_not_say_which_inbox)
+TEST(a_webhook_may_leave_its_inbox_out)
 {
     static const char *const bodies[] = {
         "{\"timestamp\":\"2026-11-20T10:00:00Z\"}",

@@ -46,7 +46,7 @@ WORLD_TEST(bad_drafts_stay_with_the_errno_that_fits)
     assert_int_equal(sends(world), 0);
 }
 
-WORLD_TEST(what_is_no_ordinary_file_is_refused)
+WORLD_TEST(only_ordinary_files_are_accepted)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
@@ -87,7 +87,7 @@ WORLD_TEST(sizes_are_bounded)
         -EMSGSIZE);
 }
 
-WORLD_TEST(what_stands_in_the_way)
+WORLD_TEST(a_rename_onto_an_existing_name)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -130,7 +130,7 @@ WORLD_TEST(names_never_sent_are_held_unchecked)
     assert_int_equal(sends(world), 0);
 }
 
-WORLD_TEST(what_cannot_be_moved_is_refused_and_stays_a_draft)
+WORLD_TEST(a_file_that_cannot_be_moved_stays_a_draft)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
@@ -165,7 +165,7 @@ WORLD_TEST(queued_messages_are_cancelled_by_taking_them_out)
     assert_int_equal(fake_service_count_sent(world->fake, false), 0);
 }
 
-WORLD_TEST(what_is_being_sent_cannot_be_cancelled)
+WORLD_TEST(a_message_being_sent_cannot_be_cancelled)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -246,7 +246,7 @@ WORLD_TEST(edited_gets_a_new_key)
 }
 
 /* The first text may have been sent; this one is another. */
-WORLD_TEST(what_is_edited_and_refused_was_certainly_not_sent)
+WORLD_TEST(a_refused_edited_text_was_certainly_not_sent)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;

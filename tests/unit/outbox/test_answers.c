@@ -42,7 +42,7 @@ static void assert_sent_request(struct world *world, unsigned int index, const c
         fail_msg("%s is not in %s", part, record.text);
 }
 
-TEST_WITH(a_body_alone_goes_to_who_wrote, world_setup, world_teardown)
+TEST_WITH(a_body_alone_goes_to_the_sender, world_setup, world_teardown)
 {
     struct world *world = *state;
     write_answer(world, DINNER, "re-dinner.eml", "Yes.\n");
@@ -120,7 +120,7 @@ TEST_WITH(answers_to_two_emails_in_the_same_words_are_two_messages, world_setup,
     assert_string_not_equal(refused.key, other.key);
 }
 
-TEST_WITH(what_it_answers_survives_failures_and_restarts, world_setup, world_teardown)
+TEST_WITH(the_answered_email_survives_failures_and_restarts, world_setup, world_teardown)
 {
     struct world *world = *state;
     fake_service_push(

@@ -53,7 +53,7 @@ WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded)
     assert_int_equal(stat.mtime.tv_sec, 2000);
 }
 
-WORLD_TEST(what_a_file_is_shows_by_its_extension_or_its_bytes)
+WORLD_TEST(the_content_type_follows_from_extension_or_bytes)
 {
     static const struct {
         const char *name;
@@ -241,7 +241,7 @@ WORLD_TEST(appending_leaves_queued_messages_as_they_are)
 }
 
 /* Its upload is called off by what is written. */
-WORLD_TEST(a_message_gets_what_was_on_its_way_before_its_writer_wrote)
+WORLD_TEST(a_message_binds_attachments_written_before_it)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -261,7 +261,7 @@ WORLD_TEST(a_message_gets_what_was_on_its_way_before_its_writer_wrote)
 }
 
 /* The kernel has looked the name up before it opens what it found: it is to look once more. */
-WORLD_TEST(what_was_replaced_or_removed_is_looked_up_again)
+WORLD_TEST(a_replaced_attachment_is_looked_up_again)
 {
     struct world *world = *state;
     struct outbox_handle *handle;
@@ -345,7 +345,7 @@ WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1 and 2"));
 }
 
-WORLD_TEST(a_removed_file_is_kept_until_nobody_needs_it)
+WORLD_TEST(a_removed_attachment_is_kept_for_its_messages)
 {
     struct world *world = *state;
     queue_bound(world);
@@ -466,7 +466,7 @@ WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
 }
 
 /* It was open for writing when the message was handed in: the message has bound a copy. */
-WORLD_TEST(after_a_restart_a_message_has_what_was_there_before_its_writer_wrote)
+WORLD_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -488,7 +488,7 @@ WORLD_TEST(after_a_restart_a_message_has_what_was_there_before_its_writer_wrote)
 }
 
 /* A content of its own number alone: what is held has no place in the queue. */
-WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart)
+WORLD_TEST(after_a_restart_moved_in_files_keep_their_order)
 {
     static const char *const names[] = {"a.txt", "b.txt"};
     static const char *const ids[] = {"pool-0", "pool-1"};
@@ -512,7 +512,7 @@ WORLD_TEST(after_a_restart_files_that_were_moved_in_are_told_apart)
 
 /* A handle that was opened before a message bound the file writes nevermore into what the message has,
  * whatever becomes of the file's name. */
-WORLD_TEST(a_handle_from_before_cannot_write_into_what_a_message_binds)
+WORLD_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;

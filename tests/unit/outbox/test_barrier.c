@@ -50,7 +50,7 @@ WORLD_TEST(nothing_to_wait_for)
     assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_SENT, 0, NULL), 0);
 }
 
-WORLD_TEST(a_failure_is_told_once)
+WORLD_TEST(a_failure_is_reported_once)
 {
     struct world *world = *state;
     copy_in(world, OUT, "bad.eml", "bad");
@@ -61,7 +61,7 @@ WORLD_TEST(a_failure_is_told_once)
     assert_int_equal(settle(world), 0);
 }
 
-WORLD_TEST(a_failure_of_an_upload_is_told_once)
+WORLD_TEST(a_failed_upload_is_reported_once)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_UPLOAD,
@@ -97,7 +97,7 @@ WORLD_TEST(ten_seconds_are_the_longest)
 
 /* Otherwise the caller would learn ten seconds late that the first message waits for the service, because the
  * second one is still on its way. */
-WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent)
+WORLD_TEST(a_waiting_message_is_reported_while_another_is_sent)
 {
     struct world *world = *state;
     struct cancel cancel;
@@ -117,7 +117,7 @@ WORLD_TEST(what_has_to_wait_is_told_though_something_else_is_being_sent)
 }
 
 /* It was handed in after the first sync began, and failed before that one ended. */
-WORLD_TEST(the_failure_of_a_later_message_is_told_by_the_next_barrier)
+WORLD_TEST(a_later_failure_is_reported_by_the_next_barrier)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -180,7 +180,7 @@ static int settle_as(struct world *world, pid_t pid)
     return outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, pid, NULL);
 }
 
-WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in)
+WORLD_TEST(an_earlier_failure_is_reported_to_its_session)
 {
     struct world *world = *state;
     pid_t one = start_session();
@@ -209,7 +209,7 @@ WORLD_TEST(a_failure_of_before_is_told_to_the_session_that_handed_it_in)
     end_session(other);
 }
 
-WORLD_TEST(what_was_waited_for_is_told_to_who_waited_and_to_its_session)
+WORLD_TEST(an_awaited_failure_is_reported_to_waiter_and_session)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -245,7 +245,7 @@ WORLD_TEST(a_wait_can_be_interrupted)
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
 
-WORLD_TEST(what_comes_later_does_not_count)
+WORLD_TEST(later_messages_do_not_count)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -332,7 +332,7 @@ WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
     outbox_release(handle);
 }
 
-WORLD_TEST(stopping_wakes_those_who_wait)
+WORLD_TEST(stopping_wakes_waiters)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -386,7 +386,7 @@ WORLD_TEST(the_daily_limit_waits_for_midnight)
 }
 
 /* Those to others do not wait for each other. */
-WORLD_TEST(what_is_under_way_counts_for_the_day)
+WORLD_TEST(messages_under_way_count_for_the_day)
 {
     struct world *world = *state;
     world_close(world);
@@ -406,7 +406,7 @@ WORLD_TEST(what_is_under_way_counts_for_the_day)
     assert_true(is_listed(world, OUT, "two.eml"));
 }
 
-WORLD_TEST(what_was_not_sent_does_not_count)
+WORLD_TEST(unsent_messages_do_not_count)
 {
     struct world *world = *state;
     struct outbox_status status;

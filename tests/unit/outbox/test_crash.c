@@ -231,7 +231,7 @@ static void refuse_what_may_have_been_sent(void)
     world_teardown(&state);
 }
 
-TEST(what_a_crash_left_unknown_stays_so_when_it_is_refused)
+TEST(an_unknown_outcome_stays_so_when_a_repeat_is_refused)
 {
     pid_t child = fork();
     if (child == 0) {

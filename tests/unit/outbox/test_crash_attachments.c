@@ -202,7 +202,7 @@ static void run_row(const struct crash *row)
     close(noting.log);
 }
 
-TEST(messages_get_what_they_bound)
+TEST(messages_keep_their_bound_attachments)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         pid_t child = fork();

@@ -76,7 +76,7 @@ static void one_message_pays_at_most(struct world *world, struct fake_outcome an
     await_paused(world, false);
 }
 
-TEST(one_message_of_twenty_pays_for_finding_out)
+TEST(one_message_in_twenty_is_spent_on_finding_out)
 {
     static const struct fake_outcome answers[] = {
         {.outcome = SERVICE_REJECTED, .http_status = 302, .detail = "a redirect"},
@@ -221,7 +221,7 @@ WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message)
 }
 
 /* A gateway that gives up after a minute: nobody else finds that out by being sent. */
-WORLD_TEST(who_waits_long_for_the_first_asks_for_a_list)
+WORLD_TEST(a_long_wait_asks_for_a_list)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);

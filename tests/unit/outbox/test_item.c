@@ -31,7 +31,7 @@ TEST(only_these_states_follow)
     }
 }
 
-TEST(what_was_sent_or_is_being_sent_never_sends_by_itself)
+TEST(a_sent_or_sending_message_is_never_sent_again_by_itself)
 {
     for (unsigned int from = 0; from < ITEM_STATES; from++) {
         bool is_allowed = from == ITEM_QUEUED;

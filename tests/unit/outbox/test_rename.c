@@ -99,7 +99,7 @@ WORLD_TEST(names_may_hold_any_text)
     }
 }
 
-WORLD_TEST(what_may_be_renamed_where)
+WORLD_TEST(which_renames_are_allowed)
 {
     static const struct {
         int from;
@@ -271,7 +271,7 @@ WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed)
     assert_true(sent_contains(world, 0, "The end of it."));
 }
 
-WORLD_TEST(retry_brings_back_what_failed)
+WORLD_TEST(retry_hands_in_a_failed_message)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});

@@ -170,7 +170,7 @@ static void run_row(const struct row *row)
     world_teardown(&state);
 }
 
-TEST(what_happened_and_what_follows)
+TEST(each_outcome_has_its_consequence)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         run_row(&rows[i]);
@@ -268,7 +268,7 @@ WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself)
 }
 
 /* The message arrived, and its answer was lost. A user who read `failed` would send it again. */
-WORLD_TEST(what_may_have_arrived_is_never_told_as_failed)
+WORLD_TEST(a_message_that_may_have_arrived_is_never_reported_as_failed)
 {
     struct world *world = *state;
     const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
@@ -302,7 +302,7 @@ WORLD_TEST(what_may_have_arrived_is_never_told_as_failed)
 }
 
 /* Its first attempt may have been taken, and it waits for the next. */
-WORLD_TEST(what_is_taken_out_between_two_attempts_is_a_new_message_and_that_is_said)
+WORLD_TEST(a_message_taken_out_between_attempts_is_a_new_one)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -468,7 +468,7 @@ WORLD_TEST(many_slow_messages_do_not_block_others)
 }
 
 /* Messages bind what was there: else the removal of an attachment would wait for the service. */
-WORLD_TEST(what_waits_is_handed_in_though_all_that_may_be_sent_and_uploaded_is_under_way)
+WORLD_TEST(waiting_files_are_handed_in_while_all_workers_are_busy)
 {
     enum {
         AT_ONCE = 16
@@ -518,7 +518,7 @@ WORLD_TEST(many_slow_uploads_leave_room_for_messages)
 }
 
 /* After a rest the first goes alone, but not for long where the service can be seen to be there. */
-WORLD_TEST(one_slow_message_does_not_block_others)
+WORLD_TEST(a_slow_message_blocks_no_other)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -552,7 +552,7 @@ WORLD_TEST(a_message_that_is_tried_again_counts_once)
     assert_int_equal(status.sent_today, 1);
 }
 
-WORLD_TEST(what_is_handed_in_again_waits_as_if_it_was_new)
+WORLD_TEST(a_message_handed_in_again_waits_as_a_new_one)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -609,7 +609,7 @@ WORLD_TEST(mime_parts_are_uploaded_first_and_once)
 }
 
 /* Another request under the same key would be taken for a mistake. */
-WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded)
+WORLD_TEST(a_message_with_a_part_is_repeated_with_its_pool_ids)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -629,7 +629,7 @@ WORLD_TEST(a_message_with_a_part_is_repeated_with_what_was_uploaded)
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 1);
 }
 
-WORLD_TEST(what_is_written_anew_goes_out_with_its_own_part)
+WORLD_TEST(a_rewritten_message_uploads_its_own_part)
 {
     struct world *world = *state;
     fake_service_push(world->fake, FAKE_SEND,
@@ -710,7 +710,7 @@ WORLD_TEST(a_refused_pool_id_is_uploaded_again_once)
 }
 
 /* The service may have used them for what it took. */
-WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced)
+WORLD_TEST(refused_pool_ids_of_a_possible_repeat_are_kept)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -734,7 +734,7 @@ WORLD_TEST(refused_pool_ids_of_what_may_have_been_sent_are_not_replaced)
 }
 
 /* Without trust in keys, a second hand-in is a wish to send the message again, with new ids. */
-WORLD_TEST(refused_pool_ids_are_replaced_for_who_sends_again_what_may_have_been_sent)
+WORLD_TEST(refused_pool_ids_are_replaced_when_a_user_sends_again)
 {
     struct world *world = *state;
     copy_in(world, ATTACHED, "a.txt", "text");

@@ -106,7 +106,7 @@ static int take_row(void *context, struct row *row)
     return 0;
 }
 
-TEST_WITH(a_row_is_what_was_saved, set_up, tear_down)
+TEST_WITH(a_saved_row_is_read_back, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -184,7 +184,7 @@ TEST_WITH(numbers_are_never_given_twice, set_up, tear_down)
     row_release(&row);
 }
 
-TEST_WITH(what_the_pool_calls_a_file_is_remembered_by_its_digest_and_name, set_up, tear_down)
+TEST_WITH(pool_ids_are_remembered_by_digest_and_name, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct piece piece = {.name = (char *)"a.pdf", .digest = "one", .pool_id = (char *)"pool-1"};
@@ -259,7 +259,7 @@ static bool is_there(struct world *world, const char *name)
     return faccessat(world->dir.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-WORLD_TEST(what_no_row_has_is_removed_and_what_is_foreign_set_aside)
+WORLD_TEST(contents_without_a_row_are_removed_and_foreign_files_set_aside)
 {
     struct world *world = *state;
     for (int i = 0; i < 3; i++) { /* numbers are given */
@@ -324,7 +324,7 @@ WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
 }
 
 /* Some of it may have been sent: all of it shows, and none of it goes by itself. */
-WORLD_TEST(where_the_database_is_gone_each_content_is_interrupted)
+WORLD_TEST(without_the_database_each_content_is_interrupted)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);

@@ -92,7 +92,7 @@ TEST_WITH(a_message_that_names_a_known_email_is_a_reply, set_up, world_teardown)
     assert_request(world, 1, "e1");
 }
 
-TEST_WITH(of_several_emails_the_likeliest_that_is_known_counts, set_up, world_teardown)
+TEST_WITH(the_likeliest_known_email_is_answered, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.first = "e0";
@@ -108,7 +108,7 @@ TEST_WITH(of_several_emails_the_likeliest_that_is_known_counts, set_up, world_te
     assert_all_carried(world, "3.receipt.json");
 }
 
-TEST_WITH(one_that_is_not_known_is_said_in_the_receipt, set_up, world_teardown)
+TEST_WITH(the_receipt_names_an_unknown_email, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -120,7 +120,7 @@ TEST_WITH(one_that_is_not_known_is_said_in_the_receipt, set_up, world_teardown)
     assert_true(receipt_says(world, "yes.receipt.json", "was opened in this mount"));
 }
 
-TEST_WITH(one_in_another_inbox_is_said_in_the_receipt, set_up, world_teardown)
+TEST_WITH(the_receipt_names_an_email_of_another_inbox, set_up, world_teardown)
 {
     struct world *world = *state;
     send_well(world, "yes", "From: other@inbox.example\n" REPLY);
@@ -149,7 +149,7 @@ TEST_WITH(a_message_that_names_none_asks_for_none, set_up, world_teardown)
     assert_all_carried(world, "hello.receipt.json");
 }
 
-TEST_WITH(what_it_replies_to_survives_a_restart, set_up, world_teardown)
+TEST_WITH(the_thread_survives_a_restart, set_up, world_teardown)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -183,7 +183,7 @@ TEST_WITH(sent_again_it_is_looked_up_again, set_up, world_teardown)
                             fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-TEST_WITH(the_key_does_not_depend_on_what_is_known, set_up, world_teardown)
+TEST_WITH(the_key_does_not_depend_on_known_emails, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -215,7 +215,7 @@ TEST_WITH(after_a_refusal_it_is_looked_up_anew, set_up, world_teardown)
     }
 }
 
-TEST_WITH(what_may_have_been_sent_stays_as_it_was, set_up, world_teardown)
+TEST_WITH(a_possible_repeat_keeps_its_thread, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -274,7 +274,7 @@ static void refuse_next_in_words(struct world *world, const char *words)
         (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404, .detail = words});
 }
 
-TEST_WITH(where_the_email_is_gone_at_the_service_it_is_a_new_thread, set_up, world_teardown)
+TEST_WITH(a_reply_to_a_deleted_email_starts_a_thread, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next_in_words(world, "existing_email_id: no such email");
@@ -301,7 +301,7 @@ TEST_WITH(a_refusal_for_another_reason_is_one, set_up, world_teardown)
     assert_int_equal(2, sends(world));
 }
 
-TEST_WITH(a_refusal_says_nothing_of_what_may_have_been_sent_before, set_up, world_teardown)
+TEST_WITH(a_refusal_leaves_an_earlier_unknown_outcome, set_up, world_teardown)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -319,7 +319,7 @@ TEST_WITH(a_refusal_says_nothing_of_what_may_have_been_sent_before, set_up, worl
     assert_true(shown_contains(world, FAILED, "yes.receipt.json", "\"state\": \"unknown outcome\""));
 }
 
-TEST_WITH(what_is_sent_anew_where_keys_are_not_trusted_can_be_a_new_thread, set_up, world_teardown)
+TEST_WITH(without_trusted_keys_a_second_send_can_be_a_new_thread, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);

@@ -34,7 +34,7 @@ char *strdup(const char *text)
     return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory)
+WORLD_TEST(an_interrupted_file_is_not_sent_without_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -50,7 +50,7 @@ WORLD_TEST(what_is_interrupted_is_not_sent_for_want_of_memory)
 
 /* There is no memory to record it, so the file stays where it is; and it is interrupted still when it is
  * closed once more. */
-WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory)
+WORLD_TEST(an_interrupted_file_stays_so_without_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -69,7 +69,7 @@ WORLD_TEST(what_is_interrupted_stays_so_for_want_of_memory)
     assert_int_equal(sends(world), 0);
 }
 
-WORLD_TEST(each_fsync_makes_durable_what_was_written_before_it)
+WORLD_TEST(each_fsync_makes_earlier_writes_durable)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -173,7 +173,7 @@ static void close_as(struct outbox_handle *handle, pid_t pid)
 }
 
 /* Whatever they do one after the other, the text is not what either of them wrote. */
-WORLD_TEST(what_two_programs_write_at_once_is_never_sent)
+WORLD_TEST(a_text_of_two_writers_is_never_sent)
 {
     static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
     struct world *world = *state;
@@ -414,7 +414,7 @@ static void write_and_die(struct world *world, const char *name, const char *tex
 }
 
 /* A swap file is wanted back. */
-WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message)
+WORLD_TEST(an_interrupted_temporary_file_never_becomes_a_message)
 {
     struct world *world = *state;
     write_and_die(world, ".m.swp", MESSAGE);
@@ -444,7 +444,7 @@ WORLD_TEST(what_is_never_sent_and_interrupted_stays_and_never_becomes_a_message)
     assert_int_equal(sends(world), 1);
 }
 
-WORLD_TEST(what_the_daemon_left_open_is_interrupted)
+WORLD_TEST(files_open_at_a_crash_are_interrupted)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -483,7 +483,7 @@ WORLD_TEST(what_the_daemon_left_open_is_interrupted)
 
 /* ---------------------------------------------------------------- errors of files */
 
-WORLD_TEST(what_cannot_be_created)
+WORLD_TEST(names_that_cannot_be_created)
 {
     char long_name[300];
     char longer_name[300];
@@ -568,7 +568,7 @@ WORLD_TEST(whatever_touches_it_begins_the_quiet_time_anew)
     assert_int_equal(sends(world), 1);
 }
 
-WORLD_TEST(what_is_open_is_not_handed_in_however_long)
+WORLD_TEST(an_open_file_is_never_handed_in)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -581,7 +581,7 @@ WORLD_TEST(what_is_open_is_not_handed_in_however_long)
     assert_int_equal(sends(world), 1);
 }
 
-WORLD_TEST(what_waits_goes_out_after_a_restart)
+WORLD_TEST(a_waiting_file_goes_out_after_a_restart)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -593,7 +593,7 @@ WORLD_TEST(what_waits_goes_out_after_a_restart)
     assert_int_equal(sends(world), 1);
 }
 
-WORLD_TEST(what_waits_can_be_replaced_and_removed)
+WORLD_TEST(a_waiting_file_can_be_replaced_and_removed)
 {
     struct world *world = *state;
     copy_in(world, OUT, "removed", MESSAGE);
@@ -608,7 +608,7 @@ WORLD_TEST(what_waits_can_be_replaced_and_removed)
 }
 
 /* The service is away, and has got nothing of it. */
-WORLD_TEST(what_was_accepted_can_be_edited_until_it_may_have_been_sent)
+WORLD_TEST(an_accepted_message_can_be_edited_until_it_may_have_been_sent)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;
@@ -625,7 +625,7 @@ WORLD_TEST(what_was_accepted_can_be_edited_until_it_may_have_been_sent)
     assert_true(sent_contains(world, sends(world) - 1, "edited"));
 }
 
-WORLD_TEST(what_may_have_been_sent_cannot_be_changed)
+WORLD_TEST(a_message_that_may_have_been_sent_cannot_be_changed)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;

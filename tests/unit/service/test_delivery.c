@@ -111,7 +111,7 @@ TEST_WITH(a_message_is_read_and_its_bytes_are_kept, fixture_set_up, fixture_tear
     free(bob);
 }
 
-TEST_WITH(attachments_are_what_was_attached, fixture_set_up, fixture_tear_down)
+TEST_WITH(attachments_arrive_byte_for_byte, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "From: a@x.example\nSubject: files\nMessage-ID: <2@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=\"out\"\n"
@@ -309,7 +309,7 @@ TEST_WITH(the_line_of_an_mbox_is_dropped, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(who_sent_it_is_found_somewhere, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_missing_sender_is_taken_from_the_envelope, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *header, *envelope, *address, *name, *reply_to;
@@ -343,7 +343,7 @@ TEST_WITH(who_sent_it_is_found_somewhere, fixture_set_up, fixture_tear_down)
 }
 
 /* Texts that are no address come after the addresses, and can never be read as one. */
-TEST_WITH(what_is_no_address_is_kept_as_it_stands, fixture_set_up, fixture_tear_down)
+TEST_WITH(text_in_place_of_an_address_is_kept, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *header, *field;
@@ -398,7 +398,7 @@ static char *many_recipients(const char *before, const char *separator, const ch
     return raw;
 }
 
-TEST_WITH(of_too_many_recipients_the_first_thousand_are_shown, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_first_thousand_recipients_are_shown, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *before, *separator, *behind;
@@ -456,7 +456,7 @@ TEST_WITH(an_answer_joins_the_thread_and_can_be_answered, fixture_set_up, fixtur
     free(ann);
 }
 
-TEST_WITH(an_answer_joins_what_it_answers_however_ids_are_written, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_joins_its_thread_in_every_spelling_of_ids, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *question, *answer;
@@ -570,7 +570,7 @@ TEST_WITH(the_rules_of_the_inbox_hold, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(where_one_recipient_is_unknown_nobody_gets_it, fixture_set_up, fixture_tear_down)
+TEST_WITH(one_unknown_recipient_refuses_the_whole_message, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -821,7 +821,7 @@ static int ask(const struct fixture *fixture, const char *target, int *ret_statu
     return fd;
 }
 
-TEST_WITH(large_replies_that_nobody_takes_are_bounded, fixture_set_up, fixture_tear_down)
+TEST_WITH(large_replies_to_slow_clients_are_bounded, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     size_t len = DELIVERY_MAX_BYTES;

@@ -64,7 +64,7 @@ static char *date_of_update(const struct fixture *fixture)
     return date;
 }
 
-TEST_WITH(a_record_tells_when_it_was_updated, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_record_has_the_time_of_its_update, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     _cleanup_free_ char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -131,7 +131,7 @@ static const struct {
     {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"webhook_url\":{}}", "webhook_url"},
 };
 
-TEST_WITH(what_is_wrong_is_named, fixture_set_up, fixture_tear_down)
+TEST_WITH(mistakes_are_named, fixture_set_up, fixture_tear_down)
 {
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         json_t *error = call(*state, "POST", UPSERT, json_loads(wrong[i].request, 0, NULL), 422);

@@ -205,7 +205,7 @@ TEST_WITH(a_search_finds_the_same_before_and_after_the_index_has_a_message, fixt
     assert_string_equal("Number 0\n", received);
 }
 
-TEST_WITH(an_index_that_is_missing_is_made_of_what_is_there, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_missing_index_is_built_from_the_stored_messages, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));

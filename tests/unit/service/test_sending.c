@@ -103,7 +103,7 @@ TEST_WITH(mail_to_an_inbox_here_is_delivered, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(bcc_is_seen_by_nobody_else, fixture_set_up, fixture_tear_down)
+TEST_WITH(bcc_is_hidden_from_other_recipients, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -158,7 +158,7 @@ static json_t *message_to_some(void)
     return request;
 }
 
-TEST_WITH(mail_that_reaches_nobody_comes_back_at_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_without_a_reachable_recipient_bounces_at_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -208,7 +208,7 @@ TEST_WITH(an_answer_to_a_bounce_makes_no_bounce, fixture_set_up, fixture_tear_do
     free(ann);
 }
 
-TEST_WITH(what_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_that_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -245,7 +245,7 @@ TEST_WITH(what_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_
     free(bob);
 }
 
-TEST_WITH(what_passed_the_rules_cannot_be_hidden_by_a_mark, fixture_set_up, fixture_tear_down)
+TEST_WITH(valid_mail_cannot_be_hidden_by_a_mark, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -823,7 +823,7 @@ static const struct {
     {"{\"idempotency_key\":5}", 422, "\"idempotency_key\""},
 };
 
-TEST_WITH(what_is_wrong_is_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(wrong_settings_are_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));

@@ -207,7 +207,7 @@ TEST_WITH(a_database_that_fails_is_no_answer, fixture_set_up, fixture_tear_down)
     free(id);
 }
 
-TEST_WITH(a_database_that_fails_lets_nobody_in, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_failing_database_accepts_no_key, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_decref(get(fixture, "/api/v1/inbox"));
@@ -413,7 +413,7 @@ TEST_WITH(a_body_as_long_as_the_limit_is_taken, fixture_set_up, fixture_tear_dow
     free(body);
 }
 
-TEST_WITH(half_requests_shut_nobody_out, fixture_set_up, fixture_tear_down)
+TEST_WITH(half_requests_leave_room_for_others, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const halves[] = {
@@ -459,7 +459,7 @@ static int connect_deaf(const struct fixture *fixture)
 }
 
 /* An answer to a request without a key does not protect its connection. */
-TEST_WITH(a_stranger_who_takes_no_answers_makes_room, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_client_without_a_key_that_reads_nothing_makes_room, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     int deaf = connect_deaf(fixture);

@@ -132,7 +132,7 @@ static bool is_cut_off(int fd)
 
 /* ---------------------------------------------------------------- tests */
 
-TEST(who_says_nothing_is_told_so)
+TEST(a_silent_client_gets_421)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, 50);
@@ -147,7 +147,7 @@ TEST(who_says_nothing_is_told_so)
     fixture_close(&fixture);
 }
 
-TEST(who_says_nothing_in_the_handshake_is_cut_off)
+TEST(a_client_silent_in_the_handshake_is_cut_off)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
@@ -172,7 +172,7 @@ TEST(who_says_nothing_in_the_handshake_is_cut_off)
     SSL_CTX_free(tls);
 }
 
-TEST(of_too_many_the_oldest_idle_one_goes)
+TEST(the_oldest_idle_connection_makes_room)
 {
     struct fixture fixture;
     fixture_open(&fixture, 2, PATIENCE_MS);
@@ -340,7 +340,7 @@ TEST(many_send_at_once)
     fixture_close(&fixture);
 }
 
-TEST(what_is_no_address_to_listen_at_is_refused)
+TEST(a_bad_address_to_listen_at_is_refused)
 {
     static const char *const texts[] = {"1025", "host.example:25", "127.0.0.1:65536", "unix:", ""};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -416,7 +416,7 @@ TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
     fixture_close(&fixture);
 }
 
-TEST(a_delivery_that_fails_is_answered_by_what_the_client_can_do)
+TEST(a_failed_delivery_is_answered_by_its_cause)
 {
     static const struct {
         int error;

@@ -132,7 +132,7 @@ static int tear_down(void **state)
 
 #define INSERT(name) "INSERT INTO settings VALUES ('test " name "', 1)"
 
-TEST_WITH(who_waits_together_shares_a_commit, set_up, tear_down)
+TEST_WITH(writers_that_wait_together_share_a_commit, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct writer writers[] = {{.statement = INSERT("1")}, {.statement = INSERT("2")},
@@ -181,7 +181,7 @@ TEST_WITH(a_turn_is_undone_by_itself, set_up, tear_down)
 }
 
 /* The caller may report what it read, such as a used key, so the writes that it saw must be durable. */
-TEST_WITH(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down)
+TEST_WITH(a_turn_without_writes_waits_for_the_commit_that_it_saw, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t failing = 0; failing < 2; failing++) {
@@ -196,7 +196,7 @@ TEST_WITH(who_writes_nothing_waits_for_what_it_saw, set_up, tear_down)
     }
 }
 
-TEST_WITH(where_the_commit_fails_all_hear_of_it, set_up, tear_down)
+TEST_WITH(a_failed_commit_fails_every_turn_in_it, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct writer writers[] = {{.statement = INSERT("1")},
@@ -215,7 +215,7 @@ TEST_WITH(where_the_commit_fails_all_hear_of_it, set_up, tear_down)
 }
 
 /* On a full disk, SQLite itself undoes the whole transaction. */
-TEST_WITH(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down)
+TEST_WITH(a_turn_that_a_full_disk_undoes_fails, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t full = 0; full < 3; full++) {
@@ -235,7 +235,7 @@ TEST_WITH(what_a_full_disk_undoes_is_not_taken_for_done, set_up, tear_down)
     }
 }
 
-TEST_WITH(who_awaits_a_commit_hears_of_it, set_up, tear_down)
+TEST_WITH(a_waiter_learns_the_result_of_its_commit, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct database *database = fixture->database;

@@ -61,7 +61,7 @@ TEST(too_many_open_files_are_no_lack_of_permission)
     temp_dir_release(&dir);
 }
 
-TEST(what_is_bound_is_what_is_read)
+TEST(bound_values_are_read_back)
 {
     static const int64_t numbers[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1795168800000)};
     static const char bytes[] = "a\0b";
@@ -160,7 +160,7 @@ TEST_WITH(statements_are_run_again_with_other_arguments, set_up, tear_down)
     assert_int_equal(id, 7);
 }
 
-TEST_WITH(what_fails_can_be_run_again, set_up, tear_down)
+TEST_WITH(a_failed_statement_can_run_again, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t value;
@@ -175,7 +175,7 @@ TEST_WITH(what_fails_can_be_run_again, set_up, tear_down)
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
 }
 
-TEST_WITH(what_is_too_long_is_not_written_as_nothing, set_up, tear_down)
+TEST_WITH(a_value_that_is_too_long_is_refused, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t count;

@@ -369,7 +369,7 @@ static void is_right_and_made_whole(struct store_world *world)
     assert_whole(world, FILL_EMAILS);
 }
 
-TEST(what_a_kill_leaves_of_a_first_sync_is_right_and_made_whole)
+TEST(a_killed_first_sync_is_completed)
 {
     struct store_world worlds[FILL_KILLS];
     for (int i = 0; i < FILL_KILLS; i++) {
@@ -548,7 +548,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
 }
 
 /* A reader of index.jsonl goes on reading the records that it had when it was opened. */
-TEST(what_an_open_index_shows_is_kept)
+TEST(records_of_an_open_index_are_kept)
 {
     enum {
         FILLER_BYTES = 100 * 1000

@@ -146,7 +146,7 @@ TEST(a_sync_of_everything_shows_the_content_it_found)
     world_release(&world);
 }
 
-TEST(what_comes_while_an_account_is_empty_is_shown_with_the_next_sync)
+TEST(mail_for_an_empty_account_shows_with_the_next_sync)
 {
     struct store_world world;
     set_up(&world, 0);
@@ -352,7 +352,7 @@ static void *get_it(void *argument)
     return NULL;
 }
 
-TEST(who_is_interrupted_leaves_the_transfer_to_others)
+TEST(an_interrupted_reader_leaves_the_transfer_to_others)
 {
     struct store_world world;
     struct cancel cancel;
@@ -414,7 +414,7 @@ TEST(ending_waits_for_no_transfer)
     world_release(&world);
 }
 
-TEST(what_nobody_waits_for_any_more_is_not_begun)
+TEST(a_transfer_without_readers_is_not_begun)
 {
     enum {
         AT_ONCE = 16,
@@ -562,7 +562,7 @@ TEST(damage_is_found_out_and_fetched_again)
 }
 
 /* The bound is 512 MB for a raw message. */
-TEST(a_size_is_told_without_a_look_at_the_bytes)
+TEST(a_size_is_known_without_reading_the_bytes)
 {
     struct store_world world;
     uint64_t len = 0;
@@ -652,7 +652,7 @@ static bool has_no_old_folder(struct store_world *world)
     return faccessat(world->dir.fd, "content", F_OK, 0) != 0;
 }
 
-TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
+TEST(leftovers_of_a_kill_and_of_version_0_2_are_removed)
 {
     struct store_world world;
     set_up(&world, 1);
@@ -669,7 +669,7 @@ TEST(what_a_kill_and_version_0_2_left_is_cleared_away)
 }
 
 /* On a full disk nothing is stored, but reads succeed. */
-TEST(what_the_disk_does_not_take_is_read_and_not_kept)
+TEST(content_on_a_full_disk_is_read_and_not_kept)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -750,7 +750,7 @@ static unsigned int count_kept(struct small_cache *small, int64_t first, int64_t
     return kept;
 }
 
-TEST(one_pass_over_more_than_fits_leaves_most_for_the_next)
+TEST(a_pass_larger_than_the_cache_leaves_most_for_the_next)
 {
     struct small_cache small;
     small_cache_init(&small);
@@ -781,7 +781,7 @@ static void change_use_times(struct small_cache *small)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-TEST(what_is_read_again_takes_the_place_of_what_is_not)
+TEST(content_that_is_read_again_replaces_content_that_is_not)
 {
     struct small_cache small;
     small_cache_init(&small);
@@ -979,7 +979,7 @@ TEST(big_content_is_left_to_readers)
     world_release(&world);
 }
 
-TEST(who_waits_for_big_content_that_is_fetched_ahead_gets_it)
+TEST(a_reader_of_big_content_fetched_ahead_gets_it)
 {
     struct store_world world;
     pthread_t threads[2];

@@ -41,7 +41,7 @@ TEST(the_first_contact_brings_the_inboxes)
     world_release(&world);
 }
 
-TEST(the_first_contact_tells_a_wrong_key_from_an_outage)
+TEST(the_first_contact_distinguishes_a_wrong_key_from_an_outage)
 {
     static const struct {
         enum service_outcome inboxes;
@@ -171,7 +171,7 @@ TEST(a_created_inbox_shows_at_once_and_its_mail_follows)
     world_release(&world);
 }
 
-TEST(what_is_made_here_is_told_once_before_the_first_sync_too)
+TEST(an_inbox_made_here_is_reported_once)
 {
     struct store_world world;
     char *reason = NULL;

@@ -102,7 +102,7 @@ static size_t index_len(struct store_world *world)
     return len;
 }
 
-TEST_WITH(what_is_held_back_is_listed_apart, set_up, tear_down)
+TEST_WITH(quarantined_mail_is_listed_apart, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_true(store_shows_held(world->store));
@@ -117,7 +117,7 @@ TEST_WITH(what_is_held_back_is_listed_apart, set_up, tear_down)
     assert_int_equal(index_bytes(world), index_len(world));
 }
 
-TEST_WITH(it_costs_no_request_of_its_own, set_up, tear_down)
+TEST_WITH(quarantine_costs_no_extra_request, set_up, tear_down)
 {
     struct store_world *world = *state;
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
@@ -156,7 +156,7 @@ TEST_WITH(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down)
 }
 
 /* A 404 is not remembered as a refusal of with_invalid. */
-TEST_WITH(a_service_that_finds_nothing_once_tells_the_next_time, set_up, tear_down)
+TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_push(world->fake, FAKE_LIST_EMAILS,
@@ -197,7 +197,7 @@ TEST_WITH(new_mail_that_is_held_back_is_no_news, set_up, tear_down)
     assert_changes(world, "email 3 added;");
 }
 
-TEST_WITH(a_mark_moves_an_email_and_tells, set_up, tear_down)
+TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
 {
     struct store_world *world = *state;
     uint32_t email = held(world, SPF);
@@ -330,7 +330,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));
 }
 
-TEST_WITH(what_is_gone_leaves_both, set_up, tear_down)
+TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_remove_email(world->fake, "00000002");

@@ -103,7 +103,7 @@ TEST(any_piece_of_it_can_be_read)
 }
 
 /* Lines that were read never move, even if an older email arrives late. */
-TEST(who_has_it_open_gets_what_comes_at_its_end)
+TEST(an_open_index_grows_by_new_mail)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -198,7 +198,7 @@ static void cut_off(const struct store_world *world, const char *path)
 }
 
 /* Only the read of index.jsonl notices the damage, and the service would answer "not modified". */
-TEST(what_it_cannot_read_comes_back_with_the_next_sync)
+TEST(damaged_records_come_back_with_the_next_sync)
 {
     enum {
         FILLER_BYTES = 900 * 1000
@@ -266,7 +266,7 @@ TEST(the_size_is_always_right)
     world_release(&world);
 }
 
-TEST(what_is_open_stays_as_it_was)
+TEST(an_open_index_keeps_its_records)
 {
     struct store_world world;
     world_init_with_alice(&world);

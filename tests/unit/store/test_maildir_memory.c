@@ -222,7 +222,7 @@ TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_d
     assert_int_equal(state_of(world).uidvalidity, uidvalidity);
 }
 
-TEST_WITH(what_left_keeps_its_number_and_gets_it_back, set_up, tear_down)
+TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -237,7 +237,7 @@ TEST_WITH(what_left_keeps_its_number_and_gets_it_back, set_up, tear_down)
 }
 
 /* Not even when the email leaves the inbox and returns. */
-TEST_WITH(what_was_removed_never_comes_back, set_up, tear_down)
+TEST_WITH(removed_mail_never_comes_back, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -273,7 +273,7 @@ static void assert_present(struct world *world, uint32_t in_new, uint32_t in_cur
     assert_int_equal(state.present[MAILDIR_CUR], in_cur);
 }
 
-TEST_WITH(how_many_each_folder_holds_follows_what_happens, set_up, tear_down)
+TEST_WITH(the_count_of_each_folder_follows_its_mail, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_mark to_cur = {.folder = MAILDIR_CUR, .has_info = true};
@@ -347,7 +347,7 @@ TEST_WITH(marks_survive_a_kill, set_up, tear_down)
     assert_false(get(world, 'a', 0).has_info);
 }
 
-TEST_WITH(what_is_not_there_cannot_be_marked, set_up, tear_down)
+TEST_WITH(missing_mail_cannot_be_marked, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -375,7 +375,7 @@ TEST_WITH(sizes_are_there_in_the_next_mount, set_up, tear_down)
 
 /* ---------------------------------------------------------------- times */
 
-TEST_WITH(folders_change_with_what_changes_in_them, set_up, tear_down)
+TEST_WITH(folders_change_with_their_mail, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -419,7 +419,7 @@ static void lose_b(int fd)
 }
 
 /* A program that listed the folder meanwhile must not get an older time. */
-TEST_WITH(what_leaves_while_a_change_is_written_has_changed_the_folder, set_up, tear_down)
+TEST_WITH(mail_that_leaves_during_a_write_changes_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -450,7 +450,7 @@ static void *lose_b_again_and_again(void *context)
 }
 
 /* For ThreadSanitizer. */
-TEST_WITH(what_leaves_and_what_is_marked_do_not_race, set_up, tear_down)
+TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
 {
     struct world *world = *state;
     pthread_t thread;
@@ -505,7 +505,7 @@ TEST_WITH(a_folder_that_changes_while_it_is_looked_through_is_looked_through_aga
 
 /* ---------------------------------------------------------------- the file */
 
-TEST_WITH(a_torn_end_costs_what_was_being_written, set_up, tear_down)
+TEST_WITH(a_torn_end_costs_the_last_write_alone, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -630,7 +630,7 @@ TEST_WITH(nothing_changes_that_cannot_be_written, set_up, tear_down)
  */
 static const char old_path[] = "tests/data/valid/state-0.2/maildir/maildir.sqlite3";
 
-TEST_WITH(what_version_0_2_remembered_is_taken_over, set_up, tear_down)
+TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
 {
     struct world *world = *state;
     _cleanup_free_ char *bytes = NULL;

@@ -53,7 +53,7 @@ static void assert_named(struct box *box, const char *message_id, const char *ex
     assert_string_equal(strbuf_str(&all), expected);
 }
 
-TEST(what_was_noted_is_found)
+TEST(noted_mail_is_indexed_before_a_search)
 {
     struct box box;
     box_init(&box);
@@ -206,7 +206,7 @@ TEST(so_is_one_whose_texts_were_read)
     world_release(&world);
 }
 
-TEST(of_several_inboxes_the_one_that_answers_counts)
+TEST(a_message_id_is_looked_up_in_the_answering_inbox_first)
 {
     struct store_world world;
     set_up(&world);

@@ -113,7 +113,7 @@ TEST_WITH(both_inboxes_are_searched_newest_first, set_up, tear_down)
     assert_found(world, "nothing", "");
 }
 
-TEST_WITH(the_service_finds_what_is_not_known_here, set_up, tear_down)
+TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_true(is_service_asked(world, "nvoice"));
@@ -138,7 +138,7 @@ TEST_WITH(the_service_is_asked_of_the_one_inbox_that_is_named, set_up, tear_down
 }
 
 /* With the service, which finds parts of words, and without it. */
-TEST_WITH(operators_mean_the_same_whoever_finds, set_up, tear_down)
+TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const struct {
@@ -173,7 +173,7 @@ TEST_WITH(operators_mean_the_same_whoever_finds, set_up, tear_down)
 }
 
 /* The body was not fetched. */
-TEST_WITH(what_only_the_service_finds_is_filtered_too, set_up, tear_down)
+TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
 {
     struct store_world *world = *state;
     await_index(world);
@@ -304,7 +304,7 @@ static void give_walrus(struct store_world *world)
         "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
 }
 
-TEST_WITH(what_was_read_is_found_without_the_service, set_up, tear_down)
+TEST_WITH(bodies_that_were_read_are_found_without_the_service, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -318,7 +318,7 @@ TEST_WITH(what_was_read_is_found_without_the_service, set_up, tear_down)
     assert_found(world, "invoice", "b1 a1");
 }
 
-TEST_WITH(what_was_read_right_before_the_end_is_found_by_the_next_mount, set_up, tear_down)
+TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -329,7 +329,7 @@ TEST_WITH(what_was_read_right_before_the_end_is_found_by_the_next_mount, set_up,
     assert_found(world, "invoice", "b1 a1");
 }
 
-TEST_WITH(an_attachment_is_known_of_what_was_read, set_up, tear_down)
+TEST_WITH(attachments_are_known_of_mail_that_was_read, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);

@@ -164,7 +164,7 @@ TEST_WITH(words_phrases_and_senders_are_found, set_up, tear_down)
         assert_string_equal(find(fixture, rows[i].query), rows[i].found);
 }
 
-TEST_WITH(what_looks_like_a_language_is_only_words, set_up, tear_down)
+TEST_WITH(operators_of_fts5_are_only_words, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const hostile[] = {
@@ -271,7 +271,7 @@ TEST_WITH(content_that_is_known_is_not_noted_again, set_up, tear_down)
     assert_string_equal(find(fixture, "heron"), "");
 }
 
-TEST_WITH(what_has_an_attachment_is_known_with_its_content, set_up, tear_down)
+TEST_WITH(attachments_are_known_with_the_content, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -322,7 +322,7 @@ TEST_WITH(a_record_that_is_no_object_hides_no_other, set_up, tear_down)
     assert_string_equal(find(fixture, "report"), "b");
 }
 
-TEST_WITH(a_search_ends_when_told_to, set_up, tear_down)
+TEST_WITH(a_cancelled_search_ends, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct search_query query;

@@ -77,7 +77,7 @@ TEST_WITH(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down)
     assert_sent(world, SECOND " " FIRST);
 }
 
-TEST_WITH(a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms, set_up, tear_down)
+TEST_WITH(sent_mail_is_removed_only_after_two_lists_without_it, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_remove_outbound(world->fake);
@@ -90,7 +90,7 @@ TEST_WITH(a_list_without_what_was_sent_removes_it_only_when_a_later_one_confirms
     assert_sent(world, "");
 }
 
-TEST_WITH(what_comes_is_told, set_up, tear_down)
+TEST_WITH(new_sent_mail_is_reported, set_up, tear_down)
 {
     struct store_world *world = *state;
     world_forget(world);
@@ -105,7 +105,7 @@ TEST_WITH(what_comes_is_told, set_up, tear_down)
     assert_non_null(strstr(strbuf_str(&world->changes), expected));
 }
 
-TEST_WITH(it_costs_one_request_a_look, set_up, tear_down)
+TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, tear_down)
 {
     struct store_world *world = *state;
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_OUTBOUND);
@@ -135,7 +135,7 @@ TEST(a_core_server_is_not_asked)
     world_release(&world);
 }
 
-TEST_WITH(what_is_hidden_stays_hidden, set_up, tear_down)
+TEST_WITH(hidden_sent_mail_stays_hidden, set_up, tear_down)
 {
     struct store_world *world = *state;
     store_hide_sent(world->store, "00000002");

@@ -46,7 +46,7 @@ TEST(mail_is_shown_and_stays_over_a_restart)
     world_release(&world);
 }
 
-TEST(what_the_complete_answer_lacks_is_removed)
+TEST(emails_that_a_complete_answer_lacks_are_removed)
 {
     struct store_world world;
     struct email_view view;
@@ -69,7 +69,7 @@ TEST(what_the_complete_answer_lacks_is_removed)
     world_release(&world);
 }
 
-TEST(what_returns_has_its_name_again)
+TEST(a_returning_email_has_its_name_again)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -149,7 +149,7 @@ TEST(a_changed_record_keeps_its_name)
     world_release(&world);
 }
 
-TEST(names_that_clash_are_told_apart_for_ever)
+TEST(clashing_names_differ_for_ever)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -193,7 +193,7 @@ TEST(records_without_anything_are_shown)
 }
 
 /* A piece of a listing in which all emails are gone must not end it. */
-TEST(what_is_left_behind_thousands_that_are_gone_is_listed)
+TEST(emails_behind_thousands_of_removed_ones_are_listed)
 {
     enum {
         GONE = 10000
@@ -243,7 +243,7 @@ TEST(the_inbox_of_mail_that_names_none_stays)
 }
 
 /* The bounds of batches must not show in the reports. */
-TEST(many_at_once_are_each_told_of_once)
+TEST(many_new_emails_are_each_reported_once)
 {
     enum {
         MANY = 700,
@@ -436,7 +436,7 @@ TEST(inboxes_come_rename_and_go)
     world_release(&world);
 }
 
-TEST(an_inbox_that_comes_back_is_shown_and_told_of)
+TEST(a_returning_inbox_is_shown_and_reported)
 {
     static const char alice[] = "{\"id\": \"in-1\", \"email_address\": \"alice@inbox.example\"}";
     struct store_world world;
@@ -551,7 +551,7 @@ TEST(a_long_inbox_does_not_hold_up_others)
     world_release(&world);
 }
 
-TEST(one_inbox_can_be_synced_alone)
+TEST(a_single_inbox_can_be_synced)
 {
     struct store_world world;
     _cleanup_free_ char *reason = NULL;
@@ -592,7 +592,7 @@ TEST(the_newest_of_one_inbox_can_be_asked_for)
     world_release(&world);
 }
 
-TEST(who_asks_for_an_unknown_inbox_has_the_inboxes_listed)
+TEST(a_sync_of_an_unknown_inbox_lists_the_inboxes)
 {
     static const char *const ids[] = {"in-2", "in-3", NULL};
     struct store_world world;
@@ -652,7 +652,7 @@ TEST(requests_one_after_another_keep_a_pace)
 
 /* ---------------------------------------------------------------- news */
 
-TEST(what_was_there_at_the_beginning_is_no_news)
+TEST(mail_of_the_first_sync_is_not_announced)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -667,7 +667,7 @@ TEST(what_was_there_at_the_beginning_is_no_news)
     world_release(&world);
 }
 
-TEST(news_are_told_after_a_restart_and_of_new_inboxes)
+TEST(new_mail_is_announced_after_a_restart_and_in_new_inboxes)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -826,7 +826,7 @@ static unsigned int lists(struct store_world *world)
     return fake_service_count(world->fake, FAKE_LIST_EMAILS);
 }
 
-TEST(it_looks_at_once_and_then_at_intervals)
+TEST(the_sync_runs_at_once_and_then_at_intervals)
 {
     struct store_world world;
     struct store_status status;
@@ -925,7 +925,7 @@ TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
 }
 
 /* The poll shows the newest emails, and the next polls go on as before. */
-TEST(a_service_that_refuses_what_a_poll_asks_for_has_not_failed)
+TEST(a_refused_poll_parameter_is_no_failure)
 {
     struct store_world world;
     struct store_status status;
@@ -951,7 +951,7 @@ TEST(a_service_that_refuses_what_a_poll_asks_for_has_not_failed)
 }
 
 /* Also where the service then refuses to list more. */
-TEST(a_poll_tells_of_a_record_that_cannot_be_read)
+TEST(a_poll_reports_a_damaged_record)
 {
     struct store_world world;
     struct store_status status;
@@ -1019,7 +1019,7 @@ TEST(a_poll_of_some_removes_nothing_and_the_complete_one_does)
 }
 
 /* The second complete answer equals the first, but the service must not answer "not modified". */
-TEST(what_came_and_went_between_two_complete_answers_is_removed)
+TEST(mail_that_came_and_went_between_two_answers_is_removed)
 {
     static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
@@ -1040,7 +1040,7 @@ TEST(what_came_and_went_between_two_complete_answers_is_removed)
 }
 
 /* The newest emails equal those of the last poll, but the service must not answer "not modified". */
-TEST(what_went_and_came_back_between_two_polls_is_shown)
+TEST(mail_that_went_and_came_back_between_two_polls_is_shown)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1083,7 +1083,7 @@ static void assert_all_is_there(struct store_world *world)
     assert_changes(world, "");
 }
 
-TEST(lists_that_lack_what_is_known_remove_it_only_some_time_apart)
+TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
 {
     static const struct {
         unsigned int step;
@@ -1209,7 +1209,7 @@ TEST(among_many_inboxes_mail_that_names_none_is_looked_through_too)
 
 /* ---------------------------------------------------------------- outages */
 
-TEST(an_outage_is_told_once_and_so_is_its_end)
+TEST(an_outage_and_its_end_are_reported_once)
 {
     struct store_world world;
     struct store_status status;
@@ -1263,7 +1263,7 @@ TEST(a_service_that_has_too_much_to_do_is_there)
     }
 }
 
-TEST(what_others_find_out_is_looked_into_where_it_is_news)
+TEST(an_outcome_elsewhere_starts_a_sync_if_it_is_new)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1342,7 +1342,7 @@ TEST(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not)
     world_release(&world);
 }
 
-TEST(after_failures_it_waits_longer_and_as_long_as_it_is_told)
+TEST(the_sync_backs_off_and_heeds_retry_after)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1474,7 +1474,7 @@ static int end_waiting(struct waiting *waiting)
     return waiting->result;
 }
 
-TEST(who_comes_during_a_run_shares_the_next_one)
+TEST(callers_during_a_sync_share_the_next_one)
 {
     struct store_world world;
     struct waiting first;
@@ -1496,7 +1496,7 @@ TEST(who_comes_during_a_run_shares_the_next_one)
 }
 
 /* The mount answers before the store is started. */
-TEST(who_asks_before_the_start_waits_for_the_first_run)
+TEST(a_caller_before_the_start_waits_for_the_first_sync)
 {
     struct store_world world;
     struct waiting waiting;
@@ -1533,7 +1533,7 @@ TEST(a_cancelled_wait_ends_and_the_run_goes_on)
     world_release(&world);
 }
 
-TEST(stopping_cancels_the_request_and_wakes_who_waits)
+TEST(stopping_cancels_the_request_and_wakes_waiters)
 {
     struct store_world world;
     struct waiting waiting[2];

@@ -156,7 +156,7 @@ TEST_WITH(only_its_own_descriptors_are_closed, set_up, tear_down)
     close(kept);
 }
 
-TEST_WITH(what_is_known_needs_no_descriptor, set_up, tear_down)
+TEST_WITH(a_known_draft_needs_no_descriptor, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[16];
@@ -302,7 +302,7 @@ TEST_WITH(folders_that_no_path_can_name_are_too_deep, set_up, tear_down)
     assert_int_equal(draft_table_remove(&fixture->table, node->parent, name, AT_REMOVEDIR), 0);
 }
 
-TEST_WITH(what_is_moved_behind_the_back_is_stale_until_it_is_looked_up, set_up, tear_down)
+TEST_WITH(a_draft_moved_outside_the_mount_is_stale_until_its_lookup, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");

@@ -73,7 +73,7 @@ TEST_WITH(each_email_is_a_file_and_a_folder_however_little_room_there_is, set_up
     }
 }
 
-TEST_WITH(folders_hold_what_there_is, set_up, fixture_tear_down)
+TEST_WITH(folders_show_only_existing_content, set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -179,7 +179,7 @@ TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
     assert_string_equal(later, first);
 }
 
-TEST_WITH(what_is_not_there, set_up, fixture_tear_down)
+TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
 {
     static const char *const missing[] = {
         STEM "/body.md", STEM "/thread",       STEM "/attachments/x", STEM ".txt",

@@ -96,7 +96,7 @@ static char *read_all(struct tree *tree)
     return text;
 }
 
-TEST_WITH(what_is_appended_is_read, set_up, tear_down)
+TEST_WITH(appended_events_are_read, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;
@@ -123,7 +123,7 @@ TEST_WITH(what_is_appended_is_read, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(it_is_the_same_after_a_restart, set_up, tear_down)
+TEST_WITH(the_events_are_the_same_after_a_restart, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     append(tree, 1);
@@ -220,7 +220,7 @@ TEST_WITH(a_slow_stream_goes_on_at_a_line, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(who_has_the_file_open_reads_on_when_it_is_cut, set_up, tear_down)
+TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;

@@ -182,7 +182,7 @@ TEST_WITH(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down)
 }
 
 /* The email changes while the kernel gets its content, which would otherwise stay in the kernel's cache. */
-TEST_WITH(what_was_handed_over_is_told_apart_from_what_it_is_now, fixture_set_up, fixture_tear_down)
+TEST_WITH(content_given_to_the_kernel_is_distinguished_from_newer_content, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;

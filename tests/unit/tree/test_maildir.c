@@ -189,7 +189,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
     assert_int_equal(count, 3 + MORE);
 }
 
-TEST_WITH(looking_a_message_up_tells_its_size_and_from_then_on_without_waiting, set_up, fixture_tear_down)
+TEST_WITH(a_lookup_learns_the_size_once, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -215,7 +215,7 @@ static bool has_sizes(struct tree_fixture *fixture)
 }
 
 /* Without this, a program that goes through a folder larger than the cache downloads it again and again. */
-TEST_WITH(what_was_fetched_ahead_has_its_size_even_if_it_was_not_kept, set_up, fixture_tear_down)
+TEST_WITH(mail_fetched_ahead_keeps_its_size_without_its_content, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     _cleanup_free_ char *raw = calloc(1, fixture_content_bytes + 1);
@@ -329,7 +329,7 @@ TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
 }
 
-TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixture_tear_down)
+TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -364,7 +364,7 @@ TEST_WITH(what_is_removed_is_in_the_trash_and_from_there_for_good, set_up, fixtu
 }
 
 /* A removed message stays readable, as any removed file. */
-TEST_WITH(a_removed_message_is_readable_for_who_has_it_open, set_up, fixture_tear_down)
+TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char trashed[MAILDIR_NAME_SIZE + 80];
@@ -471,8 +471,7 @@ TEST_WITH(a_new_inbox_changes_the_folder_of_maildirs, set_up, fixture_tear_down)
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
 
-TEST_WITH(mail_that_is_gone_is_not_there_and_comes_back_as_what_it_was, set_up_without_time,
-          tear_down_without_time)
+TEST_WITH(mail_that_returns_has_its_number_and_marks, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -558,8 +557,7 @@ static void note_invalidated(void *context, uint64_t folder, const char *gone_na
     invalidated->count += gone_name == NULL && folder == invalidated->folder;
 }
 
-TEST_WITH(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes, set_up_without_time,
-          tear_down_without_time)
+TEST_WITH(the_kernel_keeps_new_until_mail_comes_or_goes, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -583,8 +581,7 @@ TEST_WITH(what_the_kernel_keeps_of_new_lasts_until_mail_comes_or_goes, set_up_wi
     assert_true(invalidated.count > of_new_mail);
 }
 
-TEST_WITH(what_is_not_in_new_any_more_has_no_name_to_be_announced_by, set_up_without_time,
-          tear_down_without_time)
+TEST_WITH(only_mail_in_new_is_announced, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char path[256];
@@ -727,7 +724,7 @@ TEST_WITH(uidvalidity_speaks_for_numbers_to_come, set_up, fixture_tear_down)
     tree_release(handle);
 }
 
-TEST_WITH(what_the_disk_does_not_tell_is_not_listed_as_nothing, set_up, fixture_tear_down)
+TEST_WITH(a_maildir_that_cannot_be_read_is_not_listed_as_empty, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_dir *dir = NULL;

@@ -27,7 +27,7 @@ TEST(the_root_is_the_kernels_root)
 }
 
 /* An unknown number comes only from a faulty kernel, and must not crash the tree. */
-TEST(every_kind_says_what_its_nodes_are_like)
+TEST(every_kind_describes_its_nodes)
 {
     struct tree_entry entry;
     for (uint64_t ino = NODE_KIND_COUNT; ino <= (UINT64_C(1) << NODE_KIND_BITS); ino++)
@@ -39,7 +39,7 @@ TEST(every_kind_says_what_its_nodes_are_like)
 }
 
 /* These members decide the defaults of open, changes and listings. */
-TEST(a_folder_is_what_names_can_be_looked_up_in)
+TEST(only_folders_look_up_names)
 {
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
         const struct node_ops *ops = node_ops_of(node_ino((enum node_kind)kind, 0));

@@ -24,7 +24,7 @@ TEST(only_the_process_that_removed_it_finds_it)
     removed_names_release(&names);
 }
 
-TEST(it_is_removed_once)
+TEST(a_removed_name_is_taken_once)
 {
     struct removed_names names;
     removed_names_init(&names);
@@ -35,7 +35,7 @@ TEST(it_is_removed_once)
     removed_names_release(&names);
 }
 
-TEST(it_is_forgotten_after_some_seconds)
+TEST(a_removed_name_is_forgotten_after_some_seconds)
 {
     struct removed_names names;
     removed_names_init(&names);

@@ -98,7 +98,7 @@ TEST_WITH(reply_files_open_for_writing_alone, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-TEST_WITH(what_is_opened_and_cut_off_alone_is_no_message, set_up, fixture_tear_down)
+TEST_WITH(a_reply_that_is_only_truncated_sends_nothing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
@@ -110,7 +110,7 @@ TEST_WITH(what_is_opened_and_cut_off_alone_is_no_message, set_up, fixture_tear_d
     assert_int_equal(fixture_find(fixture, "outbox/re-hello.eml", &entry), -ENOENT);
 }
 
-TEST_WITH(what_fails_fails_before_anything_is_written, set_up, fixture_tear_down)
+TEST_WITH(a_reply_that_cannot_be_made_fails_at_open, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -125,7 +125,7 @@ TEST_WITH(what_fails_fails_before_anything_is_written, set_up, fixture_tear_down
     finish(open_reply(fixture, "reply", O_WRONLY)); /* of the other email, whose content is on the disk now */
 }
 
-TEST_WITH(who_reserves_room_first_can_be_interrupted, set_up, fixture_tear_down)
+TEST_WITH(a_writer_that_allocates_first_can_be_interrupted, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -165,7 +165,7 @@ TEST_WITH(an_answer_is_written_piece_by_piece, set_up, fixture_tear_down)
     assert_sent(fixture, 0, "\"address\":\"bob@x.example\"");
 }
 
-TEST_WITH(appending_goes_behind_what_this_writer_wrote, set_up, fixture_tear_down)
+TEST_WITH(appending_continues_the_text_of_its_own_writer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *one = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
@@ -183,7 +183,7 @@ TEST_WITH(appending_goes_behind_what_this_writer_wrote, set_up, fixture_tear_dow
     assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
 }
 
-TEST_WITH(who_writes_to_whom_cannot_be_written_to_is_told_so, set_up, fixture_tear_down)
+TEST_WITH(a_reply_without_a_recipient_fails_with_words, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -212,7 +212,7 @@ TEST_WITH(who_writes_to_whom_cannot_be_written_to_is_told_so, set_up, fixture_te
     assert_sent(fixture, 0, "\"address\":\"dan@x.example\"");
 }
 
-TEST_WITH(who_removes_a_reply_file_can_create_it, set_up, fixture_tear_down)
+TEST_WITH(a_process_that_removes_a_reply_file_can_create_it, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;

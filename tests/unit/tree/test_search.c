@@ -65,7 +65,7 @@ TEST_WITH(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up, fixtur
     assert_true(look_up(fixture, 1) > second);
 }
 
-TEST_WITH(what_would_be_misunderstood_is_refused_in_words, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_ambiguous_query_is_refused_with_words, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -102,7 +102,7 @@ TEST_WITH(names_are_bounded, fixture_set_up, fixture_tear_down)
     assert_true(is_there(fixture, second));
 }
 
-TEST_WITH(the_latest_that_were_asked_hold_what_was_found, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_latest_queries_keep_their_results, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -181,7 +181,7 @@ static int set_up_clock(void **state);
 static int tear_down_clock(void **state);
 
 /* A file manager that listed search/ causes no search for each query; a later lookup searches again. */
-TEST_WITH(who_listed_the_queries_sees_new_mail_all_the_same, set_up_clock, tear_down_clock)
+TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -217,7 +217,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
 }
 
 /* find(1) takes long if search/ has many queries. */
-TEST_WITH(who_goes_through_the_queries_for_long_asks_nothing, set_up_clock, tear_down_clock)
+TEST_WITH(a_long_walk_through_the_queries_asks_nothing, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -278,7 +278,7 @@ static void *be_there(void *argument)
 }
 
 /* A program with several threads lists with one and reads with the others. */
-TEST_WITH(the_threads_of_who_listed_the_queries_ask_nothing_either, set_up_clock, tear_down_clock)
+TEST_WITH(other_threads_of_a_process_that_listed_the_queries_ask_nothing, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct helper helper;

@@ -64,7 +64,7 @@ static const struct {
     {"failed", S_IFDIR | 0700, false, true},
 };
 
-TEST_WITH(every_node_is_what_it_should_be, fixture_set_up, fixture_tear_down)
+TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -106,7 +106,7 @@ TEST_WITH(names_that_are_not_there, fixture_set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(folders_list_what_is_in_them, fixture_set_up, fixture_tear_down)
+TEST_WITH(folders_list_their_entries, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -233,7 +233,7 @@ TEST_WITH(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(the_readme_says_what_surprises_and_fits_on_a_screen, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_readme_names_surprises_and_fits_on_a_screen, fixture_set_up, fixture_tear_down)
 {
     static const char *const words[] = {"*_*.json", "fetches nothing", "events.jsonl", "inboxfs status"};
     _cleanup_free_ char *text = fixture_read(*state, "README");
@@ -270,8 +270,7 @@ static void is_summed_up(const json_t *status, const char *name, int count, cons
     is_text(tally, "time", count > 0 ? "1970-01-01T00:00:01.000Z" : NULL);
 }
 
-TEST_WITH(status_sums_up_what_was_refused_and_what_failed_since_the_mount_began, fixture_set_up,
-          fixture_tear_down)
+TEST_WITH(status_counts_refusals_and_failures_of_this_mount, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char huge[100 * 1000];
@@ -351,7 +350,7 @@ static void sync_removal(struct tree_fixture *fixture)
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
 }
 
-TEST_WITH(the_listener_is_told_of_mail, set_up_without_time, tear_down_without_time)
+TEST_WITH(the_listener_is_notified_of_mail, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct told told = {.folder = fixture_ino(fixture, inbox)};
@@ -394,7 +393,7 @@ static const struct {
     {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
 };
 
-TEST_WITH(each_folder_allows_what_the_contract_says, fixture_set_up, fixture_tear_down)
+TEST_WITH(each_folder_allows_the_operations_of_the_contract, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -491,7 +490,7 @@ TEST_WITH(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down)
     tree_release(handle);
 }
 
-TEST_WITH(attributes_of_what_is_not_the_users_stay, fixture_set_up, fixture_tear_down)
+TEST_WITH(attributes_of_service_files_cannot_change, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"", "README", "inboxes", "inboxes/alice@inbox.example",
                                         "inboxes/alice@inbox.example/index.jsonl"};
@@ -510,7 +509,7 @@ TEST_WITH(attributes_of_what_is_not_the_users_stay, fixture_set_up, fixture_tear
                      0);
 }
 
-TEST_WITH(what_is_copied_into_takes_attributes_to_no_effect, fixture_set_up, fixture_tear_down)
+TEST_WITH(files_that_are_copied_into_accept_attributes_without_effect, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"outbox", "attachments", "drafts",
                                         "inboxes/alice@inbox.example/inbox.json"};
@@ -626,8 +625,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
 }
 
 /* The kernel loses what it has of the listing when a name is removed: then it asks in the middle first. */
-TEST_WITH(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed, fixture_set_up,
-          fixture_tear_down)
+TEST_WITH(a_listing_of_sent_goes_on_after_removals, fixture_set_up, fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
     struct tree_fixture *fixture = *state;
@@ -653,7 +651,7 @@ TEST_WITH(a_listing_of_sent_goes_on_behind_what_was_listed_whatever_is_removed, 
     assert_ptr_equal(strchr(rest.text, ' '), rest.text + strlen(rest.text) - 1);
 }
 
-TEST_WITH(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_bad_message_stays_a_draft, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -683,7 +681,7 @@ TEST_WITH(what_cannot_be_sent_stays_a_draft, fixture_set_up, fixture_tear_down)
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }
 
-TEST_WITH(a_folder_that_cannot_be_removed_stays_what_it_was, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry folder;
@@ -762,7 +760,7 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
 }
 
 /* The kernel has applied the caller's umask; the daemon's own must not take more away. */
-TEST_WITH(the_modes_of_drafts_are_what_was_asked_for, fixture_set_up, fixture_tear_down)
+TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -819,7 +817,7 @@ static size_t count_descriptors(void)
 }
 
 /* Unmounting does not wait for what programs have open. */
-TEST(what_is_open_at_the_end_is_closed)
+TEST(open_drafts_are_closed_at_the_end)
 {
     size_t before = count_descriptors();
     void *own_state = NULL;
@@ -849,7 +847,7 @@ static void appeared(void *context, const char *path, uint64_t ino)
     snprintf(last->path, sizeof(last->path), "%s", path);
 }
 
-TEST_WITH(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time, tear_down_without_time)
+TEST_WITH(an_event_of_new_mail_has_an_existing_path, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct appeared_path last = {.count = 0};
@@ -876,7 +874,7 @@ TEST_WITH(new_mail_is_told_of_by_a_path_that_is_there, set_up_without_time, tear
     assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* it was removed since */
 }
 
-TEST_WITH(creating_what_is_there_gives_it_as_it_is, fixture_set_up, fixture_tear_down)
+TEST_WITH(creating_an_existing_draft_opens_it, fixture_set_up, fixture_tear_down)
 {
     static const char record[] = "inboxes/alice@inbox.example/inbox.json";
     struct tree_fixture *fixture = *state;
@@ -929,7 +927,7 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 
-TEST_WITH(what_stat_says_of_the_status_is_a_second_old_at_most, set_up_without_time, tear_down_without_time)
+TEST_WITH(stat_of_the_status_is_at_most_a_second_old, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -953,7 +951,7 @@ static void await_pause(struct tree_fixture *fixture)
 }
 
 /* The clock stands still, so the time of the next attempt never comes. */
-TEST_WITH(who_finds_the_service_back_has_the_queue_sent_at_once, set_up_without_time, tear_down_without_time)
+TEST_WITH(an_online_event_sends_the_queue_at_once, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
@@ -998,7 +996,7 @@ static bool is_there(struct tree_fixture *fixture, const char *path)
     return fixture_find(fixture, path, &entry) == 0;
 }
 
-TEST_WITH(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_text_before_a_clean_close_goes_out, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -1010,7 +1008,7 @@ TEST_WITH(what_was_closed_well_goes_out, fixture_set_up, fixture_tear_down)
     assert_int_equal(fixture->tree->open_handles.length, 0);
 }
 
-TEST_WITH(what_was_written_after_a_close_does_not, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_text_after_the_last_close_does_not_go_out, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = begin(fixture, "half", message);
