@@ -173,8 +173,7 @@ static bool is_type(const char *text)
     return true;
 }
 
-/* Finds the "type/subtype" of a content, "application/octet-stream" if it is unknown. `bytes`: the first kB.
- */
+/* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: the first kB. */
 static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {

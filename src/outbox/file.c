@@ -45,7 +45,7 @@ struct outbox_handle {
 #define WORDS_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
 #define WORDS_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
-/* Returns 0 where an item may be opened for writing, -EBUSY (at the service), -EACCES (settled) or -ENOENT.
+/* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), -ENOENT.
  */
 static int check_writable_locked(const struct item *item)
 {
@@ -228,8 +228,7 @@ static void publish_unseen_end(struct outbox *outbox, const struct item *item)
                       "sure, write to drafts/ and mv");
 }
 
-/* From now on it waits, and is durable. An attachment is handed in at once, for an upload can be made again.
- */
+/* Makes the item wait, durably. An attachment is handed in at once, for an upload can be repeated. */
 static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     struct change change;

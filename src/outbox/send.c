@@ -223,8 +223,7 @@ static bool may_send(struct attempt *attempt)
     return is_there;
 }
 
-/* Returns true if it is what was handed in. After a power cut or a repair of the disk it may be a part of it.
- */
+/* Returns true if the content is complete. A power cut or a repair of the disk may have shortened it. */
 static bool is_as_accepted(const struct row *row, const char *bytes, size_t len)
 {
     char digest[ITEM_DIGEST_SIZE];

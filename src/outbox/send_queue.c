@@ -99,8 +99,7 @@ static bool has_not_tried(const struct item *item)
     return item != NULL && item->schedule.due_ms == 0;
 }
 
-/* Of two due items, the one that was put off comes later: the service, or a gateway, may always put it off.
- */
+/* An item that was put off comes after the others: the service, or a gateway, may always put it off. */
 static struct item *earlier(struct item *first, struct item *second)
 {
     if (first == NULL || second == NULL)

@@ -158,7 +158,7 @@ static bool is_refusal(int error, const char *reason)
     return reason != NULL || error == -EMSGSIZE || error == -ENOENT;
 }
 
-/* Checks a waiting message. Returns true if the caller commits *ret_change. Else the message has failed, or
+/* Checks a waiting message. Returns true if the caller commits *ret_change. If not, the message failed, or
  * goes on waiting for an attachment or the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
