@@ -138,11 +138,12 @@ int mount_list_queue(const struct invocation *invocation);
  */
 int sendmail_smtp_run(const struct invocation *invocation);
 
-/* The calls of a session (main.c). EX_OK: taken; a message is then durable. `recipient`: an address or a
- * local name. The message is on standard input; `sender`: "" for none; `recipients`: NULL behind the last. A
- * status.
- */
+/* Two calls that a session makes (main.c). Both return a status of sysexits.h.
+ *
+ * Checks a recipient: an address or a local name. */
 int sendmail_check_recipient(const struct invocation *invocation, const char *recipient);
-int sendmail_send(const struct invocation *invocation, const char *sender, char **recipients);
+/* Sends the message on standard input; it is durable when this returns EX_OK. `sender` is "" for none, and
+ * `recipients` ends with NULL. */
+int sendmail_send(const struct invocation *caller, const char *sender, char **recipients);
 
 #endif
