@@ -303,7 +303,7 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     };
     _cleanup_free_ char *json = NULL;
     _cleanup_close_ int fd = memfd_create("inbox.json", MFD_CLOEXEC);
-    size_t len;
+    size_t len = 0;
     int error = fd < 0 ? -errno : store_read_inbox(tree->store, number, &json, &len);
     if (error == 0 && (flags & O_TRUNC) == 0)
         error = file_pwrite_all(fd, json, len, 0);

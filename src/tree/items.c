@@ -356,12 +356,14 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
         return 0;
     LOCK_GUARD(&item->making);
     *ret_file = file_of(handle);
-    int error = *ret_file != NULL ? 0 : item->maker->make(item->maker, caller, bytes, len, ret_file, &stat);
-    if (error == 0 && file_of(handle) == NULL) {
-        item->number = stat.number;
-        atomic_store(&item->file, *ret_file);
-    }
-    return error;
+    if (*ret_file != NULL)
+        return 0;
+    int error = item->maker->make(item->maker, caller, bytes, len, ret_file, &stat);
+    if (error != 0)
+        return error;
+    item->number = stat.number;
+    atomic_store(&item->file, *ret_file);
+    return 0;
 }
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
