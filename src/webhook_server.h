@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes the service's webhooks: a POST that is signed as it should be (mail/webhook.h) has its inbox looked
- * at in that moment, once for each body. Whatever else comes is answered with 401, a body that is too long
- * with 413, a header that does not say in one way where the body ends with 400, and without memory all with
- * 503.
+ * Takes the service's webhooks: a POST with a good signature (mail/webhook.h) makes the store look at its
+ * inbox at once, once for each body. Other requests are answered with 401, a body that is too long with 413,
+ * a header that leaves open where the body ends with 400, and any request with 503 when out of memory.
  *
  * It stands where strangers can reach it, so all of it is bounded: a thread of its own that serves all
  * connections, their number, their bodies, and the time they may take (service/connections.h). Each carries

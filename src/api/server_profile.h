@@ -35,7 +35,7 @@ enum optional_endpoint {
 
 struct absence {
     unsigned int calls_left; /* calls to skip before the endpoint is tried again */
-    bool has_missing;        /* an email that exists was missing */
+    bool has_missing;        /* the endpoint said 404 for an email that exists */
     uint64_t missing_hash;   /* of that email's id */
 };
 

@@ -42,7 +42,7 @@ static void notify_kernel(const struct notifier *notifier, const struct invalida
         fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
 }
 
-/* Many changes come at once. The kernel is notified of the first immediately and of the others together,
+/* Changes come in bursts. The kernel is notified of the first immediately and of the others together,
  * since each wake-up of this thread may take the CPU from the thread that makes the changes. */
 static void pause_locked(struct notifier *notifier)
 {

@@ -40,8 +40,8 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool is_informed; /* protected by the list's lock, like all below: interrupted by a signal that only
-                         informs */
+    bool is_informed; /* a signal that is no order interrupted it (SIGCHLD); protected by the list's lock,
+                         like all below */
     GList link;       /* in the list */
 };
 

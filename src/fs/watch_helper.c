@@ -35,7 +35,7 @@ enum {
 };
 
 struct announcement {
-    uint64_t ino; /* find_path finds its path, and `path` is empty; 0 if `path` is known */
+    uint64_t ino; /* 0: `path` is set; else `path` is empty, and find_path() looks it up */
     size_t len;   /* with the NUL */
     char path[];
 };

@@ -366,7 +366,7 @@ static int read_comment(const char *start, const char *end, char **ret_text)
 /* The state of reading a text. */
 struct list_reading {
     struct address_list *list;
-    const char *domain;  /* of a local part alone; NULL: a local part alone is refused */
+    const char *domain;  /* appended to an address without "@"; NULL: such an address is refused */
     const char *closing; /* the last ";" of the text; NULL: there is none */
     size_t left;         /* how many more addresses the text may have */
     bool has_looked_for_closing;

@@ -522,7 +522,7 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
 
 /* ---- answers */
 
-/* A body alone is read as that of a message, whose charset nothing tells. */
+/* A body without headers is read as a MIME message that names no charset. */
 static int read_answer_body(struct draft_reading *reading, const char *bytes, size_t len)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);

@@ -259,7 +259,7 @@ static bool html_is_displayed(const char *const *attributes)
     return !has_style(attributes, "display", "none") && html_attribute(attributes, "hidden") == NULL;
 }
 
-/* Returns true if an element that is part of a line by its name is a column by its style. */
+/* Returns true if the style makes a column of an inline element. */
 static bool html_is_column(const char *const *attributes)
 {
     return has_style(attributes, "display", "inline-block") ||
@@ -376,7 +376,7 @@ static void text_layout_break(struct text_layout *layout, unsigned int breaks)
     layout->owed_blanks = 0;
 }
 
-/* One line end more: blank lines that the writer asked for. */
+/* Adds a line end. Several in a row keep the blank lines that the writer made. */
 static void text_layout_line_end(struct text_layout *layout)
 {
     if (layout->owed_breaks < OWED_BREAKS_MAX)

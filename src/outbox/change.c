@@ -484,7 +484,7 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
             continue;
         }
         crash_point("removed");
-        spool_remove_content(outbox->spool, item->number);
+        spool_discard_content(outbox->spool, item->number);
         spool_remove_pieces(outbox->spool, &item->row, NULL);
     }
 }

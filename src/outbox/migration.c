@@ -118,7 +118,7 @@ static int take_state(const char *name, struct old_item *item)
                : row_set_text(&row->error, "not sent: it was to replace a message that was out already");
 }
 
-/* Returns 0, -EBADMSG: it is torn or foreign, or -ENOMEM. */
+/* Returns 0; -EBADMSG when the envelope is torn or foreign; -ENOMEM. */
 static int take_envelope(struct old_item *item, uint64_t number)
 {
     const json_t *envelope = item->envelope;
@@ -222,7 +222,7 @@ static int find_old(void *context, const char *name, uint64_t number)
     if (fstatat(spool_dir_fd(migration->spool), envelope, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (links > 1)
-        spool_remove_content(migration->spool, number);
+        spool_discard_content(migration->spool, number);
     else
         set_aside(migration, number, "it has no envelope");
     return 0;

@@ -69,7 +69,7 @@ static void release_target(struct outbox *outbox, struct item *target)
 }
 
 /* Commits a change that gives an item its place, and removes what was there, in one turn. */
-static int commit_over(struct outbox *outbox, struct change *change, struct item *target)
+static int commit_replacing(struct outbox *outbox, struct change *change, struct item *target)
 {
     struct change changes[2] = {*change, {.item = NULL}};
     int error = target == NULL ? 0 : change_begin(&changes[1], target, ITEM_GONE);
@@ -177,7 +177,7 @@ static int apply(struct renaming *renaming)
         error = change_name(renaming, &change);
     else
         error = accept_prepare(outbox, item, renaming->new_name, &change, &renaming->reason);
-    error = error != 0 ? error : commit_over(outbox, &change, renaming->target);
+    error = error != 0 ? error : commit_replacing(outbox, &change, renaming->target);
     change_release(outbox, &change);
     crash_point("renamed");
     return error;
@@ -187,7 +187,8 @@ static int rename_taken(struct renaming *renaming, pid_t pid)
 {
     struct outbox *outbox = renaming->outbox;
     int error = apply(renaming);
-    pid_t session = pid > 0 ? writer_session(pid) : renaming->item->session; /* else it is `retry` */
+    pid_t session =
+        pid > 0 ? writer_session(pid) : renaming->item->session; /* pid 0: the command `retry` renames it */
     pthread_mutex_lock(&outbox->lock);
     if (error == 0) {
         renaming->item->session = session;
@@ -325,7 +326,7 @@ struct moving_in {
     char *bytes;
     size_t len;
     struct item *target;     /* claimed; or NULL */
-    struct outbox_stat stat; /* as it was when it was moved */
+    struct outbox_stat stat; /* of the new item, when it was moved in */
     char *reason;
 };
 

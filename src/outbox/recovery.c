@@ -90,7 +90,8 @@ static struct item *item_at(const struct recovery *recovery, guint index)
 static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
-    for (guint i = recovery->items->len; i > 0 && error == 0; i--) { /* what is replaced stands before */
+    for (guint i = recovery->items->len; i > 0 && error == 0;
+         i--) { /* a replaced item precedes its replacement */
         uint64_t number = item_at(recovery, i - 1)->row.replaces;
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
         if (replaced == NULL)
@@ -122,7 +123,7 @@ static int sweep(void *context, const char *name, uint64_t number)
     if (number != 0 && g_hash_table_contains(recovery->contents, GSIZE_TO_POINTER(number)))
         return 0;
     if (number != 0 && (number < recovery->first_new_number || has_other_name(spool, number)))
-        spool_remove_content(spool, number);
+        spool_discard_content(spool, number);
     else if (migration_is_leftover(name))
         unlinkat(spool_dir_fd(spool), name, 0);
     else if (!migration_is_own_file(name))

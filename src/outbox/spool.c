@@ -550,7 +550,7 @@ int spool_unlink_content(struct spool *spool, uint64_t number)
     return unlinkat(spool->dir_fd, name_of(number).text, 0) == 0 ? file_sync(spool->dir_fd) : -errno;
 }
 
-void spool_remove_content(struct spool *spool, uint64_t number)
+void spool_discard_content(struct spool *spool, uint64_t number)
 {
     if (unlinkat(spool->dir_fd, name_of(number).text, 0) != 0 && errno != ENOENT)
         log_warning("a file of the spool could not be removed, which the next start will do: %s",
@@ -569,7 +569,7 @@ void spool_remove_pieces(struct spool *spool, const struct row *from, const stru
 {
     for (size_t i = 0; i < from->pieces_len; i++)
         if (from->pieces[i].content != 0 && !has_content(except, from->pieces[i].content))
-            spool_remove_content(spool, from->pieces[i].content);
+            spool_discard_content(spool, from->pieces[i].content);
 }
 
 /* ---------------------------------------------------------------- walking */

@@ -100,7 +100,7 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
 /* Removes the content durably. After an error the content may still exist. */
 int spool_unlink_content(struct spool *spool, uint64_t number);
 /* Removes a content that no row has. Logs a failure, after which the next start removes it. */
-void spool_remove_content(struct spool *spool, uint64_t number);
+void spool_discard_content(struct spool *spool, uint64_t number);
 /* Removes the contents of the pieces of `from` that `except` (may be NULL) does not have. */
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except);
 

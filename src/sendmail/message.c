@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service sends to whom the headers of a message name, and to nobody else. So the recipients that a
- * program gives (the envelope, RFC 5321) and those of its headers must agree: one that it gives besides
- * becomes Bcc, and a header that names anybody who was not given is refused, for mail would go to somebody
- * whom the program did not ask for. With -t the headers are the envelope.
+ * The service sends a message to the recipients in its headers, and to no others. So the recipients that a
+ * program gives (the envelope, RFC 5321) and those of its headers must agree. A recipient in the envelope
+ * alone becomes Bcc. A header that names a recipient outside the envelope is refused, because the program did
+ * not ask to send mail there. With -t the headers are the envelope.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -43,7 +43,7 @@ struct invocation {
     const char *sender;    /* -f, or NULL */
     const char *name;      /* -F, or NULL */
     bool reads_headers;    /* -t: recipients are in the headers, too */
-    bool ignores_dots;     /* -i: a line of a dot is text */
+    bool ignores_dots;     /* -i: a line with only a dot is text */
     bool waits;            /* --wait */
     bool rewrites_from;    /* --rewrite-from */
     bool is_delegated;     /* another user runs it with our rights, which are to send and no more */

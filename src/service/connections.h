@@ -51,8 +51,8 @@ void connections_enter(struct connections *connections, struct connection *conne
                        enum connection_phase phase);
 
 /* Ends all connections: waits until none is busy, at most `timeout_ms`, then shuts down their sockets, and
- * waits until each was removed. A connection that is added later reads nothing but the end. The caller stops
- * libmicrohttpd afterwards: while it stops, version 0.9.75 reads a NULL pointer in a thread that answers a
+ * waits until each was removed. A connection that is added later gets end-of-file at once. The caller stops
+ * libmicrohttpd afterwards: version 0.9.75 reads a NULL pointer if it is stopped while a thread answers a
  * request that cannot be parsed. */
 void connections_end(struct connections *connections, int64_t timeout_ms);
 /* Returns true once connections_end() was called: a connection should close after its answer. */

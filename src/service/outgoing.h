@@ -24,8 +24,8 @@
 #include "service/tables.h"
 
 enum outgoing_kind {
-    OUTGOING_RELAY,   /* of an email that was sent to a recipient */
-    OUTGOING_WEBHOOK, /* of an email that was received, to an inbox's webhook */
+    OUTGOING_RELAY,   /* hands a sent email on to one recipient */
+    OUTGOING_WEBHOOK, /* reports a received email to its inbox's webhook */
 };
 
 struct outgoing_row {

@@ -67,7 +67,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     return len;
 }
 
-/* Takes a line of the server's answer: "250-" goes before other lines, "250 " before the last. */
+/* Takes a line of the server's answer: every line but the last begins with "250-", the last with "250 ". */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct relay_transfer *transfer = context;

@@ -13,7 +13,7 @@
 
 #include "sql/database.h"
 
-/* The step of the format that makes the empty index. */
+/* The migration that creates the empty index. */
 #define SEARCH_INDEX_TABLES                                                                        \
     "CREATE VIRTUAL TABLE trigrams USING fts5 (text, content = '', detail = none, columnsize = 0," \
     " tokenize = 'trigram case_sensitive 1');"                                                     \

@@ -443,7 +443,7 @@ struct complete_list {
     uint32_t listing;
     uint32_t now_ms;
     bool with_held;
-    bool is_lacking; /* it lacks emails that stay */
+    bool is_lacking; /* emails are missing from it that are not confirmed as gone */
 };
 
 /* Finds gone emails from *place on, and moves *place. Returns their number. */

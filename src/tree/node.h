@@ -33,7 +33,7 @@
     KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */       \
     KIND(README, readme)                 /* README */                                                       \
     KIND(STATUS, status)                 /* status.json */                                                  \
-    KIND(EVENT_LOG, event_log)           /* events.jsonl: its start in the log, plus 1 (events.c) */        \
+    KIND(EVENT_LOG, event_log)           /* events.jsonl: its first byte in all logged ones, plus 1 */      \
     KIND(EVENT_STREAM, event_stream)     /* events */                                                       \
     KIND(CONTROL, control)               /* ctl */                                                          \
     KIND(INBOXES, inboxes)               /* inboxes/ */                                                     \

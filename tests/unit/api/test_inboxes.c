@@ -123,7 +123,7 @@ API_TEST(absence_needs_evidence)
     }
 }
 
-API_TEST(an_absence_is_looked_at_again_now_and_then)
+API_TEST(an_absent_endpoint_is_tried_again_now_and_then)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);

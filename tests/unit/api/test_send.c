@@ -195,7 +195,7 @@ API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered)
     assert_int_equal(known.idempotency_key, CAPABILITY_UNKNOWN);
 }
 
-API_TEST(a_refused_key_is_left_out_and_remembered)
+API_TEST(an_idempotency_key_that_the_service_refuses_is_left_out_from_then_on)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 400, "{\"detail\": \"unknown field: idempotency_key\"}");

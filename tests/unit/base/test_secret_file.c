@@ -121,7 +121,7 @@ TEST(a_file_that_is_not_there_is_said_so)
     free(reason);
 }
 
-TEST(a_pipe_does_as_well)
+TEST(a_secret_can_come_from_a_pipe)
 {
     int ends[2];
     assert_int_equal(0, pipe(ends));

@@ -339,7 +339,7 @@ TEST(delays_differ)
     assert_true(differs);
 }
 
-TEST(a_million_attempts_do_not_overflow)
+TEST(the_count_of_attempts_does_not_overflow)
 {
     struct backoff backoff = {.min_ms = 1000, .max_ms = 900000, .attempts = 4294967290U};
     for (int i = 0; i < 20; i++) {

@@ -569,7 +569,7 @@ TEST_WITH(an_early_refusal_is_heard_or_not_written, set_up, tear_down)
         assert_int_equal(response.error, -ECONNRESET);
 }
 
-TEST_WITH(nobody_listening_is_not_written, set_up, tear_down)
+TEST_WITH(without_a_listener_the_request_is_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct scripted_server *gone = scripted_server_start();

@@ -132,7 +132,7 @@ TEST(names_differ_by_every_part_but_marks)
     assert_false(maildir_name_is_same_message(&plain, &other));
 }
 
-TEST(letters_alone_are_flags)
+TEST(only_letters_are_flags)
 {
     uint64_t all = 0;
     for (int c = 0; c < 256; c++)

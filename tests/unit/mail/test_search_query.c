@@ -15,7 +15,7 @@
 
 static const int64_t now_ms = INT64_C(1795168800000); /* 2026-11-20T10:00:00Z */
 
-/* "invoice* -"due on" (from:bob | subject:x*) after:2026-11-13T10:00:00.000Z" */
+/* Returns the query as text: invoice* -"due on" (from:bob | subject:x*) after:2026-11-13T10:00:00.000Z */
 static char *describe(const struct search_query *query)
 {
     static const char *const names[] = {

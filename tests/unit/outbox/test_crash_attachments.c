@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The crash points of attachments: a message gets the content that it bound, whatever was being done to the
- * file, and the file is as it was, or as its state says. docs/OUTBOX.md has the tables that this follows.
+ * file, and the file ends in the folder and with the content that its row of the table here expects.
+ * docs/OUTBOX.md has the crash points.
  */
 #include "crash_world.h"
 

@@ -239,7 +239,7 @@ WORLD_TEST(retry_after_is_honoured)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-WORLD_TEST(a_full_day_does_not_keep_files_from_being_uploaded)
+WORLD_TEST(files_are_uploaded_while_sending_is_over_its_daily_limit)
 {
     struct world *world = *state;
     fake_service_push(

@@ -340,7 +340,7 @@ static void move_message(struct user *user)
     const char *to = choose(&user->choices, 8) == 0 ? "same.eml" : name;
     if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0, 0,
                        NULL) == 0) {
-        /* The next one of that name takes its place, where it waits still. */
+        /* A later message called same.eml replaces this one if it still waits. */
         message_of(user, number)->fate = to == name ? FATE_ACCEPTED : FATE_LEFT;
         if (to == name)
             make_own(user, number, name);
@@ -351,7 +351,7 @@ static void move_message(struct user *user)
     }
 }
 
-/* In pieces, by one close or two; now and then never finished. */
+/* Writes a message in pieces, with one close or two; now and then leaves it unfinished. */
 static void write_message(struct user *user)
 {
     struct outbox *outbox = user->stress->world.outbox;

@@ -146,7 +146,7 @@ WORLD_TEST(two_writers_hand_in_once_at_the_last_release)
 }
 
 enum {
-    ONE = 5000001, /* beyond what Linux gives out */
+    ONE = 5000001, /* process ids above any that Linux gives out */
     OTHER = 5000002,
 };
 

@@ -237,7 +237,7 @@ TEST_WITH(attachments_have_their_content_ids, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(anything_is_taken, fixture_set_up, fixture_tear_down)
+TEST_WITH(any_bytes_are_delivered_as_a_message, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *raw;

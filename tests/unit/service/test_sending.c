@@ -753,7 +753,7 @@ TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
     char *ann = create_inbox(fixture, ANN, NULL);
     free(send_message(fixture, message_to(ANN, ANN, "First")));
     json_t *first = newest_email(fixture, ann, "");
-    /* The reply names a later message of the thread, not the first. */
+    /* The email that is forwarded below is a reply, not the first of its thread. */
     json_t *reply = message_to(ANN, ANN, "Second");
     json_object_set(reply, "existing_email_id", json_object_get(first, "id"));
     json_object_set_new(reply, "message_type", json_string("reply"));

@@ -1032,7 +1032,7 @@ TEST(a_service_with_too_much_to_do_is_left_to_readers)
     world_release(&world);
 }
 
-TEST(readers_side_by_side_are_fetched_ahead_of_too)
+TEST(reads_out_of_order_are_fetched_ahead_too)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
     struct store_world world;

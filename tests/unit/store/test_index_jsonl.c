@@ -80,7 +80,7 @@ TEST(records_are_lines_in_order_of_date)
     world_release(&world);
 }
 
-TEST(any_piece_of_it_can_be_read)
+TEST(any_piece_of_index_jsonl_can_be_read)
 {
     struct store_world world;
     world_init_with_alice(&world);

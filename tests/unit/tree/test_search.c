@@ -236,7 +236,7 @@ TEST_WITH(a_long_walk_through_the_queries_asks_nothing, set_up_clock, tear_down_
 }
 
 /* A program that follows the links of an old answer causes no search. */
-TEST_WITH(a_name_of_an_old_answer_asks_nothing_and_another_name_asks, set_up_clock, tear_down_clock)
+TEST_WITH(only_a_name_outside_the_old_answer_causes_a_search, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names = {.at_most = 0};

@@ -624,7 +624,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
     return names;
 }
 
-/* The kernel loses what it has of the listing when a name is removed: then it asks in the middle first. */
+/* Removing a name drops the kernel's cached listing, so that its next read may start in the middle. */
 TEST_WITH(a_listing_of_sent_goes_on_after_removals, fixture_set_up, fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
