@@ -94,7 +94,7 @@ bool send_queue_awaits_upload(const struct item_table *table, const struct item 
     return false;
 }
 
-static bool has_not_tried(const struct item *item)
+static bool is_not_put_off(const struct item *item)
 {
     return item != NULL && item->schedule.due_ms == 0;
 }
@@ -121,7 +121,7 @@ struct item *send_queue_find(const struct send_queue *queue, const struct item_t
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(hash_string, g_str_equal); /* sequences */
     struct item *first = NULL;
-    for (struct item *item = queue->handed_in[kind].first; item != NULL && !has_not_tried(first);
+    for (struct item *item = queue->handed_in[kind].first; item != NULL && !is_not_put_off(first);
          item = item->schedule.next) {
         bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
         if (kind == ITEM_MESSAGE && (is_open || !g_hash_table_add(seen, item->row.sequence)))

@@ -309,7 +309,7 @@ enum {
 
 static bool name_is_reserved(const char *name)
 {
-    return strcmp(name, "inbox.json") == 0; /* they all end in .json */
+    return strcmp(name, "inbox.json") == 0; /* names of emails end in .json */
 }
 
 /* Chooses "STEM.json", or a name with more of the key while an email of the inbox, gone or not, has the name.

@@ -371,7 +371,7 @@ struct inbox_file {
     mode_t mode;
     unsigned int lasting;
     blksize_t block_bytes; /* 0: as everywhere */
-    bool follows_mail;     /* changes with the emails in the inbox, not with its record alone */
+    bool follows_mail;     /* the emails decide its size and time, else the inbox's record */
     int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                 struct tree_handle **ret_handle);
 };
