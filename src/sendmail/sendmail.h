@@ -2,7 +2,7 @@
 /*
  * inboxfs-sendmail in four parts: a call of the program becomes a message that names all its recipients
  * (message.c), whose local names become addresses (names.c), and that is moved into the outbox of a mount
- * (mount.c). main.c reads the arguments and joins the parts.
+ * (mount.c). main.c reads the arguments, and submit.c joins the parts.
  *
  * A function that returns a status returns one of sysexits.h, and has reported by complain() what is wrong.
  */
@@ -131,19 +131,24 @@ int mount_wait_for_service(int mount, const char *name);
  */
 int mount_list_queue(const struct invocation *invocation);
 
+/* ---------------------------------------------------------------- all together (submit.c) */
+
+/* Each returns a status of sysexits.h. */
+
+/* Sends the message on standard input; it is durable when this returns EX_OK. */
+int submit_message(const struct invocation *invocation);
+/* The same for a client of SMTP. `sender` is "" for none, and `recipients` ends with NULL. */
+int submit_from_session(const struct invocation *caller, const char *sender, char **recipients);
+/* Checks a recipient of such a client: an address or a local name. */
+int submit_check_recipient(const struct invocation *invocation, const char *recipient);
+/* Sends all messages of the maildrop. */
+int submit_queue(const struct invocation *invocation);
+
 /* ---------------------------------------------------------------- SMTP */
 
 /* Serves a client on standard input and output until it says QUIT, or ends its input. Returns the exit
  * status.
  */
 int sendmail_smtp_run(const struct invocation *invocation);
-
-/* Two calls that a session makes (main.c). Both return a status of sysexits.h.
- *
- * Checks a recipient: an address or a local name. */
-int sendmail_check_recipient(const struct invocation *invocation, const char *recipient);
-/* Sends the message on standard input; it is durable when this returns EX_OK. `sender` is "" for none, and
- * `recipients` ends with NULL. */
-int sendmail_send(const struct invocation *caller, const char *sender, char **recipients);
 
 #endif

@@ -3,7 +3,7 @@
  * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client. It has the grammar of
  * mail/smtp_session.h.
  *
- * A recipient is checked, and a message is sent, by a call of main.c in a process of its own, which reports
+ * A recipient is checked, and a message is sent, by a call of submit.c in a process of its own, which reports
  * as the whole program does: by a status of sysexits.h and words on standard error. The session makes its
  * answer of both. So one message leaves nothing behind for the next.
  *
@@ -49,7 +49,7 @@ static int send_message(const struct invocation *invocation, const struct smtp_m
         return EX_TEMPFAIL;
     }
     memcpy(recipients, message->recipients, message->recipients_len * sizeof(*recipients));
-    return sendmail_send(invocation, message->sender, recipients);
+    return submit_from_session(invocation, message->sender, recipients);
 }
 
 /* Sends the message, or checks the recipient if `message` is NULL, in a new process. Its standard output and
@@ -67,7 +67,7 @@ static int run_call(const struct invocation *invocation, const struct smtp_messa
         status = EX_OSERR;
         if (dup2(ends[1], STDOUT_FILENO) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0)
             status = message != NULL ? send_message(invocation, message)
-                                     : sendmail_check_recipient(invocation, recipient);
+                                     : submit_check_recipient(invocation, recipient);
         fflush(stdout);
         _exit(status);
     }
