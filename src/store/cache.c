@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The tables, their statements, and the hashes by which damage of a row is noticed.
+ */
 #include "store/cache.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Rows of a digest and the id of an email, in the order in which they were noted.
+ */
 #include "store/message_ids.h"
 
 #include <errno.h>

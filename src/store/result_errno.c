@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The errno of each outcome of a request, by its kind: a list, a change, content.
+ */
 #include "store/result_errno.h"
 
 #include <errno.h>

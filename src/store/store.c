@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The store: index, sync, cache and content, opened, started and freed together.
+ */
 #include "store/store.h"
 
 #include <errno.h>
