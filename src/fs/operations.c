@@ -189,7 +189,8 @@ static void op_statfs(fuse_req_t fuse, fuse_ino_t ino)
 
 /* ---------------------------------------------------------------- names */
 
-static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name, const struct tree_new *what)
+static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name,
+                       const struct tree_new_entry *what)
 {
     struct tree *tree = operations_of(fuse)->tree;
     struct fs_request request;
@@ -201,22 +202,22 @@ static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name, con
 
 static void op_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    make_entry(fuse, parent, name, &(const struct tree_new){.mode = S_IFDIR | mode});
+    make_entry(fuse, parent, name, &(const struct tree_new_entry){.mode = S_IFDIR | mode});
 }
 
 static void op_mknod(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode, dev_t device)
 {
-    make_entry(fuse, parent, name, &(const struct tree_new){.mode = mode});
+    make_entry(fuse, parent, name, &(const struct tree_new_entry){.mode = mode});
 }
 
 static void op_symlink(fuse_req_t fuse, const char *target, fuse_ino_t parent, const char *name)
 {
-    make_entry(fuse, parent, name, &(const struct tree_new){.mode = S_IFLNK | 0777, .target = target});
+    make_entry(fuse, parent, name, &(const struct tree_new_entry){.mode = S_IFLNK | 0777, .target = target});
 }
 
 static void op_link(fuse_req_t fuse, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
-    make_entry(fuse, new_parent, new_name, &(const struct tree_new){.ino = ino});
+    make_entry(fuse, new_parent, new_name, &(const struct tree_new_entry){.ino = ino});
 }
 
 static void op_unlink(fuse_req_t fuse, fuse_ino_t parent, const char *name)

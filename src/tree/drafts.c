@@ -448,7 +448,7 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
 }
 
 /* The kernel has applied the caller's umask; this process has its own. */
-static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new *what)
+static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new_entry *what)
 {
     mode_t mode = what->mode;
     if (mode == 0)
@@ -464,7 +464,7 @@ static int make_name(struct tree *tree, int parent_fd, const char *name, const s
 }
 
 static int make_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                      const struct tree_new *what, struct tree_entry *ret)
+                      const struct tree_new_entry *what, struct tree_entry *ret)
 {
     _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
     int error = hold_inode(tree, folder, &parent);

@@ -653,7 +653,7 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
 }
 
 static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                      const struct tree_new *what, struct tree_entry *ret)
+                      const struct tree_new_entry *what, struct tree_entry *ret)
 {
     _cleanup_free_ char *reason = NULL;
     struct inbox_view view;

@@ -613,7 +613,7 @@ static int check_can_make(const struct tree *tree, uint64_t folder)
 }
 
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
-                          const char *name, const struct tree_new *what, struct tree_entry *ret)
+                          const char *name, const struct tree_new_entry *what, struct tree_entry *ret)
 {
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;

@@ -210,7 +210,7 @@ struct node_ops {
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
     int (*make)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                const struct tree_new *what, struct tree_entry *ret);
+                const struct tree_new_entry *what, struct tree_entry *ret);
     int (*remove_dir)(struct tree *tree, uint64_t folder, const char *name);
     int (*unlink)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name);
     int (*rename)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,

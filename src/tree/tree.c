@@ -577,7 +577,7 @@ void tree_abandon_handles(struct tree *tree)
 /* ---------------------------------------------------------------- changes in a folder */
 
 int tree_make(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-              const struct tree_new *what, struct tree_entry *ret)
+              const struct tree_new_entry *what, struct tree_entry *ret)
 {
     const struct node_ops *ops = node_ops_of(parent);
     return ops->make == NULL ? -EPERM : ops->make(tree, caller, parent, name, what, ret);

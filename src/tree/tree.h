@@ -233,7 +233,7 @@ void tree_abandon_handles(struct tree *tree);
 
 /* Changes by users; docs/FILESYSTEM.md lists what each folder allows. */
 
-struct tree_new {
+struct tree_new_entry {
     mode_t mode;        /* type and permission bits; 0 for a new name (link) of `ino` */
     const char *target; /* of a symbolic link */
     uint64_t ino;
@@ -242,7 +242,7 @@ struct tree_new {
  * creates an inbox and waits for the network. The entry counts as a lookup. Return: 0; -EPERM in other
  * folders; another -errno. */
 int tree_make(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
-              const struct tree_new *what, struct tree_entry *ret);
+              const struct tree_new_entry *what, struct tree_entry *ret);
 /* Writes the target of a symbolic link, with a NUL. Waits as tree_get_attributes(). Return: 0; -EINVAL when
  * the node is no link; another -errno. */
 int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,

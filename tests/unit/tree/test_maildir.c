@@ -312,19 +312,20 @@ TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
     uint64_t tmp = fixture_ino(fixture, BOX "/tmp");
     assert_int_equal(tree_create(tree, &nobody, tmp, "1.x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
     assert_int_equal(tree_create(tree, &nobody, tmp, ".x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
-    assert_int_equal(tree_make(tree, &nobody, new, "x", &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
-                     -EPERM);
-    assert_int_equal(tree_make(tree, &nobody, new, "x", &(struct tree_new){.mode = S_IFREG | 0600}, &entry),
-                     -EPERM);
     assert_int_equal(
-        tree_make(tree, &nobody, new, "x", &(struct tree_new){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
-        -EPERM);
+        tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry), -EPERM);
+    assert_int_equal(
+        tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.mode = S_IFREG | 0600}, &entry), -EPERM);
+    assert_int_equal(tree_make(tree, &nobody, new, "x",
+                               &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
+                     -EPERM);
     uint64_t draft = fixture_ino(fixture, "drafts/draft");
-    assert_int_equal(tree_make(tree, &nobody, new, "x", &(struct tree_new){.ino = draft}, &entry), -EPERM);
+    assert_int_equal(tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.ino = draft}, &entry),
+                     -EPERM);
     tree_forget(tree, draft, 1);
     assert_int_equal(tree_lookup(tree, &nobody, new, one, &entry), 0);
-    assert_int_equal(tree_make(tree, &nobody, drafts, "x", &(struct tree_new){.ino = entry.ino}, &entry),
-                     -EPERM);
+    assert_int_equal(
+        tree_make(tree, &nobody, drafts, "x", &(struct tree_new_entry){.ino = entry.ino}, &entry), -EPERM);
     assert_int_equal(tree_remove_dir(tree, fixture_ino(fixture, BOX), "cur"), -EPERM);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
 }
@@ -646,7 +647,8 @@ TEST_WITH(programs_have_files_of_their_own, set_up, fixture_tear_down)
     assert_int_equal(rename_at(fixture, BOX, ".state", "outbox", "state"), -EPERM);
     assert_int_equal(tree_create(tree, &nobody, box, "lock", 0600, O_WRONLY, &entry, &handle), -EPERM);
     assert_int_equal(
-        tree_make(tree, &nobody, box, ".Sent", &(struct tree_new){.mode = S_IFDIR | 0700}, &entry), -EPERM);
+        tree_make(tree, &nobody, box, ".Sent", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
+        -EPERM);
     assert_int_equal(tree_unlink(tree, &nobody, box, ".uidvalidity"), -EPERM);
     assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), 0);
     assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), -ENOENT);
@@ -675,7 +677,7 @@ TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up,
     make_own_file(fixture, "maildir", ".beside");
     assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".beside"), -ENOSPC);
     assert_int_equal(tree_make(fixture->tree, &nobody, fixture_ino(fixture, BOX), ".notmuch",
-                               &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                      -ENOSPC);
     /* A rename that takes no more room is possible. */
     assert_int_equal(rename_at(fixture, BOX, ".file-1", BOX, ".renamed"), 0);

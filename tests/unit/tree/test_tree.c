@@ -406,14 +406,15 @@ TEST_WITH(each_folder_allows_the_operations_of_the_contract, fixture_set_up, fix
                          folders[i].create);
         if (folders[i].create == 0)
             tree_release(handle);
-        assert_int_equal(
-            tree_make(tree, &nobody, folder, "folder", &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
-            folders[i].make_dir);
+        assert_int_equal(tree_make(tree, &nobody, folder, "folder",
+                                   &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
+                         folders[i].make_dir);
         assert_int_equal(tree_make(tree, &nobody, folder, "symlink",
-                                   &(struct tree_new){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
+                                   &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
                          folders[i].symlink);
         assert_int_equal(tree_make(tree, &nobody, folder, "link",
-                                   &(struct tree_new){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
+                                   &(struct tree_new_entry){.ino = fixture_ino(fixture, "drafts/draft")},
+                                   &entry),
                          folders[i].link);
         if (folders[i].link == 0)
             assert_int_equal(tree_unlink(tree, &nobody, folder, "link"), 0);
@@ -657,23 +658,23 @@ TEST_WITH(a_bad_message_stays_a_draft, fixture_set_up, fixture_tear_down)
     struct tree_entry entry;
     uint64_t drafts = fixture_ino(fixture, "drafts");
     assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
-                               &(struct tree_new){.mode = S_IFDIR | 0700}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                      0);
     assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
-                               &(struct tree_new){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
                      0);
     assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
-                               &(struct tree_new){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
                      -EEXIST);
-    assert_int_equal(
-        tree_make(fixture->tree, &nobody, drafts, "fifo", &(struct tree_new){.mode = S_IFIFO | 0600}, &entry),
-        0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "fifo",
+                               &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
+                     0);
     assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
     assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
     assert_int_equal(rename_path(fixture, "drafts", "fifo", "outbox", "x", 0), -EBADMSG);
     assert_int_equal(rename_path(fixture, "drafts", "none", "outbox", "x", 0), -ENOENT);
     assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "second",
-                               &(struct tree_new){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
+                               &(struct tree_new_entry){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
                      0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
     assert_int_equal(tree_unlink(fixture->tree, &nobody, drafts, "second"), 0);
@@ -689,17 +690,17 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
     struct tree_attributes attributes;
     uint64_t drafts = fixture_ino(fixture, "drafts");
     assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
-                               &(struct tree_new){.mode = S_IFDIR | 0700}, &folder),
+                               &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &folder),
                      0);
     assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "fifo",
-                               &(struct tree_new){.mode = S_IFIFO | 0600}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
     /* By the inode that the kernel has, without looking it up again. */
     assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
     assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
     assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "socket",
-                               &(struct tree_new){.mode = S_IFSOCK | 0600}, &entry),
+                               &(struct tree_new_entry){.mode = S_IFSOCK | 0600}, &entry),
                      0);
     assert_true(S_ISSOCK(entry.attributes.stat.st_mode));
     assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "fifo"), 0);
@@ -770,13 +771,13 @@ TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tea
     assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "file", 0664, O_WRONLY, &entry, &handle), 0);
     tree_release(handle);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0664);
-    assert_int_equal(
-        tree_make(fixture->tree, &nobody, drafts, "dir", &(struct tree_new){.mode = S_IFDIR | 0775}, &entry),
-        0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "dir",
+                               &(struct tree_new_entry){.mode = S_IFDIR | 0775}, &entry),
+                     0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0775);
-    assert_int_equal(
-        tree_make(fixture->tree, &nobody, drafts, "fifo", &(struct tree_new){.mode = S_IFIFO | 0666}, &entry),
-        0);
+    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "fifo",
+                               &(struct tree_new_entry){.mode = S_IFIFO | 0666}, &entry),
+                     0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFIFO | 0666);
     umask(before);
 }
