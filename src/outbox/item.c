@@ -150,11 +150,11 @@ enum {
     ATTACHED = OUTBOX_FOLDER_ATTACHMENTS,
 };
 
-/* A user may hand in again an item that is settled or waits, or take it away. */
+/* The user can hand in a settled or waiting item again, or remove it. */
 #define AGAIN (TO(ITEM_QUEUED) | TO(ITEM_UPLOADING) | TO(ITEM_WAITING) | TO(ITEM_GONE))
 #define END (TO(ITEM_FAILED) | TO(ITEM_UNKNOWN))
 
-/* A state follows itself where something else of the row changes: the name, ids of uploaded pieces. */
+/* A state follows itself when only other fields of the row change: the name, the pool ids of pieces. */
 static const struct state_facts states[ITEM_STATES] = {
     [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | AGAIN, NOWHERE, NOWHERE, false, false, false},
     [ITEM_WRITING] = {"writing", TO(ITEM_WRITING) | AGAIN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED), OUT,
@@ -343,7 +343,7 @@ void item_interrupt(struct item *item, const char *why)
 
 /* ================================================================ the table of items */
 
-/* `names` has this for a name that is reserved. */
+/* The value in `names` of a reserved name. */
 static char reservation;
 
 static void drop(void *item)
@@ -450,8 +450,9 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
 /* ================================================================ names */
 
 enum {
-    NUMBER_MAX_BYTES = 12,                                                  /* "-4294967295", and "~" */
-    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* where a receipt's fits */
+    NUMBER_MAX_BYTES = 12, /* "-4294967295", and "~" */
+    NAME_MAX_BYTES =
+        FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* leaves room for the suffix of a receipt */
 };
 
 bool item_is_receipt_name(const char *name)
@@ -476,7 +477,8 @@ int item_check_name(enum outbox_folder folder, const char *name)
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
-/* A name that was made of another: where that one is never sent, and this one would be, it gets a "~". */
+/* Appends "~" to `made`, a variant of `name`, if `name` is never sent and `made` would be. Consumes `made`.
+ */
 static char *keep_never_sent(char *made, enum item_kind kind, const char *name)
 {
     _cleanup_free_ char *owned = made;
@@ -492,7 +494,7 @@ static char *make_numbered(enum outbox_folder folder, const char *name, unsigned
     return keep_never_sent(file_name_numbered(name, number), kind, name);
 }
 
-/* A name that was cut must not end like a receipt's, and is sent or not as the whole one is. */
+/* The shortened name must not be a receipt's, and must be never sent exactly if `name` is never sent. */
 static char *shorten(const char *name, size_t max_bytes)
 {
     bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);
@@ -505,7 +507,7 @@ static char *shorten(const char *name, size_t max_bytes)
     return keep_never_sent(shortened, ITEM_MESSAGE, name);
 }
 
-/* 1 for taken, 0 for free, -1 without memory. */
+/* Returns 1 if the numbered name is taken, 0 if it is free, -1 when out of memory. */
 static int is_taken(const struct item_table *table, enum outbox_folder folder, const char *name,
                     unsigned int number)
 {
@@ -520,7 +522,7 @@ char *item_table_choose_name(const struct item_table *table, enum outbox_folder 
     _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
     if (whole == NULL || !item_table_is_taken(table, folder, whole))
         return TAKE_PTR(whole);
-    /* The next of "x-2" is "x-3", not "x-2-2", if there is an "x". */
+    /* After "x-2" comes "x-3", not "x-2-2", if "x" is taken. */
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;

@@ -50,10 +50,10 @@ enum item_state {
                        time */
     ITEM_QUEUED,    /* a message that was handed in and waits for its attachments and its turn */
     ITEM_SENDING,   /* its request may be on the wire */
-    ITEM_SENT,      /* the service took it */
+    ITEM_SENT,      /* the service accepted it */
     ITEM_UPLOADING, /* an attachment handed in, on its way into the pool */
     ITEM_UPLOADED,  /* in the pool */
-    ITEM_FAILED,    /* refused for good; certainly not sent */
+    ITEM_FAILED,    /* will not be tried again; certainly not sent */
     ITEM_UNKNOWN,   /* perhaps sent; only the user can send it again */
     ITEM_INTERRUPTED, /* the program that wrote it did not finish */
 };
@@ -75,7 +75,7 @@ struct row {
     enum item_kind kind;
     enum item_state state;
     char *name;
-    uint64_t replaces; /* number of the item that it replaces and that may still be there; 0: none */
+    uint64_t replaces; /* number of an item that it replaces and that may not be removed yet; 0: none */
     int64_t size;      /* of an attachment when it was handed in */
     char digest[ITEM_DIGEST_SIZE]; /* of the content when it was handed in; "" before */
     char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
@@ -89,8 +89,8 @@ struct row {
     struct piece *pieces;
     size_t pieces_len;
     bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
-    bool was_unknown;    /* so had an earlier hand-in under this key: after a refusal it may still have been
-                            sent */
+    bool was_unknown; /* an earlier hand-in under this key had an unknown outcome: even if the service refuses
+                         this one, the message may have been sent */
     bool was_reuploaded; /* the service refused its pool ids once, and all pieces were uploaded again */
     int64_t quota_day;   /* UTC day whose count of sent emails includes it; 0: none */
 
@@ -98,11 +98,11 @@ struct row {
     unsigned int attempts;
     int64_t accepted_ms; /* since 1970; 0: not yet */
     int64_t finished_ms; /* 0: not yet */
-    int http_status;     /* of the last answer; 0: none */
-    char *id;            /* the sent email's, or the pool's; or NULL */
-    char *error; /* text for the user, or NULL. A waiting file has it if it was interrupted under a never-sent
-                    name */
-    size_t receipt_bytes; /* of its receipt; 0: it has none */
+    int http_status;     /* of the service's last answer; 0: none */
+    char *id;            /* of the sent email, or of the file in the pool; or NULL */
+    char *error;         /* text for the user, or NULL. In ITEM_WAITING: why a file with a never-sent name was
+                            interrupted */
+    size_t receipt_bytes; /* size of the receipt; 0 if there is none */
 };
 
 void row_release(struct row *row);
@@ -116,7 +116,8 @@ void row_clear_outcome(struct row *row);
 struct piece *row_add_piece(struct row *row, const char *name);
 /* Appends a text without line end to not_carried. Returns 0 or -ENOMEM. */
 int row_add_not_carried(struct row *row, const char *words);
-/* Replaces a text of a row by a copy of `value`, which may be NULL. Returns 0, or -ENOMEM: *text is NULL. */
+/* Replaces a text of a row by a copy of `value`, which may be NULL. Returns 0, or -ENOMEM and sets *text to
+ * NULL. */
 int row_set_text(char **text, const char *value);
 
 /* ================================================================ states */
@@ -164,22 +165,22 @@ struct schedule {
 
 /* The programs that have the item open, and how the programs that wrote it ended, as far as is known. */
 struct open_file {
-    unsigned int writers; /* open handles that may write; constant during a claim for the disk */
-    unsigned int opens;   /* times it was opened for writing */
-    int64_t closed_ms; /* monotonic: time of the close(2) after the last write, whose release may still come;
-                          0: none */
-    bool is_hurried;   /* a barrier waits for the release: no quiet time after it */
-    uint64_t changes;  /* of the content, counted */
-    uint64_t synced;   /* how many of the changes are on the disk */
-    bool is_durable;   /* the name of the content has reached the disk */
+    unsigned int writers;   /* open handles that may write; constant during a claim for the disk */
+    unsigned int opens;     /* times it was opened for writing */
+    int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, whose release may be
+                               outstanding; 0: none */
+    bool is_hurried;        /* a barrier waits for the release: no quiet time after it */
+    uint64_t changes;       /* of the content, counted */
+    uint64_t synced;        /* how many of the changes are on the disk */
+    bool is_durable;        /* the name of the content has reached the disk */
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
     char interruption[160]; /* why the content must not be sent; "": no reason */
-    const char *last_end; /* why it must not be sent unless another writer closes it, too; NULL: no reason */
-    bool lacks_write;     /* a write failed before the row became ITEM_WRITING: the text is incomplete */
-    bool is_unseen;       /* it is not known how a program ended that had it open */
+    const char *last_end;   /* why it must not be sent unless another task closes it later; NULL: no reason */
+    bool lacks_write;       /* a write failed before the row became ITEM_WRITING: the text is incomplete */
+    bool is_unseen;         /* the daemon cannot see how a program that had the file open ended */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: more processes wrote than are remembered */
-    unsigned int first_open; /* the opening through which it was written first; 0: none */
+    unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
     pid_t first_opener;      /* the process that made that opening */
 };
 
@@ -191,13 +192,14 @@ struct item {
     struct timespec mtime;
     enum item_claim claim;
     struct cancel *upload; /* borrowed: cancels the upload under way; NULL: there is none */
-    unsigned int linking;  /* threads that are binding its content: a thread that wants to change it waits */
-    bool is_called_off;    /* a thread that waits to change the file cancelled the upload */
-    bool is_unsaved;       /* the disk failed: the row in the spool is older than this one */
+    unsigned int
+        linking; /* threads that bind its content to messages; a change of the content waits for them */
+    bool is_called_off; /* a thread that waits to change the file cancelled the upload */
+    bool is_unsaved;    /* the disk failed: the row in the spool is older than this one */
     struct schedule schedule;
     struct open_file file;
-    pid_t session;            /* that handed it in, or last opened it for writing (writer_session()) */
-    uint64_t failure;         /* outbox->failures when it failed; 0: it did not fail */
+    pid_t session;    /* the session that handed it in or last opened it for writing (writer_session()) */
+    uint64_t failure; /* outbox->failures when it failed; 0: it did not fail */
     bool is_failure_reported; /* to a barrier of that session */
     bool is_event_due;        /* the item is settled, and its event is not published yet */
 };
@@ -225,14 +227,14 @@ void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
 /* Returns true if this process is remembered as a writer; false also when every process counts as one. */
 bool item_is_known_writer(const struct item *item, pid_t process);
-/* Forbids sending what was written, for the reason `why`. An earlier reason stays. */
+/* Forbids sending what was written, for the reason `why`. Keeps an earlier reason. */
 void item_interrupt(struct item *item, const char *why);
 
 /* ================================================================ the table of items */
 
 struct item_folder {
-    GHashTable *names;  /* each to its item, or to a mark that it is reserved */
-    GHashTable *ids;    /* each id from the service, to the number of items that have it */
+    GHashTable *names;  /* map each name to its item, or to a mark that the name is reserved */
+    GHashTable *ids;    /* map each id from the service to the number of items that have it */
     int64_t changed_ms; /* realtime */
 };
 
@@ -270,8 +272,8 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
 
 /* ================================================================ names */
 
-/* Checks a name for outbox/ or attachments/. Returns 0; -EPERM: it is a receipt's; -ENAMETOOLONG; -EILSEQ: it
- * is not UTF-8, or has a control character in attachments/, whose names are sent in a header. */
+/* Checks a name for outbox/ or attachments/. Returns 0; -EPERM: it is a receipt's name; -ENAMETOOLONG;
+ * -EILSEQ: it is not UTF-8, or has a control character in attachments/, whose names are sent in a header. */
 int item_check_name(enum outbox_folder folder, const char *name);
 bool item_is_receipt_name(const char *name);
 /* Returns true if the name is of a temporary file, or of a message's backup, which would be sent as a second

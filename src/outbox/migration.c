@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads the envelopes of version 0.2, NUMBER.json, and writes rows. Contents stay where they are; a file that
- * messages had bound gets a link for each of them.
+ * messages had bound gets a hard link for each of these messages.
  */
 #include "outbox/migration.h"
 
@@ -37,9 +37,9 @@ enum {
 /* An item of version 0.2. */
 struct old_item {
     struct row row;
-    json_t *envelope; /* NULL: a content alone */
-    bool is_dropped;  /* it has no content, was replaced, or stands for a key alone */
-    bool is_hidden;   /* it served messages alone */
+    json_t *envelope; /* NULL if the item has only a content */
+    bool is_dropped;  /* not saved: it has no content, was replaced, or only records a key */
+    bool is_hidden;   /* not saved, but messages may bind its content */
     off_t size;
 };
 
@@ -103,7 +103,7 @@ static int take_texts(const json_t *envelope, struct row *row)
     return error;
 }
 
-/* Its state is a name of today's, but for two. */
+/* Two state names of version 0.2, `drafted` and `held`, no longer exist. */
 static int take_state(const char *name, struct old_item *item)
 {
     struct row *row = &item->row;
@@ -147,8 +147,8 @@ static int take_envelope(struct old_item *item, uint64_t number)
     return error != 0 ? error : take_state(state, item);
 }
 
-/* Returns the envelope of this number: *ret_envelope, which the caller unrefs. 0, -EBADMSG, or of the disk.
- */
+/* Reads the envelope of this number; the caller unrefs *ret_envelope. Returns 0, -EBADMSG, or the disk's
+ * error. */
 static int read_envelope(const struct migration *migration, uint64_t number, json_t **ret_envelope)
 {
     char name[32];
@@ -170,7 +170,7 @@ static int read_item(struct migration *migration, uint64_t number, struct old_it
     int error = read_envelope(migration, number, &item.envelope);
     if (error == 0)
         error = json_is_object(item.envelope) ? take_envelope(&item, number) : -EBADMSG;
-    json_object_del(item.envelope, "request"); /* it may be large, and is read once more when it is needed */
+    json_object_del(item.envelope, "request"); /* may be large: it is read again when it is needed */
     item.is_dropped = item.is_dropped || !has_content;
     if (error == 0) {
         *ret = item;
@@ -218,7 +218,8 @@ static int find_old(void *context, const char *name, uint64_t number)
         return error == -ENOMEM ? error : 0;
     char envelope[32];
     snprintf(envelope, sizeof(envelope), "%" PRIu64 ".json", number);
-    nlink_t links = status.st_nlink; /* more than one: made for a message by a start that was cut short */
+    nlink_t links =
+        status.st_nlink; /* more than one if a migration that was cut short linked it for a message */
     if (fstatat(spool_dir_fd(migration->spool), envelope, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (links > 1)
@@ -228,7 +229,8 @@ static int find_old(void *context, const char *name, uint64_t number)
     return 0;
 }
 
-/* The database is gone, and with it the names of its messages, and whether they were sent. */
+/* Makes an item of a content whose row was lost with the database: its name, and whether it was sent, are
+ * unknown. */
 static int find_content(void *context, const char *name, uint64_t number)
 {
     struct migration *migration = context;
@@ -258,7 +260,7 @@ static struct old_item *find_number(struct migration *migration, uint64_t number
     return NULL;
 }
 
-/* An edited text took the place of a message, which the program had not removed when it ended. */
+/* Drops each message that an edited text replaced, but that the program had not removed when it ended. */
 static void drop_superseded(struct migration *migration)
 {
     for (guint i = 0; i < migration->items->len; i++) {
@@ -270,7 +272,7 @@ static void drop_superseded(struct migration *migration)
     }
 }
 
-/* Two items have one name if one was replaced and not yet hidden or removed: the later has it. */
+/* Hides an item if a later one has its name: the program ended before it hid or removed the replaced item. */
 static void drop_replaced(struct migration *migration, struct old_item *item)
 {
     enum outbox_folder folder = item_state_folder(item->row.state, item->row.kind);
@@ -304,7 +306,7 @@ static int read_digest(struct migration *migration, struct old_item *attachment)
     return error;
 }
 
-/* The attachment that has this content; a hidden one is meant to serve. */
+/* Returns an attachment with this content, or NULL. Prefers a hidden one, which exists only for messages. */
 static struct old_item *find_bound(struct migration *migration, int64_t content)
 {
     struct old_item *found = NULL;
@@ -380,7 +382,7 @@ static int connect_items(struct migration *migration)
         if (item->is_dropped)
             continue;
         if (item->row.kind == ITEM_ATTACHMENT)
-            (void)read_digest(migration, item); /* without, it is in no pool by its digest */
+            (void)read_digest(migration, item); /* on an error its pool id is not recorded */
         else if (item_state_is_unsettled(item->row.state))
             error = collect_pieces(migration, item);
         error = error != 0 ? error : measure_receipt(migration, item);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting, stopping and freeing the outbox, and what can be asked of it: files by name, listings, the
- * status. Opening is in recovery.c, files in file.c, renames in move.c, fsync of a folder in barrier.c.
+ * Starting, stopping and freeing the outbox, and its queries: files by name, listings, the status. Opening is
+ * in recovery.c, files in file.c, renames in move.c, fsync of a folder in barrier.c.
  */
 #include "outbox/outbox.h"
 
@@ -32,7 +32,7 @@ void outbox_stop(struct outbox *outbox)
     sleepers_wake_all(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
     worker_threads_stop(TAKE_PTR(outbox->threads));
-    while (change_save_again(outbox)) /* else the next start takes them for what they were before */
+    while (change_save_again(outbox)) /* else the next start would read the older rows */
         continue;
 }
 
@@ -176,7 +176,7 @@ void outbox_wake(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* During a suspension, what an item itself waits for does not matter. */
+/* No item is tried during a suspension, so its end replaces an earlier time. */
 static void take_suspension_time(const struct suspension *suspension, int64_t now, int64_t *next)
 {
     if (suspension->reason != SUSPENSION_NONE && !suspension->is_probing && suspension->until_ms > now &&
@@ -184,7 +184,7 @@ static void take_suspension_time(const struct suspension *suspension, int64_t no
         *next = suspension->until_ms;
 }
 
-/* The earliest of what the queue waits for, or 0. */
+/* Returns the realtime of the next attempt, or 0 if no item waits for a time. */
 static int64_t next_attempt_locked(struct outbox *outbox)
 {
     int64_t now = outbox_monotonic_ms(outbox);

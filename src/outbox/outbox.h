@@ -56,8 +56,8 @@ struct outbox_stat {
 
 struct outbox_entry {
     char *name;
-    char *id;       /* the service's id; NULL of a receipt, or if it is not known */
-    uint64_t order; /* a later hand-in has a greater one; it stays in sent/ and failed/ */
+    char *id;       /* the service's id; NULL for a receipt, or if it is not known */
+    uint64_t order; /* greater after a later hand-in; unchanged in sent/ and failed/ */
     struct outbox_stat stat;
 };
 
@@ -67,7 +67,7 @@ struct outbox_listing { /* a snapshot, in order of hand-in, a receipt behind its
 };
 
 /* Called when the daemon, not a system call, shows an item in a folder, changes it or removes it. The thread
- * that changes the item calls, with no lock held. Must not block. */
+ * that changes the item makes the call, with no lock held. Must not block. */
 struct outbox_listener {
     void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
     void *context;
@@ -122,7 +122,7 @@ void outbox_stop(struct outbox *outbox);
 /* Frees the outbox, after outbox_stop() and the release of all handles. NULL-safe. */
 void outbox_free(struct outbox *outbox);
 
-/* Tries all queued items now, for the credentials or the network may work again. */
+/* Tries all queued items now, because the credentials or the network may work again. */
 void outbox_wake(struct outbox *outbox);
 
 /* ---- finding: from memory */
@@ -144,13 +144,13 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
 /* Creates a file in outbox/ or attachments/ (O_CREAT), open for writing. Waits for the disk. Returns 0;
- * -EEXIST: the name is taken; -EPERM: it is a receipt's, or another folder; -ENAMETOOLONG and -EILSEQ as
- * item_check_name(); or the disk's error. */
+ * -EEXIST: the name is taken; -EPERM: the name is a receipt's, or `folder` is another one; -ENAMETOOLONG and
+ * -EILSEQ as item_check_name(); or the disk's error. */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* Creates a message in outbox/ that answers an email. Its text may be a body alone (draft_parse()). `answers`
- * is the result of reply_make() for that email; the item keeps a copy in all four folders. A `name` that is
- * taken gets a number. */
+ * is the result of reply_make() for that email; the item keeps a copy in all four folders. If `name` is
+ * taken, a number is added. */
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* Opens an item; `flags` as open(2). The first change of a waiting or accepted item makes its state `writing`
@@ -221,7 +221,8 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
 int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel);
 
 /* Handles ctl `retry NAME`: tries an item of outbox/ or attachments/ now, or hands in an item of failed/
- * again; with NULL, `retry all`: tries all queued items, none of failed/. Returns 0; -ENOENT: no such item.
+ * again; if `name` is NULL (`retry all`), tries all queued items, but none of failed/. Returns 0; -ENOENT: no
+ * such item.
  */
 int outbox_retry(struct outbox *outbox, const char *name);
 

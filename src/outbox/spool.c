@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The database of the spool and its files: the format, rows to and from statements, and the order in which
- * contents come and go.
+ * contents are created and removed.
  */
 #include "outbox/spool.h"
 
@@ -99,8 +99,8 @@ struct spool {
 
 /* ---------------------------------------------------------------- opening */
 
-/* Older programs look at this file first, and refuse what they would take for foreign files. Version 0.1 is
- * read by none but 0.2. */
+/* Older programs read this file first, and refuse a spool whose files they would take for foreign ones. Only
+ * inboxfs 0.2 can read a spool of version 0.1. */
 static int check_version(int dir_fd, char **ret_reason)
 {
     enum {
@@ -279,7 +279,8 @@ int spool_set_taken_over(struct connection *turn)
 
 /* ---------------------------------------------------------------- reading */
 
-/* Ends a statement that was begun with `result`, and takes its one text. */
+/* Copies the only column of a statement whose statements_begin() returned `result`, and ends the statement.
+ */
 static int take_only_text(struct spool *spool, struct connection *reader, sqlite3_stmt *statement, int result,
                           char **ret_text)
 {
@@ -474,7 +475,7 @@ static int copy_bytes(int from, int to, off_t len)
     return 0;
 }
 
-/* Makes a durable copy beside it, and gives it the name. */
+/* Makes a durable copy under a temporary name, and renames this copy to the content `to`. */
 static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
 {
     char unfinished[NAME_SIZE + sizeof(COPY_SUFFIX)];
@@ -574,8 +575,8 @@ void spool_remove_pieces(struct spool *spool, const struct row *from, const stru
 
 /* ---------------------------------------------------------------- walking */
 
-/* Returns the number of a content's name, of the very form that name_of() makes; else 0. Numbers stay below
- * 2^62, so that counting on cannot overflow. */
+/* Returns the number in a content's file name, or 0 if name_of() does not make exactly this name. Accepts
+ * only numbers below 2^62, so that later numbers cannot overflow. */
 static uint64_t parse_name(const char *name)
 {
     char *end;

@@ -5,7 +5,7 @@
  *
  * Model. A *turn* is a transaction: spool_end() makes all rows saved since spool_begin() durable, or none.
  * Turns of several threads share an fsync (sql/database.h). A content is created before a row refers to it,
- * and removed after no row does: a crash may leave a content without a row. The file of a row without content
+ * and removed after no row does: a crash may leave a content without a row. If a row has no content, its file
  * was never moved in, or was moved out.
  *
  * All functions but spool_take_number(), spool_skip_number() and spool_dir_fd() wait for the disk. Any thread
@@ -45,8 +45,8 @@ int spool_begin(struct spool *spool, struct connection **ret_turn);
 /* Ends the turn. Makes it durable, or undoes it and returns an error, if `error` is set or the disk fails. */
 int spool_end(struct spool *spool, struct connection *turn, int error);
 
-/* In a turn: inserts or replaces a row with its pieces; removes a row; records the request of a message
- * (NULL: none); adds an email to the count of the day; records the pool's id of a file. */
+/* In a turn: inserts or replaces a row with its pieces; removes a row; records the request of a message (NULL
+ * removes it); counts one more email sent on `day`; records the pool's id of a file. */
 int spool_save_row(struct connection *turn, const struct row *row);
 int spool_remove_row(struct connection *turn, uint64_t number);
 int spool_save_request(struct connection *turn, uint64_t number, const char *request);
@@ -66,12 +66,12 @@ struct spool_head {
     bool is_taken_over; /* migration_run() has converted the older files */
     uint64_t next_number;
     int64_t day;  /* UTC, days since 1970 */
-    int64_t sent; /* that day */
+    int64_t sent; /* emails sent on that day */
 };
 int spool_read_head(struct spool *spool, struct spool_head *ret);
 
-/* Calls `visit` with each row, in order of position. `visit` moves out what it keeps of the row, and its
- * error ends the walk and is returned. */
+/* Calls `visit` with each row, in order of position. `visit` takes from the row what it keeps. An error of
+ * `visit` ends the walk and is returned. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
 /* In a turn: records that the older files were converted. */
@@ -92,8 +92,8 @@ int spool_link_content(struct spool *spool, uint64_t number, uint64_t to);
 /* Copies the content if another number shares the file, and sets *ret_is_renewed then. Descriptors that were
  * opened before still refer to the shared file. */
 int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renewed);
-/* Renames a file into the spool as the content of `number`, durably in both folders. On an error it stays
- * outside. */
+/* Renames a file into the spool as the content of `number`, durably in both folders. On an error the file
+ * stays where it was. */
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
 /* Renames the content of `number` out of the spool, durably. `flags`: RENAME_NOREPLACE or 0. */
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
@@ -104,7 +104,8 @@ void spool_discard_content(struct spool *spool, uint64_t number);
 /* Removes the contents of the pieces of `from` that `except` (may be NULL) does not have. */
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except);
 
-/* Calls `visit` with each file; `number` is 0 if it is no content. An error of `visit` ends the walk. */
+/* Calls `visit` with each file; `number` is 0 if the file is no content. An error of `visit` ends the walk.
+ */
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
                void *context);
 /* Moves a file into the folder "quarantine", under another name if its own is taken there, and logs `why`. */
