@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Creating, opening, reading, writing and closing files. A close makes what was written durable, and asks how
+ * Creating, opening, reading, writing and closing files. A close makes the content durable, and finds out how
  * the closing process ends; with the last release a message begins to wait for its hand-in, and an attachment
  * is handed in.
  */
@@ -31,7 +31,8 @@ struct outbox_handle {
     pid_t session;            /* of the opener */
     unsigned int open_number; /* of the item's opens for writing, from 1 */
     unsigned int renewals;    /* of the content when `fd` was opened */
-    pid_t last_task; /* protected by outbox->lock, like all below: who wrote last, to ask /proc seldom */
+    pid_t last_task; /* protected by outbox->lock, like all below: the task that wrote last, so that /proc is
+                        read seldom */
     bool has_written;
     bool is_closed; /* since the last write */
 };
@@ -67,7 +68,7 @@ static int check_writable_locked(const struct item *item)
 
 /* ---------------------------------------------------------------- beginning */
 
-/* An interrupted text does not become complete by appending to it. */
+/* Keeps an earlier `interruption`: a text does not become complete when a program appends to it. */
 static void reset_writing_locked(struct item *item, const char *interruption)
 {
     struct open_file *file = &item->file;
@@ -83,8 +84,8 @@ static void reset_writing_locked(struct item *item, const char *interruption)
     file->first_open = 0;
 }
 
-/* Gives an attachment that messages have bound a content of its own. Before it shows as being written, so
- * that no other handle writes into the old one. */
+/* Gives an attachment that messages have bound a content of its own, before it becomes ITEM_WRITING, so that
+ * no other handle writes into the shared content. */
 static int renew_content(struct outbox *outbox, struct item *item)
 {
     bool is_renewed = false;
@@ -97,7 +98,7 @@ static int renew_content(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* Why a text that is written on must not go out; NULL: no reason. The item is claimed. */
+/* Returns why a text that a program continues must not be sent, or NULL. The item is claimed. */
 static const char *find_interruption(struct outbox *outbox, const struct item *item)
 {
     LOCK_GUARD(&outbox->lock);
@@ -106,7 +107,7 @@ static const char *find_interruption(struct outbox *outbox, const struct item *i
     return item->file.lacks_write ? WORDS_LACKS_WRITE : NULL;
 }
 
-/* A message is not handed in any more. The item is claimed. */
+/* Makes the claimed item ITEM_WRITING, which withdraws a queued message. */
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     struct change change;
@@ -124,8 +125,8 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
     return error;
 }
 
-/* Before each change of the content: from the first one on it is being written, durably. `keep_bytes` of it
- * stay. Waits for the disk. Returns 0, -EBUSY, or of the disk. */
+/* Called before each change of the content: the first change makes the item ITEM_WRITING, durably. The change
+ * keeps `keep_bytes` of the content. Waits for the disk. Returns 0, -EBUSY, or the disk's error. */
 static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -202,8 +203,8 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
         item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
         bool has_written = item_was_written_by(item, process);
         item->file.last_end = is_well ? NULL : words_for_end(fate, has_written);
-        /* An exit status counts for the process that wrote: where Ctrl-C ends a program that inherited the
-         * file, the shell that writes goes on. A process of which nothing can be seen is assumed to have
+        /* An exit status counts only if the process wrote: Ctrl-C may end a program that inherited the file,
+         * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
          * written. */
         if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
             item_interrupt(item, item->file.last_end);
@@ -213,7 +214,7 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 
 /* ---------------------------------------------------------------- the last close */
 
-/* It is handed in all the same: else nothing could be written from another container than the daemon's. */
+/* The item is handed in all the same: else no program in another container could write into outbox/. */
 static void publish_unseen_end(struct outbox *outbox, const struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -228,7 +229,8 @@ static void publish_unseen_end(struct outbox *outbox, const struct item *item)
                       "sure, write to drafts/ and mv");
 }
 
-/* Makes the item wait, durably. An attachment is handed in at once, for an upload can be repeated. */
+/* Makes a message ITEM_WAITING, durably. Hands in an attachment at once, because an upload can be repeated.
+ */
 static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     struct change change;
@@ -246,7 +248,8 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-/* The last release. The item is claimed, and in ITEM_WRITING unless it lacks a write. Waits for the disk. */
+/* Handles the last release. The item is claimed, and in ITEM_WRITING unless it lacks a write. Waits for the
+ * disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
@@ -302,14 +305,14 @@ void outbox_abandon(struct outbox_handle *handle)
 
 /* ---------------------------------------------------------------- create */
 
-/* What is created: `answers` may be NULL. */
+/* A file to create. `answers` may be NULL. */
 struct new_file {
     enum item_kind kind;
     const char *name;
     const char *answers;
 };
 
-/* Its row comes first: without content it says nothing. */
+/* Saves the row before it creates the content: the next start drops a row without content. */
 static int make(struct outbox_handle *handle, const struct new_file *file, struct change *change)
 {
     struct outbox *outbox = handle->outbox;
@@ -398,7 +401,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
 
 /* ---------------------------------------------------------------- open */
 
-/* Programs show only the errno. */
+/* Programs show only the errno, so an event has the reason. */
 static void publish_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
@@ -470,7 +473,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
         *ret_handle = handle;
     else
         outbox_release(handle);
-    /* It was removed or replaced since its name was looked up, and another item may have the name. */
+    /* The item was removed or replaced after the lookup of its name, which another item may have now. */
     return error == -ENOENT ? -ESTALE : error;
 }
 
@@ -518,8 +521,8 @@ static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t 
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
 }
 
-/* A content that was renewed since the handle was opened belongs to messages that have bound it. Its
- * descriptor keeps its number, for other threads may be reading by it. */
+/* If the content was renewed after the handle was opened, `fd` refers to a file that belongs to messages.
+ * Reopens `fd` under its number, because other threads may be reading from it. */
 static int follow_renewal(struct outbox_handle *handle)
 {
     _cleanup_close_ int fd = -1;
@@ -538,7 +541,7 @@ static int follow_renewal(struct outbox_handle *handle)
     return error;
 }
 
-/* Returns true for a file that was removed while it was open, and whose content messages have. */
+/* Returns true if the file was removed while it was open, and messages have its content. */
 static bool is_lost_to_messages(const struct outbox_handle *handle)
 {
     struct stat status;
@@ -548,8 +551,8 @@ static bool is_lost_to_messages(const struct outbox_handle *handle)
     return is_gone && fstat(handle->fd, &status) == 0 && status.st_nlink > 0;
 }
 
-/* Before each change of the content. An item that was unlinked while it was open can still be written to,
- * and is never sent. */
+/* Called before each change of the content. An item that was unlinked while it was open can still be written
+ * to, and is never sent. */
 static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
 {
     if (handle->fd < 0 || !handle->may_write)
@@ -562,8 +565,8 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
     return error != 0 ? error : follow_renewal(handle);
 }
 
-/* Each program that opens the file writes a text of its own: those of two are mixed. What is opened once may
- * be written by many, as by the programs in a shell's redirection, and one program may open it twice. */
+/* Interrupts a message that two programs opened and wrote, because their texts are mixed. Several programs
+ * may write through one opening, as in a shell's redirection, and one program may open the file twice. */
 static void find_second_writer_locked(const struct outbox_handle *handle, pid_t opener, pid_t process)
 {
     struct item *item = handle->item;
@@ -576,9 +579,9 @@ static void find_second_writer_locked(const struct outbox_handle *handle, pid_t 
     }
 }
 
-/* A program that cuts off what another one wrote, as by O_TRUNC, is a second writer, too. A cut alone does
- * not make the caller one: a shell truncates for the program that it starts, and nothing can be half written
- * yet. For pages of a mapping the kernel names no task (0). */
+/* A program that truncates what another one wrote, as by O_TRUNC, is a second writer. A truncation alone does
+ * not make its caller a writer: a shell truncates for the program that it starts, and no text can be half
+ * written yet. For pages of a mapping the kernel names no task (0). */
 static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
 {
     struct outbox *outbox = handle->outbox;
@@ -633,7 +636,7 @@ static void write_behind(const struct outbox_handle *handle, off_t offset, size_
         file_begin_sync(handle->fd, from, to - from);
 }
 
-/* A waiting message may be the first half of a text that its program writes in two steps. */
+/* If the disk failed, a message lacks a write: it may be the first half of what its program writes. */
 static void record_refused_write(struct outbox_handle *handle, int error)
 {
     bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */

@@ -20,13 +20,13 @@
 #include "outbox/change.h"
 #include "outbox/writer_fate.h"
 
-/* mv(1) would copy after -EXDEV and go on, and -EINVAL makes it complain about subdirectories. */
+/* After -EXDEV mv(1) would copy the file; after -EINVAL it would complain about subdirectories. */
 static int errno_for_mv(int error)
 {
     return error == -EINVAL || error == -EXDEV ? -EIO : error;
 }
 
-/* ================================================================ what stands in the way */
+/* ================================================================ the item to replace */
 
 #define WORDS_EXISTS "there is a file of this name already"
 #define WORDS_TARGET_BUSY                                                                             \
@@ -68,7 +68,7 @@ static void release_target(struct outbox *outbox, struct item *target)
         claim_release(outbox, target);
 }
 
-/* Commits a change that gives an item its place, and removes what was there, in one turn. */
+/* Commits, in one turn, the change that gives an item its name and the removal of `target`, which had it. */
 static int commit_replacing(struct outbox *outbox, struct change *change, struct item *target)
 {
     struct change changes[2] = {*change, {.item = NULL}};
@@ -91,7 +91,7 @@ struct renaming {
     char *reason; /* owned */
 };
 
-/* Takes both items or none: two renames in opposite directions must not wait for each other. */
+/* Claims both items or none: two renames in opposite directions must not wait for each other. */
 static int try_pair_locked(struct renaming *renaming, const char *name, bool is_exclusive)
 {
     struct outbox *outbox = renaming->outbox;
@@ -149,7 +149,7 @@ static const char *find_objection(const struct renaming *renaming, int *ret_erro
     return NULL;
 }
 
-/* Changes the name alone. What is handed in already goes on being so, but under a never-sent name. */
+/* Changes only the name. A queued message stays queued, unless the new name is never sent. */
 static int change_name(struct renaming *renaming, struct change *change)
 {
     struct item *item = renaming->item;
@@ -161,8 +161,8 @@ static int change_name(struct renaming *renaming, struct change *change)
     return error != 0 ? error : row_set_text(&change->next.name, renaming->new_name);
 }
 
-/* A message that waits, or an open file, gets another name; all else is handed in under it, at once. The name
- * of an attachment is what the email shows, so it is uploaded again. */
+/* Renames a message in outbox/, or a file that is being written; hands in any other item under the new name
+ * at once. An attachment is uploaded again, because emails show its name. */
 static int apply(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
@@ -229,7 +229,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
 
 /* ---------------------------------------------------------------- retry */
 
-/* Returns true if something waits under this name. Then it is handed in, or tried, now. */
+/* Hands in, or tries, the item that waits under this name now. Returns false if there is none. */
 static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     LOCK_GUARD(&outbox->lock);
@@ -282,7 +282,7 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
-/* Claims an item that leaves its folder. Programs show only the errno, so the text goes to the events. */
+/* Claims an item that leaves its folder. Programs show only the errno, so an event has the reason. */
 static int claim_to_leave(struct outbox *outbox, enum outbox_folder folder, const char *name,
                           struct item **ret_item)
 {
@@ -319,7 +319,7 @@ struct moving_in {
     const char *draft_name;
     const char *name;
     const char *answers; /* or NULL */
-    pid_t session;       /* of who moves it */
+    pid_t session;       /* of the program that moves the draft */
     enum item_kind kind;
     int fd; /* of the draft */
     struct stat status;
@@ -342,7 +342,7 @@ static int check_file(struct moving_in *moving)
         return reason_give(&moving->reason, -EISDIR, "a directory cannot be handed in");
     if (!S_ISREG(status->st_mode))
         return refuse_special(moving);
-    /* Under its other name the content could still be changed after it was checked. */
+    /* A program could change the content under the other name after the check. */
     if (status->st_nlink > 1)
         return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
     size_t max = accept_max_bytes(moving->kind);
@@ -381,8 +381,9 @@ static int claim_place(struct moving_in *moving, enum outbox_folder folder, bool
     return explain_target(error, &moving->reason);
 }
 
-/* The row comes first, then the file, and then memory: a row without content says that the draft is where it
- * was. The item that it replaces goes last: the next start removes that, if the content was moved in. */
+/* The row comes first, then the file, then memory: after a crash, a row without content means that the draft
+ * is still in its folder. The replaced item is removed last: if only this step failed, the next start does
+ * it. */
 static int move_file(struct moving_in *moving, struct change *changes, size_t len)
 {
     struct outbox *outbox = moving->outbox;
@@ -444,8 +445,8 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* The name of an answer is a proposal. It may be taken by another thread between the choice of a free one, or
- * the claim of what has it, and the reservation: then it is tried again. */
+/* The name of an answer is a proposal, from which a free name is made. Returns -EEXIST if another thread
+ * takes the name before it is reserved; the caller then tries again. */
 static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
     if (moving->answers == NULL) {
@@ -539,7 +540,7 @@ static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd
     pthread_mutex_unlock(&outbox->lock);
     if (is_in_use)
         return -EBUSY;
-    bool is_renewed; /* messages may have bound it, and a draft can be changed */
+    bool is_renewed; /* messages may share the content, and a draft can be edited */
     int error = spool_renew_content(outbox->spool, item->number, &is_renewed);
     if (error == 0)
         error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Opens the outbox after any end of the last run: makes items of the spool's rows and contents, drops the
- * incomplete results of a crash, shows and queues the items, and settles those that cannot go on. No other
- * thread knows the outbox yet.
+ * incomplete results of a crash, shows and queues the items, and settles those that were being written or
+ * sent. No other thread knows the outbox yet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct recovery {
     GPtrArray *items;          /* borrowed from the table; in order of position */
     GHashTable *contents;      /* the numbers of contents that rows refer to */
     GArray *lost;              /* the numbers of rows without content */
-    uint64_t first_new_number; /* no number from here on was given when the database was saved last */
+    uint64_t first_new_number; /* the database, when last saved, had given no number from this one on */
 };
 
 /* ---------------------------------------------------------------- loading */
@@ -36,8 +36,8 @@ static void add_content(struct recovery *recovery, uint64_t number)
     spool_skip_number(recovery->outbox->spool, number);
 }
 
-/* A row has no content after a crash before the rename of a hand-in (the draft is in its place), during a
- * creation, or after the content was moved out to a draft. */
+/* A row has no content after a crash before the rename of a hand-in (the draft is still in its folder),
+ * during a creation, or after the content was moved out to a draft. */
 static int load(void *context, struct row *row)
 {
     struct recovery *recovery = context;
@@ -86,7 +86,7 @@ static struct item *item_at(const struct recovery *recovery, guint index)
     return g_ptr_array_index(recovery->items, index);
 }
 
-/* The program ended after it had moved a draft in and before it removed what that replaces. */
+/* Removes the replaced items that the last run did not remove after it had moved their replacements in. */
 static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
@@ -106,16 +106,16 @@ static int drop_replaced(struct recovery *recovery)
 
 /* ---------------------------------------------------------------- files without a row */
 
-/* A content that was linked for a message is under another number, too. */
+/* Returns true if the content was linked for a message, and so has another number, too. */
 static bool has_other_name(struct spool *spool, uint64_t number)
 {
     struct stat status;
     return spool_stat_content(spool, number, &status) == 0 && status.st_nlink > 1;
 }
 
-/* A content that no row has was on its way in or out when the last run ended. One with a number that this
- * database never gave is of a later one, because somebody put an older database in its place; or it was
- * linked for a message whose row did not reach the disk any more. */
+/* Discards a content that no row has: it was being moved in or out, or was linked for a message whose row did
+ * not reach the disk, when the last run ended. Quarantines a content whose number this database never gave:
+ * the user may have put an older database in its place. */
 static int sweep(void *context, const char *name, uint64_t number)
 {
     struct recovery *recovery = context;
@@ -133,7 +133,7 @@ static int sweep(void *context, const char *name, uint64_t number)
 
 /* ---------------------------------------------------------------- names and places */
 
-/* Two items of one name should not be: both stay, and one gets a number. */
+/* No two items should have one name; if they do, the second gets a number. */
 static int show(struct outbox *outbox, struct item *item)
 {
     enum outbox_folder folder = item_folder(item);
