@@ -63,7 +63,7 @@ void accept_digest(const struct row *row, const char *bytes, size_t len, char re
     hash_sha256(both, sizeof(both), ret_digest);
 }
 
-/* The key stays while the content is the same. */
+/* Keeps the key of an unedited content. */
 static int choose_key(struct row *next, const char *bytes, size_t len)
 {
     char digest[ITEM_DIGEST_SIZE];
@@ -199,7 +199,7 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
                                       : check_attachment(next, bytes, len, ret_reason);
 }
 
-/* A file that is never sent is not read. Returns 0, -EMSGSIZE or an errno of the disk. */
+/* Does not read a file that is never sent. Returns 0, -EMSGSIZE or an errno of the disk. */
 static int read_content(struct outbox *outbox, const struct item *item, const char *name, char **ret_bytes,
                         size_t *ret_len)
 {

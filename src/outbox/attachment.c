@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Binds files of attachments/ to messages, and uploads contents of the spool under the type that their name
- * and their first bytes say.
+ * and their first bytes show.
  */
 #include "outbox/attachment.h"
 
@@ -23,7 +23,8 @@
 
 /* ================================================================ binding */
 
-/* Waits while a thread has claimed the file for the disk. ITEM_WAITING (empty, or never sent) is no file. */
+/* Waits while a thread has claimed the file for the disk. An item in ITEM_WAITING (empty, or never sent)
+ * cannot be attached. */
 static struct item *find_file_locked(struct outbox *outbox, const char *name)
 {
     struct item *item;
@@ -145,7 +146,7 @@ static magic_t open_magic(struct content_type *type)
     return magic;
 }
 
-/* Returns true for a kind of content that other formats hide in: only then may the name say more. */
+/* Returns true if other formats are detected as this type, too: only then does the file's name count. */
 static bool is_vague(const char *type)
 {
     return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/octet-stream") == 0 ||
@@ -202,7 +203,7 @@ static int open_content(struct outbox *outbox, uint64_t content, int64_t size, i
     return error == 0 && size != 0 && ret_status->st_size != size ? -EBADMSG : error;
 }
 
-/* No other thread changes the content meanwhile: it is claimed, or only the message has it. */
+/* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */
 int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret)
 {

@@ -22,14 +22,14 @@ int attachment_bind(struct outbox *outbox, struct change *change, const struct d
 
 /* libmagic's data. One thread at a time uses it; all zeros are a valid unused one. */
 struct content_type {
-    void *magic; /* NULL before it is opened, or without a database */
+    void *magic; /* NULL before it is opened, or if libmagic has no database */
     bool is_opened;
 };
 void content_type_release(struct content_type *type);
 
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. Waits for the network.
- * Returns 0; or, without a request, -EBADMSG: the content has not `size` bytes (0: any); -ENOMEM; or the
- * disk's error. */
+ * Returns 0; or, before any request, -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or
+ * the disk's error. */
 int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret);
 

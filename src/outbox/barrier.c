@@ -12,8 +12,8 @@
 
 enum {
     SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
-    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel reports its release; a shell that
-                                   closed a duplicate goes on with the file */
+    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel reports its release; not longer, because a
+                                   shell may have closed only a duplicate */
 };
 
 struct barrier {
@@ -69,9 +69,9 @@ static void hurry_locked(const struct barrier *barrier)
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-/* Returns until when to wait for the releases of files that were closed; 0: for none. A file that a shell
- * holds open is closed by each program that the shell starts, and so for ever: a close that came after the
- * barrier's beginning does not count. */
+/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores a close after
+ * the barrier began: each program that a shell starts closes the shell's open file, so the barrier could wait
+ * for ever. */
 static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;

@@ -16,7 +16,7 @@
 #include "mail/receipt.h"
 
 enum {
-    SAVE_AGAIN_MS = 10 * 1000, /* until a row that could not be saved is tried again */
+    SAVE_AGAIN_MS = 10 * 1000, /* until the next try to save a row */
 };
 
 /* ================================================================ the outbox in memory */
@@ -179,7 +179,7 @@ void change_release(struct outbox *outbox, struct change *change)
     pthread_mutex_lock(&outbox->lock);
     unreserve_locked(outbox, change);
     pthread_mutex_unlock(&outbox->lock);
-    if (!change->is_unsaved) /* else the row on the disk has them still */
+    if (!change->is_unsaved) /* else the row on the disk still names them */
         spool_remove_pieces(outbox->spool, &change->next, &change->item->row);
     row_release(&change->next);
     change->item = NULL;
@@ -446,7 +446,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
-    const struct row *old = &change->next; /* since apply_locked() */
+    const struct row *old = &change->next; /* apply_locked() put the old row there */
     enum outbox_folder from = item_state_folder(old->state, old->kind);
     if (!change->is_own_doing || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
         return;
@@ -461,7 +461,7 @@ static void notify_move(struct outbox *outbox, const struct change *change)
     listener->item_moved(listener->context, name, from, to);
 }
 
-/* Removed items go first, for other changes take their names. */
+/* Removes items first, because other changes take their names. */
 static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
 {
     LOCK_GUARD(&outbox->lock);
@@ -478,7 +478,8 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
 {
     apply_all(outbox, changes, len);
     for (size_t i = 0; i < len; i++) {
-        const struct item *item = changes[i].item; /* another thread may have claimed a new one by now */
+        const struct item *item =
+            changes[i].item; /* if it is new, another thread may have claimed it by now */
         if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
@@ -508,7 +509,7 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* A full disk may refuse to remove the row; but the next start drops a row without content. */
+/* If a full disk cannot remove the row, removes the content: the next start drops a row without content. */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
@@ -531,7 +532,7 @@ void change_forget(struct outbox *outbox, struct item *item)
     change_release(outbox, &change);
 }
 
-/* ---------------------------------------------------------------- rows that the disk did not take */
+/* ---------------------------------------------------------------- rows that could not be saved */
 
 static struct item *claim_unsaved_locked(struct outbox *outbox)
 {
@@ -561,7 +562,7 @@ bool change_save_again(struct outbox *outbox)
     LOCK_GUARD(&outbox->lock);
     if (error == 0) {
         mark_unsaved_locked(outbox, item, false);
-        outbox->save_again_ms = 0; /* the disk works: go on with the next at once */
+        outbox->save_again_ms = 0; /* the disk works: save the next row at once */
     }
     claim_release_locked(outbox, item);
     return error == 0;
@@ -607,7 +608,7 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
         drop_contents(&change->next);
     }
     if (error == 0 && change_commit(outbox, change, 1) == 0 && change->is_own_doing) {
-        const struct row *row = &item->row; /* the claim keeps it as it is */
+        const struct row *row = &item->row; /* no other thread changes it during the claim */
         enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
                                 : state == ITEM_UPLOADED ? EVENT_UPLOADED
                                                          : EVENT_FAILED;
@@ -621,8 +622,8 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
     pthread_cond_broadcast(&outbox->changed);
 }
 
-/* An interrupted file of a never-sent name stays in its folder: its program may need it, as vim its swap
- * file. The row keeps the reason, so that the file does not become a message under another name. */
+/* An interrupted file of a never-sent name stays in its folder: its program may need it, as vim needs its
+ * swap file. The row keeps the reason, so that the file does not become a message under another name. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *words)
 {

@@ -50,10 +50,10 @@ struct outbox {
     struct suspension suspensions[ITEM_KINDS]; /* of messages and of uploads: one does not hold up
                                                   the other */
     bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
-    uint64_t failures;       /* counted, so that a barrier recognises failures after its start */
+    uint64_t failures;       /* the number of failures so far, by which a barrier recognises later ones */
     unsigned int unsaved;    /* number of items whose row on the disk is old */
     int64_t save_again_ms;   /* monotonic; when the unsaved rows are saved again */
-    uint64_t last_position;  /* the greatest of all items */
+    uint64_t last_position;  /* the greatest position of all items */
     unsigned int events_due; /* settled items whose event is not published yet */
     bool is_stopping;
 };

@@ -32,7 +32,7 @@ static int ignore_email(void *context, struct email_record *record)
     return 0;
 }
 
-/* Lists one email (waits for the network): every service does that, and none without the key. */
+/* Lists one email, which every service can do, and none does without the key. Waits for the network. */
 static void ask_for_list(struct outbox *outbox, struct cancel *cancel, struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
@@ -42,7 +42,7 @@ static void ask_for_list(struct outbox *outbox, struct cancel *cancel, struct se
     service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, ret);
 }
 
-/* Returns true if the service itself has answered, and takes the key. */
+/* Returns true if the service itself answered and accepted the key. */
 static bool shows_service(const struct service_result *list)
 {
     return list->outcome == SERVICE_OK ||
@@ -60,7 +60,7 @@ static bool is_service_there(struct outbox *outbox, struct cancel *cancel)
 
 enum attempt_meaning {
     ATTEMPT_ACCEPTED,  /* done */
-    ATTEMPT_REJECTED,  /* this item, for good */
+    ATTEMPT_REJECTED,  /* the item is not tried again */
     ATTEMPT_UNDECIDED, /* neither; the outcome decides about the item */
 };
 
@@ -135,8 +135,8 @@ static void notify_contact(const struct outbox *outbox, enum suspension_reason r
         listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* Begins or ends the suspension before the item is settled, so that no worker asks in between. Turns the
- * claim into one for the disk. The caller holds no lock. */
+/* Begins or ends the suspension before the item is settled, so that no worker sends a request in between.
+ * Turns the claim into one for the disk. The caller holds no lock. */
 static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
                           enum suspension_reason reason)
 {
@@ -158,7 +158,7 @@ static bool is_busy(const struct service_result *result)
     return result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
 }
 
-/* Finds out what an answer to the item means, for it and for all others, and puts it off after a 429 or 503.
+/* Finds out what an answer means for the item and for all others, and puts the item off after a 429 or 503.
  * May ask for a list (waits for the network). */
 static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
@@ -197,9 +197,9 @@ static void settle_failed_here(struct attempt *attempt, int error)
     settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
 }
 
-/* Returns true if the message may be tried. While the last list could not be had, or another answered the
- * last message in the service's place, a list comes first, for it costs no message to ask for one. Without
- * one the message waits. */
+/* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
+ * for a list first: another server in the service's place cannot lose a message by it. If the list fails, the
+ * message waits. */
 static bool may_send(struct attempt *attempt)
 {
     struct outbox *outbox = attempt->outbox;
@@ -231,7 +231,7 @@ static bool is_as_accepted(const struct row *row, const char *bytes, size_t len)
     return strcmp(row->digest, digest) == 0;
 }
 
-/* How many of a message's pieces are files of attachments/: they stand before its parts. */
+/* Returns how many of a message's pieces are files of attachments/, which precede its MIME parts. */
 static size_t count_files(const struct row *row)
 {
     size_t files = 0;
@@ -260,11 +260,11 @@ static int load_draft(struct attempt *attempt)
     return error;
 }
 
-/* After an answer that was no success: a rejection ends in failed/, all else waits. */
+/* Moves the message to failed/ if the service rejected it; after any other failure, queues it again. */
 static void settle_not_sent(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
-    if (result->outcome == SERVICE_UNKNOWN) /* of an upload: it may be repeated */
+    if (result->outcome == SERVICE_UNKNOWN) /* of an upload, which may be repeated */
         attempt_put_off(outbox, attempt->item, result->retry_after_ms);
     if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
         settle_refused(attempt, result->http_status, result->detail);
@@ -385,11 +385,11 @@ static int record_sending(struct attempt *attempt)
     return error;
 }
 
-/* ---------------------------------------------------------------- after it */
+/* ---------------------------------------------------------------- after the request */
 
 /* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
- * in an attempt of an earlier hand-in. If the service ignores keys, the user wished it again.
- */
+ * in an attempt of an earlier hand-in. If keys are not trusted, an earlier hand-in does not count: the user
+ * chose to send it again. */
 static bool is_repeat(const struct attempt *attempt)
 {
     const struct row *row = &attempt->item->row;
@@ -413,8 +413,8 @@ static bool try_changed(struct attempt *attempt, const struct service_result *re
     return error == 0;
 }
 
-/* The pool may have forgotten what it was given long ago: all of it is uploaded once more, and the message
- * goes out with the new ids. Under a key that may have been used, the request stays the same. */
+/* The pool may have dropped old files: all pieces are uploaded once more, and the message is sent with the
+ * new ids. Under a key that may have been used, the request must stay the same. */
 static bool retry_with_new_ids(struct attempt *attempt, const struct service_result *result)
 {
     struct change change;
@@ -432,8 +432,8 @@ static bool retry_with_new_ids(struct attempt *attempt, const struct service_res
     return try_changed(attempt, result, &change, error);
 }
 
-/* The email that the message's headers name may be gone at the service. Its user has not said that it must be
- * a reply in that thread, so it goes out without, and the receipt says so. */
+/* The service may no longer have the email that the headers name. The user did not require a reply in that
+ * thread, so the message is sent as a new thread, and the receipt says so. */
 static bool retry_as_new_thread(struct attempt *attempt, const struct service_result *result)
 {
     struct change change;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The three parts of the question "whose turn is it now": the order of what waits, suspensions with their
+/* Decides which item is tried now, in three parts: the order of the waiting items, suspensions with their
  * backoff and their single probe, and the count of emails sent today.
  */
 #include "outbox/send_queue.h"
@@ -14,7 +13,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-/* ================================================================ what waits */
+/* ================================================================ waiting items */
 
 /* ---------------------------------------------------------------- lists */
 
@@ -99,7 +98,7 @@ static bool is_not_put_off(const struct item *item)
     return item != NULL && item->schedule.due_ms == 0;
 }
 
-/* An item that was put off comes after the others: the service, or a gateway, may always put it off. */
+/* An item that was put off comes after the others: the service, or a gateway, may put it off every time. */
 static struct item *earlier(struct item *first, struct item *second)
 {
     if (first == NULL || second == NULL)
@@ -154,8 +153,8 @@ enum {
     WAIT_MIN_MS = 1000,
     WAIT_MAX_MS = 15 * 60 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
-    REST_MS = 500, /* a worker takes the next message well within that, so a queue that works it off goes on
-                      at once */
+    REST_MS =
+        500, /* longer than a worker takes to begin the next message, so that a queue is sent without rests */
     ALONE_MS = 2 * 1000,
     TRY_MS = 40 * 1000, /* longer than a stalled request, shorter than a long upload on a slow line */
 };

@@ -30,7 +30,7 @@ struct item_list {
     size_t len;
 };
 
-/* Each in order of position. All zeros is an empty queue. */
+/* Each list is in order of position. All zeros is an empty queue. */
 struct send_queue {
     struct item_list waiting; /* closed messages that are to be handed in */
     struct item_list handed_in[ITEM_KINDS];
@@ -67,12 +67,12 @@ enum suspension_reason {
     SUSPENSION_UNREACHABLE,  /* no answer */
     SUSPENSION_BUSY,         /* 429, 503 */
     SUSPENSION_UNAUTHORIZED, /* the key is refused */
-    SUSPENSION_DOUBTFUL,     /* another server answered in its place, or it lists no mail */
+    SUSPENSION_DOUBTFUL, /* another server answered in the service's place, or the service lists no mail */
 };
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms;  /* no try before; then one may begin, even during another */
+    int64_t until_ms;  /* no try begins before; then one may begin, even during another */
     bool is_probing;   /* the try `probe` is under way */
     uint64_t probe;    /* number of the last single try */
     bool is_careful;   /* after a rest one thread tries alone, even without a reason */

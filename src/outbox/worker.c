@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The threads that hand in what was quiet long enough, send messages, upload attachments, and save rows again
- * that the disk did not take. Each takes one thing at a time whose turn it is.
+/* The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
+ * again after a failure of the disk. Each thread does one of these tasks at a time.
  */
 #include "outbox/worker.h"
 
@@ -28,8 +27,7 @@ enum {
     AT_MOST_OF_A_KIND =
         16, /* messages, or uploads, at a time, so that slow uploads leave threads to messages */
     STOP_GRACE_MS = 3000,
-    MIDNIGHT_CHECK_MS =
-        60 * 1000, /* the machine's clock may be set while one waits for the turn of the day */
+    MIDNIGHT_CHECK_MS = 60 * 1000, /* the machine's clock may be set while a message waits for the next day */
 };
 
 struct worker {
@@ -43,7 +41,8 @@ struct worker {
 
 struct worker_threads {
     struct outbox *outbox;
-    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* one hands in while all others are busy */
+    struct worker
+        workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* one more, which hands in while all others are busy */
     unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
     unsigned int running;
     unsigned int busy[ITEM_KINDS]; /* with an item of this kind */
@@ -142,9 +141,9 @@ static void run(struct worker *worker, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* ---------------------------------------------------------------- handing in what was quiet */
+/* ---------------------------------------------------------------- handing in after the quiet time */
 
-/* The disk or the memory failed, not the message: the message goes on waiting, and is durable. */
+/* The disk or the memory failed, not the message, which is durable and is tried again later. */
 static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
@@ -159,7 +158,7 @@ static bool is_refusal(int error, const char *reason)
 }
 
 /* Checks a waiting message. Returns true if the caller commits *ret_change. If not, the message failed, or
- * goes on waiting for an attachment or the disk. */
+ * still waits for an attachment or the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;

@@ -41,8 +41,8 @@ static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
     return true;
 }
 
-/* Looks at the owner of the folder: its files belong to root as soon as an exiting task has freed its memory.
- */
+/* Reads the owner of the folder, because the files in it belong to root as soon as an exiting task has freed
+ * its memory. */
 static bool is_own_task(pid_t pid)
 {
     char path[64];
@@ -93,14 +93,14 @@ static bool has_ptrace_capability(void)
     return line != NULL && ((strtoull(line + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_PTRACE) & 1) != 0;
 }
 
-/* An exiting task gives up its memory before its files: its size is 0 then. */
+/* An exiting task frees its memory before it closes its files: its memory size is 0 then. */
 static bool has_memory(pid_t pid)
 {
     char text[256];
     return read_proc(pid, "statm", text, sizeof(text)) && strtoull(text, NULL, 10) != 0;
 }
 
-/* Returns false if /proc was mounted for another pid namespace: its numbers are other processes'. */
+/* Returns false if /proc was mounted for another pid namespace: then its numbers mean other processes. */
 static bool is_proc_ours(void)
 {
     char text[32];
@@ -122,8 +122,8 @@ const char *writer_fate_unseen(void)
     return NULL;
 }
 
-/* execve(2) closes files while it holds a lock that some kernels take to read the stat file. The program
- * waits for our answer then, so to read that file would wait for ever; statm takes no such lock. */
+/* execve(2) closes files while it holds a lock that some kernels take to read the stat file. The program then
+ * waits for the daemon's answer, so a read of that file would never end; statm takes no such lock. */
 enum writer_fate writer_fate_read(pid_t pid)
 {
     char text[2048];
