@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Each matter is looked at by a function of its own, which prints one line by say(). Only the functions that
- * read the key report failures to the log, whose lines become lines of the report.
+/* One function checks each matter, and prints one line by say(). Only the functions that read the key log
+ * their failures; the lines of the log become lines of the report.
  */
 #include "commands.h"
 
@@ -33,25 +32,26 @@
 
 enum {
     LINE_MAX_BYTES = 2048,
-    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* the largest message, and what is written beside it meanwhile */
+    SPACE_MIN_BYTES =
+        50 * 1000 * 1000, /* room for the largest message and for other files written meanwhile */
     RAW_MAX_BYTES = 64 * 1024,
 };
 
 static const char well[] = "ok";
 static const char failed[] = "FAIL";
-static const char absent[] = "none"; /* the service lacks it, which is no failure */
+static const char absent[] = "none"; /* the service does not offer it, which is no failure */
 static const char unknown[] = "?";
 
 struct check {
     const struct options *options;
     char *base; /* the service's URL; NULL: the local service */
-    char *key;  /* NULL: none could be read */
+    char *key;  /* NULL if none could be read */
     bool has_failed;
 };
 
 /* ---------------------------------------------------------------- the report */
 
-/* The names of files and what a service says are strangers' text. */
+/* Replaces control characters, because file names and the service's texts come from strangers. */
 static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
@@ -80,7 +80,7 @@ static void check_source(struct check *check)
         return;
     }
     int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
-    /* The source itself is not shown before it was found to hold no password. */
+    /* The source itself is not shown until it is known to have no password. */
     if (error != 0)
         say(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
     else
@@ -97,7 +97,7 @@ static void check_key(struct check *check)
         return;
     }
     if (mail_account_read_key(options, &check->key) != 0)
-        check->has_failed = true; /* said by the log */
+        check->has_failed = true; /* the log has the reason */
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
         say(check, "key", well, "in the file %s: %s, mode %04o", options->api_key_file, owner_of(&status),
             status.st_mode & 07777);
@@ -119,7 +119,7 @@ static int count_inbox(void *context, struct inbox_record *record)
     return 0;
 }
 
-/* Keeps the id of one email, and lets the listing end with it. */
+/* Keeps the id of the first email, and ends the listing. */
 static int take_email_id(void *context, struct email_record *record)
 {
     char **id = context;
@@ -131,8 +131,8 @@ static int take_email_id(void *context, struct email_record *record)
     return -ECANCELED;
 }
 
-/* Says whether there is an answer at all, by what means, and whether the key is taken. False: there is no use
- * in asking on. */
+/* Reports whether the service answers, whether by TLS, and whether it accepts the key. Returns false if
+ * further requests are useless. */
 static bool check_answer(struct check *check, const struct service_result *result, int64_t took_ms)
 {
     const char *words = result->detail != NULL ? result->detail : "";
@@ -165,7 +165,7 @@ static bool check_answer(struct check *check, const struct service_result *resul
     return is_well;
 }
 
-/* Asks for the content of one email: a mount finds out by use whether the service has any. */
+/* Requests the content of one email: only a request shows whether the service offers contents. */
 static void ask_for_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
@@ -235,7 +235,7 @@ static void ask_service(struct check *check, struct mail_service *service)
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    /* If the service has no list of inboxes, nothing has looked at the key yet. */
+    /* If the service has no list of inboxes, its answer says nothing about the key. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
         service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);
@@ -271,7 +271,7 @@ static void check_service(struct check *check)
     api_service_free(service);
 }
 
-/* The address is not tried: a mount of this account would listen there already. */
+/* Does not listen at the address, because a running mount of this account does so already. */
 static void check_webhooks(struct check *check)
 {
     const struct options *options = check->options;
@@ -301,7 +301,7 @@ static bool has_line(const char *path, const char *wanted)
     return false;
 }
 
-/* Who is not root mounts by this program. */
+/* All users but root need fusermount3 to mount. */
 static bool can_run_fusermount(void)
 {
     static const char *const paths[] = {"/usr/bin/fusermount3", "/bin/fusermount3",
@@ -336,7 +336,7 @@ static void check_fuse(struct check *check)
 
 /* ---------------------------------------------------------------- the state */
 
-/* Nothing is there yet: whether it could be made. */
+/* Reports whether a directory that does not exist yet could be made. */
 static void check_place(struct check *check, const char *matter, const char *path)
 {
     _cleanup_free_ char *place = g_strdup(path);
@@ -352,7 +352,7 @@ static void check_place(struct check *check, const char *matter, const char *pat
         say(check, matter, well, "%s will be made by the first mount", path);
 }
 
-/* A directory that inboxfs keeps things in. */
+/* Reports whether inboxfs can keep its files in the directory. */
 static void check_directory(struct check *check, const char *matter, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -421,7 +421,7 @@ int check_command(const struct options *options)
 {
     struct check check = {.options = options};
     fflush(stdout);
-    dup2(STDOUT_FILENO, STDERR_FILENO); /* what the log says is part of the report */
+    dup2(STDOUT_FILENO, STDERR_FILENO); /* the lines of the log are part of the report */
     check_source(&check);
     check_key(&check);
     check_service(&check);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxfs: mounts an account of an email inbox service as directories. The daemon builds the layers on each
- * other, goes into the background, waits for its end, and takes the layers down. Before that stand the three
- * things that have to do with how it was started: the background, the service manager, and the mount point.
+ * inboxfs: mounts an account of an email inbox service as directories. The daemon opens and starts the
+ * layers, goes into the background, waits for its end, and closes the layers. The first three parts of the
+ * file depend on how the daemon was started: the background, the service manager, and the mount point.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,8 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe. A child that ends without has logged why. */
+/* Exits with the status that the child writes to the pipe. A child that exits without writing one has logged
+ * the reason. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
@@ -86,8 +87,8 @@ static int background_start(int *ret_ready_fd)
 }
 
 /* Leaves the terminal and its process group, and ends the wait of the parent with success. Consumes
- * `ready_fd`. The mount is made before that, for systemd's automount lets only the process group of mount(8)
- * past the folder that is still to be mounted on. */
+ * `ready_fd`. The mount is made before that, because systemd's automount lets only the process group of
+ * mount(8) access the mount point before the mount exists. */
 static void background_ready(int ready_fd)
 {
     log_to_syslog("inboxfs");
@@ -108,14 +109,14 @@ static void background_ready(int ready_fd)
 /* ---------------------------------------------------------------- the service manager */
 
 /*
- * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). This
- * is done in the foreground alone: a process in the background is no service's main process.
+ * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). The
+ * daemon does so only in the foreground: a process in the background is not the main process of a service.
  */
 enum {
-    MANAGER_WAIT_S = 5 /* for one that is busy */
+    MANAGER_WAIT_S = 5 /* the longest wait for a busy manager */
 };
 
-/* A path that begins with @ is a name without a file. */
+/* A path that begins with @ is an abstract address, which has no file. */
 static int connect_manager(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -148,8 +149,8 @@ static int open_manager(bool is_foreground)
     int fd = -1;
     if (is_foreground && path != NULL && *path != '\0' && (fd = connect_manager(path)) < 0)
         log_warning("cannot reach the service manager on %s: %s", path, strerror(-fd));
-    /* The only true sign of life would be a request to our own mount: it would wake an idle daemon, and a
-     * thread that waits in it keeps a killed one from dying. */
+    /* Only a request to the daemon's own mount would be a true sign of life. But it would wake an idle
+     * daemon, and a thread that waits for it would keep a killed daemon from ending. */
     if (fd >= 0 && getenv("WATCHDOG_USEC") != NULL) {
         log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
         tell_manager(fd, "WATCHDOG_USEC=0");
@@ -190,7 +191,7 @@ static int mountpoint_prepare(const char *path)
         log_error("cannot mount on %s: %s", path, strerror(-error));
         return error;
     }
-    /* One that another mount hides counts, too: its end would take away what is mounted on top. */
+    /* An inboxfs that another mount hides counts, too: its end would unmount the mount on top. */
     if (mountinfo_find(MOUNTINFO_INBOXFS, path, 0, NULL)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
@@ -208,12 +209,12 @@ struct daemon {
     struct tree *tree;
     struct store *store;
     struct outbox *outbox;
-    struct webhook_server *webhook_server; /* NULL: none was asked for */
+    struct webhook_server *webhook_server; /* NULL without --webhook-listen */
     struct fs_session *session;
     struct watch_helper watch_helper;
-    struct inherited_descriptors inherited; /* what the caller has open */
-    int manager_fd;                         /* of the service manager; -1: there is none */
-    int failure_status;                     /* what the program exits with where it cannot start */
+    struct inherited_descriptors inherited; /* the descriptors that the caller left open */
+    int manager_fd;                         /* socket to the service manager; -1: there is none */
+    int failure_status;                     /* the exit status if the daemon cannot start */
 };
 
 /* Logs what failed, with the layer's reason (NULL: none) or the errno. Frees the reason. */
@@ -236,8 +237,8 @@ static int find_email(void *context, const char *message_id, const char *from, c
     return store_find_by_message_id(context, message_id, from, ret_email_id);
 }
 
-/* A send shows whether the service is there: status.json and the events report that, too. A request that the
- * service inside has answered may have delivered mail, which is not left to the next poll. */
+/* A send shows whether the service can be reached, which status.json and the events report, too. A request to
+ * the local service may have delivered mail, so a sync follows at once. */
 static void report_contact(void *context, bool is_reached)
 {
     struct daemon *daemon = context;
@@ -318,8 +319,8 @@ static int open_outbox(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot open the spool", error, reason);
 }
 
-/* The service is asked before anything else depends on it: a wrong key ends the program, a dead service does
- * not. */
+/* Sends the first request before any layer depends on the service: a wrong key ends the program, an
+ * unreachable service does not. */
 static int contact_service(struct daemon *daemon)
 {
     char *reason = NULL;
@@ -353,7 +354,8 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* Closes the caller's descriptors only now: one of them may be a file of secrets, which were read before. */
+/* Closes the caller's descriptors only now: one of them may be a file of secrets, which have been read by
+ * now. */
 static void join_layers(struct daemon *daemon)
 {
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
@@ -364,14 +366,14 @@ static void join_layers(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Called by a thread of the session when the mount ended from outside: the main thread, which alone has the
- * signal unblocked or waits for it, ends as it does on a SIGTERM of a user. */
+/* Called by a thread of the session when another program unmounted it: the main thread, which waits for this
+ * signal, ends the daemon as after a user's SIGTERM. */
 static void mount_ended(void *context)
 {
     kill(getpid(), SIGTERM);
 }
 
-/* The name in the mount table is the one of fstab, for mount(8) finds the mounts that it has made by it. */
+/* The mount table has the same name as fstab, because mount(8) finds its mounts by this name. */
 static const char *mount_name(const struct daemon *daemon)
 {
     return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
@@ -403,9 +405,9 @@ static int mount_session(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- the order of the layers */
 
-/* Opens everything before it starts anything, so that whatever can be wrong is found before the mount is
- * there. The watch helper is forked first, so that it has no lock, thread, key or mount of the daemon;
- * without the helper only inotify sees less. The mount answers before mail comes and goes. */
+/* Opens all layers before it starts any, so that errors are found before the mount exists. The watch helper
+ * is forked first, so that it has no lock, thread, key or mount of the daemon; without the helper only
+ * inotify reports less. The mount answers requests before the outbox and the store start. */
 static int open_and_start(struct daemon *daemon)
 {
     int error = watch_helper_init(&daemon->watch_helper);
@@ -425,8 +427,8 @@ static int open_and_start(struct daemon *daemon)
     return 0;
 }
 
-/* The mount takes no requests any more when the outbox and the store end. Each layer is freed before those
- * that it uses; the local service outlives all that send requests to it. */
+/* The mount accepts no more requests when the outbox and the store stop. Each layer is freed before the
+ * layers that it uses; the local service is freed after all layers that send requests to it. */
 static void stop_and_close(struct daemon *daemon)
 {
     state_dir_announce_end(daemon->account.lock_fd);
@@ -451,7 +453,7 @@ static void tell_ready(const struct daemon *daemon)
 {
     _cleanup_free_ char *status =
         g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
-    g_strdelimit(status, "\n", '?'); /* it would begin another word to the manager */
+    g_strdelimit(status, "\n", '?'); /* a line end would begin another message to the manager */
     tell_manager(daemon->manager_fd, "READY=1");
     tell_manager(daemon->manager_fd, status);
 }
@@ -465,7 +467,7 @@ static int serve(struct daemon *daemon, int ready_fd)
         if (ready_fd >= 0)
             background_ready(ready_fd);
         tell_ready(daemon);
-        /* Not among what -d shows of requests. */
+        /* The line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
             daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
@@ -494,7 +496,7 @@ static int daemon_run(const struct options *options)
     }
     daemon.manager_fd = open_manager(options->is_foreground);
     error = serve(&daemon, ready_fd);
-    free(daemon.inherited.numbers); /* where the mount failed before they were closed */
+    free(daemon.inherited.numbers); /* not NULL if the start failed before they were closed */
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * From the options to a service: the API key, the place of the state, then the local service or one
- * elsewhere.
+/* Opens the account: the API key, the state directory, then the local service or a service elsewhere.
  */
 #include "mail_account.h"
 
@@ -33,7 +31,7 @@ enum {
 
 /* ---------------------------------------------------------------- the API key */
 
-/* A key stands in a header line: one word of printable ASCII. */
+/* A key is sent in a header line, so it is one word of printable ASCII. */
 static int take_word(const char *text, char **ret_key)
 {
     const char *start = text + strspn(text, " \t\r\n");
@@ -85,7 +83,7 @@ static int run_key_command(const char *command, char **ret_key)
     return error;
 }
 
-/* It may ask its user, and wait: signals end it, and this program meanwhile, as they end any. */
+/* The command may ask the user and wait, so signals must be able to end it, and this program, too. */
 static int read_key_command(const char *command, char **ret_key)
 {
     sigset_t none;
@@ -117,7 +115,7 @@ int mail_account_read_key(const struct options *options, char **ret_key)
 
 /* ---------------------------------------------------------------- the state, and the local service */
 
-/* The variable that a default place comes from. */
+/* Returns the name of the variable that the path of a default directory begins with. */
 static const char *place_variable(const char *preferred)
 {
     const char *base = getenv(preferred);
@@ -140,8 +138,8 @@ char *mail_account_local_path(const char *source)
                                   : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
 }
 
-/* The mount hides what is below its mount point, and to use it there means to wait for oneself. 0 or
- * -EDEADLK, said on the log. */
+/* Refuses a path below the mount point: the mount hides it, and the daemon would wait for itself. Returns 0
+ * or -EDEADLK, which is logged. */
 static int check_place(const struct options *options, const char *what, const char *path)
 {
     if (!file_is_below(path, options->mountpoint))
@@ -151,7 +149,7 @@ static int check_place(const struct options *options, const char *what, const ch
     return -EDEADLK;
 }
 
-/* The data directory, made and in absolute form, since it also names the state. */
+/* Makes the data directory. Returns its absolute path, which also names the state directory. */
 static int make_local_dir(const struct options *options, char **ret_path)
 {
     _cleanup_free_ char *path = mail_account_local_path(options->source);
@@ -165,8 +163,8 @@ static int make_local_dir(const struct options *options, char **ret_path)
     return *ret_path == NULL ? -errno : 0;
 }
 
-/* A socket's path has to fit into sun_path (108 bytes). If the data directory's is too long, the socket is
- * reached through the directory's descriptor. */
+/* The path of a socket must fit into sun_path (108 bytes). If the data directory's path is too long, the
+ * socket is reached through the directory's descriptor. */
 static char *local_socket_path(const char *data_dir, int data_dir_fd)
 {
     return strlen(data_dir) + sizeof("/socket") <= sizeof(((struct sockaddr_un *)NULL)->sun_path)
@@ -251,15 +249,15 @@ static int open_local(const struct options *options, struct mail_account *accoun
     }
     const struct api_config config = {.base_url = LOCAL_BASE_URL, .unix_socket = socket, .api_key = key};
     error = api_service_new(&config, &account->service);
-    /* The path may lead through the descriptor for as long as connections are made. */
+    /* The socket's path may contain the number of this descriptor, so it stays open. */
     account->data_dir_fd = TAKE_FD(data_dir_fd);
     return error;
 }
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
-/* 0, or -errno; -ENODATA: a file without a certificate in PEM. It is read again for each connection, so that
- * a pipe will not do (-ENOTSUP). */
+/* Returns 0 or -errno; -ENODATA: a file without a certificate in PEM; -ENOTSUP: a pipe, for example, which
+ * cannot be read again for each connection. */
 static int look_for_certificates(const char *path)
 {
     static const char line_end[] = " CERTIFICATE-----";
@@ -299,7 +297,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
     _cleanup_free_ char *reason = NULL;
     int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
     if (error != 0) {
-        /* The source is not repeated: it may hold credentials. */
+        /* The source is not shown, because it may have credentials. */
         log_error("cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
                   strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which service to speak to, as whom, and where its state is kept: from the options to an open mail_service.
- * For SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
+/* Chooses the service, the API key and the state directory by the options, and opens the mail_service. For
+ * SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
  */
 #ifndef INBOXFS_MAIL_ACCOUNT_H
 #define INBOXFS_MAIL_ACCOUNT_H
@@ -14,7 +13,7 @@
 struct service;
 
 struct mail_account {
-    struct service *local; /* the service inside; NULL for one elsewhere */
+    struct service *local; /* the local service; NULL if the service is elsewhere */
     struct mail_service *service;
     char *shown_source; /* for users and the mount table: base URL or "local:DIR", never a key */
     int state_dir_fd;
@@ -23,22 +22,22 @@ struct mail_account {
     bool is_local;
 };
 
-/* The key, by the order of the filesystem contract: file, environment, command, configuration. The caller
- * frees it with secret_free(). 0 or -errno, said on the log. */
+/* Reads the key, in the order of the filesystem contract: file, environment, command, configuration. The
+ * caller frees it with secret_free(). Returns 0 or -errno, which is logged. */
 int mail_account_read_key(const struct options *options, char **ret_key);
 
-/* Looks at the file or directory with the authorities to trust, where `url` is encrypted. 0 or -errno;
- * *ret_reason (the caller frees) says what is wrong, or is NULL. */
+/* Checks the file or directory with the authorities to trust, if `url` is encrypted. Returns 0 or -errno;
+ * *ret_reason (the caller frees it) is the text for the user, or NULL. */
 int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason);
 
 bool mail_account_is_local(const char *source);
 
-/* The path of the data directory that `local[:DIR]` names. The caller frees. Return: NULL if it names none,
- * and there is no home for the default. */
+/* Returns the path of the data directory of `local[:DIR]` (the caller frees it), or NULL if it names none and
+ * the default has no home directory. */
 char *mail_account_local_path(const char *source);
 
-/* Opens everything, makes no request. 0 or -errno, said on the log; *ret_account is to be released in any
- * case. */
+/* Opens the account, without a request. Returns 0 or -errno, which is logged. The caller always releases
+ * *ret_account. */
 int mail_account_open(const struct options *options, struct mail_account *ret_account);
 
 void mail_account_release(struct mail_account *account);

@@ -28,7 +28,7 @@ static int open_netlink(void)
     return -1;
 }
 
-/* A timer that never expires, and is cancelled by a jump of the clock. */
+/* Returns a timer that never expires, and that a jump of the clock cancels; or -1. */
 static int open_timer(void)
 {
     const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}}; /* in 2242 */
@@ -39,8 +39,8 @@ static int open_timer(void)
     return -1;
 }
 
-/* The content of a report does not matter, nor do reports that did not fit into the socket (ENOBUFS). One is
- * read at a time, so that a flood of them keeps no signal waiting. */
+/* The content of a report does not matter, nor do reports that did not fit into the socket (ENOBUFS). Reads
+ * one report at a time, so that no flood of reports delays a signal. */
 static void pass_over(int fd)
 {
     char report[8192];
