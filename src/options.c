@@ -36,7 +36,7 @@ enum option_kind {
     OPTION_ADDRESS, /* text, checked */
     OPTION_FLAG,    /* takes no value; in the configuration yes or no */
     OPTION_NUMBER,  /* this and the next ones are numbers */
-    OPTION_OCTAL,   /* a number of that kind */
+    OPTION_OCTAL,   /* a number in octal digits */
     OPTION_LIMIT,   /* a number, or a word for one */
 };
 
@@ -46,7 +46,7 @@ enum option_place {
     EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
 };
 
-/* The rows that this file looks for by themselves: the first ones. */
+/* The first rows, which functions of this file use by name. */
 enum option {
     OPTION_API_KEY_FILE,
     OPTION_API_KEY_COMMAND,
@@ -55,7 +55,7 @@ enum option {
     OPTION_CONFIG,
     OPTION_STATE_DIR,
     OPTION_SOURCE,
-    OPTION_BASE_URL, /* another name for it */
+    OPTION_BASE_URL, /* another name for OPTION_SOURCE */
 };
 
 #define VALUE(member) offsetof(struct options, member)
@@ -67,11 +67,11 @@ static const struct option_row {
     const char *name;
     enum option_kind kind;
     enum option_place places;
-    size_t value;        /* where it goes in struct options; NO_VALUE: this file looks for it by itself */
+    size_t value;        /* offset of its value in struct options; NO_VALUE: the value is not stored there */
     const char *example; /* how --help shows its value; NULL: it takes none */
     const char *help;    /* NULL: not in --help */
-    const char *wanted;  /* of numbers and addresses: what to give, in words */
-    int64_t otherwise;   /* of numbers: what it is when nothing is given, and between what it must be */
+    const char *wanted;  /* of numbers and addresses: the text that refuses a wrong value */
+    int64_t otherwise;   /* of numbers: the default, then the least and the greatest value */
     int64_t least;
     int64_t most;
 } option_rows[] = {
@@ -122,10 +122,10 @@ static const struct option_row {
 
 #define OPTION_COUNT ((int)ARRAY_LEN(option_rows))
 
-/* What was given so far, as text. */
+/* The values that were given so far, as text. */
 struct given {
-    char *values[OPTION_COUNT]; /* by row; NULL: nothing. A flag: "yes" or "no" */
-    struct options *options;    /* what goes there as it is given */
+    char *values[OPTION_COUNT]; /* by row; NULL if not given. Of a flag: "yes" or "no" */
+    struct options *options;    /* for fields that are set while arguments are read */
     char *mountpoint;
     int foreground;
     int debug;
@@ -134,7 +134,7 @@ struct given {
     int fake; /* check, and mount nothing */
 };
 
-/* Switches without a row, by which libfuse finds them. */
+/* Switches without a row, in libfuse's form. */
 static const struct fuse_opt switches[] = {
     {"-f", offsetof(struct given, foreground), 1},     {"-d", offsetof(struct given, debug), 1},
     {"debug", offsetof(struct given, debug), 1},       {"-h", offsetof(struct given, help), 1},
@@ -184,7 +184,7 @@ static void print_help(void)
         stdout);
 }
 
-/* Names may be written with _ for -, or with - as they are. */
+/* Compares a given name, in which each - may be written as _. */
 static bool is_name(const char *given, size_t len, const char *name)
 {
     for (size_t i = 0; i < len; i++)
@@ -193,7 +193,7 @@ static bool is_name(const char *given, size_t len, const char *name)
     return name[len] == '\0';
 }
 
-/* Finds the option of this name that may stand in this place. Return: OPTION_COUNT where there is none. */
+/* Finds the option of this name that may stand in this place. Returns OPTION_COUNT if there is none. */
 static int find_option(const char *name, size_t len, enum option_place place)
 {
     int found = 0;
@@ -248,8 +248,8 @@ static void refuse_option(const char *argument)
         log_error("unknown option %s; see inboxfs --help", argument);
 }
 
-/* Returns true for words of fstab that are for mount(8) alone, and for times of reading, which no file has
- * here. */
+/* Returns true for words of fstab that only mount(8) uses, and for options about access times, which files of
+ * a mount do not have. */
 static bool is_without_effect(const char *argument)
 {
     static const char *const words[] = {
@@ -265,8 +265,8 @@ static bool is_without_effect(const char *argument)
     return g_strv_contains(words, argument);
 }
 
-/* Returns true if it is an option of the table, whose value is taken then. With `--` before it names are
- * written with -, else (behind -o) with _. */
+/* Takes the value of an option of the table. Returns false for any other argument. Names are written with -
+ * after `--`, and with _ after -o. */
 static bool take_option(struct given *given, const char *argument)
 {
     bool is_long = strncmp(argument, "--", 2) == 0;
@@ -290,7 +290,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
             log_error("too many arguments, from '%s' on; see inboxfs --help", argument);
             return FAIL;
         }
-        /* The last one is the mount point: what was taken for it moves up when another follows. */
+        /* The last argument is the mount point: if another one follows, the earlier one was the source. */
         given->values[OPTION_SOURCE] = is_check ? g_strdup(argument) : TAKE_PTR(given->mountpoint);
         given->mountpoint = is_check ? NULL : g_strdup(argument);
         return DISCARD;
@@ -312,11 +312,11 @@ static bool has_key(const struct given *given)
            given->values[OPTION_API_KEY_COMMAND] != NULL;
 }
 
-/* An account reads it after the configuration: the account's key is for no other service, and the
- * environment's not for the account's. Without an account, the key of the environment outweighs a command. */
+/* If an account was named, the caller has read the configuration first: the account's key precedes that of
+ * the environment, which may be for another service. Else the environment's key precedes a key command. */
 static void read_environment(struct given *given)
 {
-    /* The variables that curl(1) reads; of several the first. */
+    /* The variables that curl(1) reads; if several are set, the first one counts. */
     static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"};
     bool has_account = given->options->account != NULL;
     const char *url = getenv("INBOXFS_BASE_URL");
@@ -341,9 +341,9 @@ static void read_environment(struct given *given)
 /* ---------------------------------------------------------------- the configuration file */
 
 /*
- * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` hold for all,
- * and a section for its account alone, where it comes first. The file is read whole, and any mistake in it is
- * an error with its line number. Nothing of the line is shown: it may hold a key.
+ * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` hold for all
+ * accounts; a section holds only for its account, and precedes them. The file is read whole, and any mistake
+ * in it is an error with its line number. The error shows nothing of the line, which may hold a key.
  */
 
 enum {
@@ -357,8 +357,8 @@ struct config {
     bool is_found;              /* the account's section */
     char *shared[OPTION_COUNT]; /* the values before the first section, by row */
     char *own[OPTION_COUNT];    /* those of the account's section */
-    char **current;             /* the ones that the line is for; NULL: another account's */
-    struct strbuf names;        /* of the sections, in words */
+    char **current;      /* `shared` or `own`, as the line belongs to; NULL in another account's section */
+    struct strbuf names; /* of the sections, for the user */
 };
 
 static void config_release(struct config *config)
@@ -454,7 +454,6 @@ static const char *line_error_words(int error)
     }
 }
 
-/* Cuts the text into lines. */
 static int apply_lines(struct config *config, const char *path, char *text)
 {
     char *rest = text;
@@ -472,8 +471,8 @@ static int apply_lines(struct config *config, const char *path, char *text)
     return 0;
 }
 
-/* Takes the values of options that were not given before. If the key can be had by one that was, those of
- * the configuration about the key are passed over. */
+/* Takes the values of options that were not given before. If one of these gives the key, ignores the
+ * configuration's options about the key. */
 static void take_values(struct given *given, char **values)
 {
     bool had_key = has_key(given);
@@ -502,8 +501,8 @@ static int take_config(struct given *given, struct config *config, const char *p
     return 0;
 }
 
-/* Makes sure that nobody but this user and root can change the file that the options come from. 0, or -EPERM,
- * reported by the log. */
+/* Checks that only this user and root can change the configuration file. Returns 0, or -EPERM, which is
+ * logged. */
 static int check_owner(const struct stat *status, const char *path)
 {
     /* /dev/null, for example, holds nothing that another user could have written. */
@@ -602,7 +601,7 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
                                     ret_number, NULL);
 }
 
-/* "~" is not what a home directory is called, and would become a folder of that name here. */
+/* Only shells replace "~" by the home directory: this program would make a folder of that name. */
 static bool has_tilde(const char *text)
 {
     const char *colon =
@@ -610,7 +609,7 @@ static bool has_tilde(const char *text)
     return (colon != NULL ? colon[1] : text[0]) == '~';
 }
 
-/* Takes what was given for a row. */
+/* Sets the value of a row: the one that was given, or the default. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
     bool is_valid = true;
@@ -633,9 +632,9 @@ static int set_value(const struct option_row *row, char **given, void *value)
     return is_valid ? 0 : -EINVAL;
 }
 
-/* The daemon leaves this directory, so no path may depend on it. Makes the path absolute that stands behind
- * the prefix; another value stays as it is. Links stay in it: a system changes those to its authorities when
- * it renews them. 0 or -errno. */
+/* The daemon leaves this directory, so no path may depend on it. Makes the path behind the prefix absolute;
+ * does not change a value without the prefix. Does not resolve links: a system changes those to its
+ * authorities when it renews them. Returns 0 or -errno. */
 static int make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -650,8 +649,8 @@ static int make_absolute(char **value, const char *prefix)
     return 0;
 }
 
-/* The mount table shows paths without links. realpath(3) fails where there is nothing, or a mount whose
- * daemon died: that is judged when it is mounted on. */
+/* The mount table shows paths without links. realpath(3) fails if nothing exists at the path, or a mount
+ * whose daemon died; the daemon checks that before it mounts. */
 static int set_mountpoint(const char *path, char **ret_path)
 {
     *ret_path = realpath(path, NULL);
@@ -661,7 +660,7 @@ static int set_mountpoint(const char *path, char **ret_path)
     return make_absolute(ret_path, "");
 }
 
-/* Refuses a call without a mount point or a service. 0 or -EINVAL, reported by the log. */
+/* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
 static int check_given(const struct given *given)
 {
     if (given->mountpoint == NULL && !given->options->is_check) {
@@ -680,14 +679,15 @@ static int check_given(const struct given *given)
     return 0;
 }
 
-/* Refuses values that do not go together. 0 or -errno. */
+/* Refuses values that exclude each other. Returns 0 or -errno. */
 static int check_values(const struct options *options)
 {
     if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
         log_error("webhooks need both --webhook-listen and --webhook-secret-file");
         return -EINVAL;
     }
-    /* Who is not root could not even open what is shown as another's, nor tell watchers of it. */
+    /* A daemon without root's rights could not open files shown as another user's, nor report them to
+     * watchers. */
     if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
         log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
         return -EPERM;

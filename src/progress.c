@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The log needs no lock against the line: each line of the log wipes what is there first, and each writes
- * with one write(2). The line has nothing but numbers and words of ours.
+/* The log and the progress line share the terminal without a lock: each line of the log first wipes the
+ * progress line, and each is written by one write(2). The line has no text of strangers.
  */
 #include "progress.h"
 
@@ -30,7 +29,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Each part begins with a comma. Without polling there is no sync before somebody asks for it. */
+/* Each part begins with a comma. Without polling there is no sync before the user asks for it. */
 static void describe(const struct progress *progress, struct strbuf *words)
 {
     struct store_status store;
@@ -51,14 +50,14 @@ static void describe(const struct progress *progress, struct strbuf *words)
 
 /* ---------------------------------------------------------------- the terminal */
 
-/* A shell has put us there: the terminal is for others. */
+/* Returns true if a shell put the daemon into the background: other programs use the terminal then. */
 static bool is_in_background(void)
 {
     pid_t group = tcgetpgrp(STDERR_FILENO);
     return group >= 0 && group != getpgrp();
 }
 
-/* Returns false if somebody has stopped the output (Ctrl-S): a write would wait. */
+/* Returns false if the user has stopped the output (Ctrl-S): a write would wait. */
 static bool takes_output(void)
 {
     struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What is under way, as one line on the terminal that the daemon was started on: the first sync, files to
- * upload, messages to send, counted as in status.json.
+/* Shows the work under way as one line on the terminal that the daemon was started on: the first sync, files
+ * to upload, messages to send, counted as in status.json.
  */
 #ifndef INBOXFS_PROGRESS_H
 #define INBOXFS_PROGRESS_H
@@ -19,14 +18,14 @@ struct progress {
     struct store *store;   /* borrowed */
     struct outbox *outbox; /* borrowed */
     bool is_shown;
-    bool is_lasting; /* there was something to say the last time, too */
+    bool is_lasting; /* the last refresh found work, too */
 };
 
-/* From here on, each line of the log wipes the one of the progress. False: standard error is no terminal that
- * could show it, and nothing else is to be called. */
+/* Makes each line of the log wipe the progress line first. Returns false if standard error is no terminal
+ * that can show the line; then the caller calls no other function. */
 bool progress_begin(struct progress *progress);
 
-/* Writes the line anew, or wipes it; to be called every PROGRESS_REFRESH_MS by one thread. */
+/* Rewrites the line, or wipes it. One thread calls this every PROGRESS_REFRESH_MS. */
 void progress_refresh(struct progress *progress);
 
 /* Wipes the line. */

@@ -54,8 +54,8 @@ char *state_dir_default(const char *base_url, const char *key)
 
 /* ---------------------------------------------------------------- what the lock file says */
 
-/* A mark, then "PID MAJOR:MINOR MOUNTPOINT" of the process that holds the lock; the mount once it is there.
- * One mark replaces another: the file is true for as long as somebody holds the lock. */
+/* A mark, then "PID MAJOR:MINOR MOUNTPOINT" of the process that holds the lock; the last two once it has
+ * mounted. One mark overwrites another, so the file is right as long as a process holds the lock. */
 struct holder {
     long pid; /* 0: not known */
     dev_t device;
@@ -104,7 +104,7 @@ static bool is_mounted_here(dev_t device)
     return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
 }
 
-/* The number of a device is given again, so a mount of that number alone says nothing. */
+/* The kernel reuses device numbers, so only the lock shows that the recorded mount is this directory's. */
 static bool is_locked(int lock_fd)
 {
     if (flock(lock_fd, LOCK_SH | LOCK_NB) != 0)
@@ -142,8 +142,8 @@ static void log_holder(const char *path, int lock_fd)
 
 /* ---------------------------------------------------------------- opened and locked */
 
-/* flock(2) has no time limit, so one that will soon be free is tried again and again; any one twice, for
- * `inboxfs check` may be looking (is_locked()). */
+/* flock(2) has no time limit, so this function tries again while the holder is ending, and at least twice,
+ * because `inboxfs check` may hold the lock for a moment (is_locked()). */
 static int lock(int lock_fd)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};

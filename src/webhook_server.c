@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One POST, what is answered to it, and the calls of libmicrohttpd, in that order. All of its calls but those
- * of starting and stopping come from its one thread.
+/* One POST and its answer, then the callbacks of libmicrohttpd, which calls them all in one thread of its
+ * own.
  */
 #include "webhook_server.h"
 
@@ -26,7 +25,7 @@
 
 enum {
     CONNECTIONS_MAX = 32,
-    CONNECTIONS_SPARE = 32, /* taken while others make room; beyond, they wait unanswered */
+    CONNECTIONS_SPARE = 32, /* accepted while others make room; further ones wait unanswered */
     IDLE_S = 10,            /* between two bytes */
     HEAD_MAX_BYTES = 32 * 1024,
     RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is thrown away */
@@ -38,7 +37,7 @@ struct webhook_server {
     char *address; /* where it listens; NULL: not yet */
     struct connections *connections;
     struct MHD_Daemon *daemon;
-    bool has_complained; /* of a refused one, since one was taken */
+    bool has_complained; /* about a refused webhook since the last accepted one */
     struct webhook_memory memory;
 };
 
@@ -50,7 +49,7 @@ struct post {
     struct connection *connection; /* NULL: there is no room for it */
     struct strbuf body;
     uint64_t received_bytes;
-    unsigned int status; /* 0: not settled yet */
+    unsigned int status; /* of the answer; 0: not decided yet */
     bool has_begun;
 };
 
@@ -66,8 +65,8 @@ static void refuse(struct post *post, unsigned int status)
     strbuf_release(&post->body);
 }
 
-/* Judges the request by its head. Returns true if it is refused at once, for the client asks before it sends
- * the body, or would send too much. */
+/* Judges the request by its head. Returns true if the refusal is sent before the body is received: the client
+ * waits for an answer to `Expect`, or would send too much. */
 static bool post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
 {
     const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -87,8 +86,8 @@ static bool post_begin(struct post *post, struct MHD_Connection *connection, con
                                  body_bytes > RECEIVED_MAX_BYTES || !head.has_one_end);
 }
 
-/* Takes a piece of the body. Returns false if the connection is to be cut, for the body is longer than what
- * is thrown away. */
+/* Takes a piece of the body. Returns false if the body is longer than RECEIVED_MAX_BYTES; the caller then
+ * closes the connection. */
 static bool post_receive(struct post *post, const char *bytes, size_t len)
 {
     int error = post->status == 0 ? strbuf_append(&post->body, bytes, len) : 0;
@@ -163,7 +162,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     free(post);
 }
 
-/* Called first with the header alone, then for each piece of the body, then without one. */
+/* Called first with the header alone, then for each piece of the body, then once without data. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)
@@ -242,7 +241,7 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
                   error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));
         return error;
     }
-    listen_fd = -1; /* the library's */
+    listen_fd = -1; /* the library owns it */
     log_info("webhooks are taken at %s", server->address);
     *ret_server = TAKE_PTR(server);
     return 0;

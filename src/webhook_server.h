@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes the service's webhooks: a POST with a good signature (mail/webhook.h) makes the store look at its
- * inbox at once, once for each body. Other requests are answered with 401, a body that is too long with 413,
- * a header that leaves open where the body ends with 400, and any request with 503 when out of memory.
- *
- * It stands where strangers can reach it, so all of it is bounded: a thread of its own that serves all
- * connections, their number, their bodies, and the time they may take (service/connections.h). Each carries
- * one request. No thread of the mount ever waits for any of it.
+ * Takes the service's webhooks: a POST with a good signature (mail/webhook.h) makes the store sync its inbox
+ * at once; the same body again has no effect. Other requests are answered with 401, a body that is too long
+ * with 413, a header that leaves open where the body ends with 400, and any request with 503 when out of
+ * memory. Strangers can reach the server, so its resources are bounded: one thread of its own serves all
+ * connections; their number, their bodies and their time have limits (service/connections.h). Each connection
+ * carries one request. No thread of the mount ever waits for the server.
  */
 #ifndef INBOXFS_WEBHOOK_SERVER_H
 #define INBOXFS_WEBHOOK_SERVER_H
@@ -14,12 +13,13 @@
 struct store;
 struct webhook_server;
 
-/* Reads the secret and listens at "ADDRESS:PORT" or "unix:PATH". `store` is borrowed until it is freed. To be
- * called with all signals blocked, which its threads inherit. 0 or -errno, said on the log. */
+/* Reads the secret and listens at "ADDRESS:PORT" or "unix:PATH". `store` is borrowed until the server is
+ * freed. The caller has blocked all signals, as the server's threads inherit. Returns 0 or -errno, which is
+ * logged. */
 int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
                          struct webhook_server **ret_server);
 
-/* Cuts off all connections. NULL-safe. */
+/* Closes all connections, and frees the server. NULL-safe. */
 void webhook_server_free(struct webhook_server *server);
 
 #endif
