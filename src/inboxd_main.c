@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * inboxd: the local email inbox service as a program. Arguments, signals, and words for what goes wrong.
+/* inboxd: the local email inbox service as a program: its arguments, signals and error texts.
  *
- * `inboxd deliver` is called by mail servers, which understand the statuses of sysexits.h: 75 means that they
- * try again later, which is right for whatever is not the message's or the recipient's fault.
+ * `inboxd deliver` is called by mail servers, which understand the statuses of sysexits.h: after 75 they try
+ * again later, so every error that is not the fault of the message or a recipient has it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,26 +30,26 @@
 
 enum {
     EXIT_USAGE = 2,
-    OPTION_WORD = 1, /* what getopt_long(3) takes for no option */
+    OPTION_WORD = 1, /* getopt_long(3) returns it for an argument that is no option */
     /* Each is the first of a range. */
     OPTION_DOOR = 1024,  /* plus the protocol */
     OPTION_VALUE = 2048, /* given once at most; plus the offset of a text in struct arguments */
     OPTION_FLAG = 4096,  /* plus the offset of a bool there */
 };
 
-/* Logs the words, and is the status. */
+/* Logs the words, and has the value `status`. */
 #define complain(status, ...) (log_error(__VA_ARGS__), (status))
 
 struct arguments {
     struct service_config config;
     struct service_door *doors;
     size_t doors_len;
-    size_t http_doors; /* of them */
+    size_t http_doors; /* how many of the doors are HTTP */
     const char **hosts;
     size_t hosts_len;
     const char *tier;
     const char *sender; /* of a message to deliver */
-    char **words;       /* what is no option */
+    char **words;       /* the arguments that are no options */
     int words_len;
 };
 
@@ -97,7 +96,7 @@ static const char *const tiers[] = {
     [SERVICE_TIER_PAID] = "paid",
 };
 
-/* Keeps the default where there is no text. */
+/* Keeps the default if `text` is NULL. */
 static bool parse_tier(const char *text, enum service_tier *ret_tier)
 {
     if (text == NULL)
@@ -111,7 +110,7 @@ static bool parse_tier(const char *text, enum service_tier *ret_tier)
     return complain(false, "--tier must be free, paid or none");
 }
 
-/* Behind it nothing is an option: senders choose what their recipients are called. */
+/* No argument behind the first recipient is an option: senders choose the names of recipients. */
 static bool has_recipient(const struct arguments *arguments)
 {
     return arguments->words_len > 1 && strcmp(arguments->words[0], "deliver") == 0;
@@ -123,7 +122,7 @@ static int complain_of_usage(const char *what)
     return EXIT_USAGE;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to go on; else the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -154,7 +153,7 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to go on; else the exit status. */
 static int take_option(int option, int index, struct arguments *arguments)
 {
     if (option >= OPTION_FLAG) {
@@ -181,13 +180,13 @@ static int take_option(int option, int index, struct arguments *arguments)
     return -1;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to go on; else the exit status. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     int option;
     int index = 0;
     int status = -1;
-    arguments->words = argv + 1; /* over what was looked at already */
+    arguments->words = argv + 1; /* overwrites arguments that were parsed already */
     while (status < 0 && !has_recipient(arguments) &&
            (option = getopt_long(argc, argv, "-f:hV", options, &index)) != -1)
         status = take_option(option, index, arguments);
@@ -300,7 +299,7 @@ static void announce_mail(const char *protocol, const char *address)
     printf("inboxd: %s on %s\n", protocol, address);
 }
 
-/* The interface comes first: programs wait for the first line. */
+/* Announces HTTP first, because programs wait for the first line. */
 static void announce(const struct service *service, const struct arguments *arguments)
 {
     for (size_t i = 0; i < arguments->doors_len; i++)
@@ -323,7 +322,7 @@ static int run_service(const struct arguments *arguments)
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
     int error = service_start(&arguments->config, &service, &reason);
-    /* The files of secrets have been read by now, and one of these may be among them. */
+    /* The files of secrets have been read by now; an inherited descriptor may be one of them. */
     descriptors_close_inherited(&inherited);
     if (error != 0)
         return complain(error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE, "%s",
@@ -376,7 +375,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
 int main(int argc, char **argv)
 {
     descriptors_open_standard();
-    /* No more than there are arguments, and an end behind. */
+    /* Room for all arguments, and the end of the array. */
     _cleanup_free_ const char **hosts = g_new0(const char *, (size_t)argc + 1);
     _cleanup_free_ struct service_door *doors = g_new0(struct service_door, (size_t)argc + 1);
     log_set_prefix("inboxd: ");

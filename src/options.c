@@ -679,7 +679,7 @@ static int check_given(const struct given *given)
     return 0;
 }
 
-/* Refuses values that exclude each other. Returns 0 or -errno. */
+/* Refuses combinations of values that are not allowed. Returns 0 or -errno. */
 static int check_values(const struct options *options)
 {
     if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints a line for each matter on standard output, and logs errors. A process that looks into a mount that
- * hangs cannot be ended, so each mount is looked into by a process of its own.
+ * Prints a line for each matter on standard output, and logs errors. A process that reads from a hanging
+ * mount cannot be ended, so each mount is read by a process of its own.
  */
 #include "commands.h"
 
@@ -31,9 +31,9 @@ enum {
     LINE_MAX_BYTES = 2048,
     ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
     EXIT_USAGE = 2,
-    /* No errno. */
-    OFFLINE = 254,   /* shown, and its service does not answer, or refuses the key */
-    UNWRITTEN = 255, /* standard output takes nothing */
+    /* Results that are no errno. */
+    OFFLINE = 254,   /* the mount was shown; its service does not answer, or refuses the key */
+    UNWRITTEN = 255, /* standard output cannot be written */
 };
 
 #define ANOTHER_USERS "the inboxfs mount is another user's"
@@ -187,8 +187,8 @@ static void show(const char *path, const json_t *status)
         number_of(counters, "failed_requests"));
 }
 
-/* Prints status.json in a line, which begins with the mount point: null if that is not UTF-8, which JSON
- * needs. */
+/* Prints status.json as one line, with the mount point first; null if its path is not UTF-8, as JSON needs.
+ */
 static void show_as_json(const char *path, const json_t *status)
 {
     json_auto_t *line = json_object();
@@ -248,8 +248,8 @@ static int show_mount(const char *path, const struct status_request *request)
 }
 
 /* Shows a mount in a process of its own. Return: as show_mount(); -UNWRITTEN; -ETIMEDOUT if there is no
- * answer in time. The process is left alone then: a request that a hanging daemon has taken cannot be called
- * back, not even by SIGKILL. */
+ * answer in time. The process is not waited for then: while a hanging daemon has its request, not even
+ * SIGKILL ends it. */
 static int show_in_time(const char *path, const struct status_request *request)
 {
     int end = 0;
@@ -270,7 +270,7 @@ static int show_in_time(const char *path, const struct status_request *request)
         return -ETIMEDOUT;
     }
     if (waitpid(pid, &end, 0) == pid && WIFSIGNALED(end) && WTERMSIG(end) == SIGPIPE)
-        raise(SIGPIPE); /* nobody reads any more, as behind `| head` */
+        raise(SIGPIPE); /* the reader has ended, as `| head` does */
     return WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
 }
 
@@ -299,7 +299,8 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* else it ended meanwhile */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0,
+                                  NULL)) { /* else the mount ended meanwhile */
             complain_of(mount->path, error);
             has_failed = true;
         }

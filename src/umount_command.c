@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The kernel refuses to unmount what is in use, and does not name the user; so all processes are looked
- * through for it.
+/* The kernel refuses to unmount a mount in use, and does not name the processes that use it; so this file
+ * looks through all processes.
  */
 #include "commands.h"
 
@@ -28,22 +27,22 @@
 
 enum {
     EXIT_USAGE = 2,
-    TRIES = 30, /* while nothing but the daemon's own helper has a file open, for a moment */
+    TRIES = 30, /* while only the daemon's own helper has a file open, as it does for a moment */
     PAUSE_MS = 100,
 };
 
 /* ---------------------------------------------------------------- the processes that use it */
 
-/* Only root sees all of other users' processes. The file system itself is never asked, so that one that does
- * not answer holds nobody up: the links of /proc/PID are followed by statx(2), which is asked for nothing but
- * the device number, and that the kernel has in memory and refuses to nobody. */
+/* Only root sees the links of other users' processes. The search sends no request to the file system, which
+ * may not answer: it follows the links of /proc/PID by statx(2), and only for the device number, which the
+ * kernel has in memory and refuses to no user. */
 struct user_search {
     const char *mountpoint;
     bool is_logged;
-    int count; /* without the daemon's helpers, until it is logged */
+    int count; /* of the processes found; without the daemon's helpers unless is_logged */
 };
 
-/* The caller frees. "" for a process that has ended. */
+/* Returns the process's command name (the caller frees it), or "" if the process has ended. */
 static char *read_command(pid_t pid)
 {
     _cleanup_free_ char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
@@ -51,7 +50,7 @@ static char *read_command(pid_t pid)
     return g_file_get_contents(path, &command, NULL, NULL) ? g_strchomp(command) : g_strdup("");
 }
 
-/* Returns true if the process's link leads to the device. *ret_path: where it leads, by its text. */
+/* Returns true if the process's link leads to the device. *ret_path: the link's text. */
 static bool find_link(pid_t pid, const char *name, dev_t device, char ret_path[PATH_MAX])
 {
     char link[64 + NAME_MAX];
@@ -79,7 +78,7 @@ static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
     return false;
 }
 
-/* Returns what of the process is on the device, in words, or NULL if nothing is seen. */
+/* Returns, for the user, how the process uses the device, or NULL if no use is seen. */
 static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     return find_link(pid, "cwd", device, ret_path)    ? "its working folder"
@@ -90,7 +89,7 @@ static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 }
 
 /* Looks for processes that keep the file system of this device number (st_dev) busy, and names each with the
- * first reason that is seen. The search's count has their number. 0 or -errno. */
+ * first reason that is seen. Sets search->count. Returns 0 or -errno. */
 static int find_users(dev_t device, struct user_search *search)
 {
     _cleanup_closedir_ DIR *proc = opendir("/proc");
@@ -104,7 +103,7 @@ static int find_users(dev_t device, struct user_search *search)
         if (how == NULL)
             continue;
         _cleanup_free_ char *command = read_command(pid);
-        /* Any user can give a process the helper's name: one that stays is named in the end. */
+        /* Any user can give a process the helper's name, so the last search, which is logged, counts it. */
         if (!search->is_logged && strcmp(command, "inboxfs-watch") == 0)
             continue;
         search->count++;
@@ -117,8 +116,8 @@ static int find_users(dev_t device, struct user_search *search)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* The absolute path without symbolic links. A mount that does not answer would hold realpath(3), so that its
- * last component is not looked at, unless it is a dot. */
+/* Makes the path absolute, without symbolic links. realpath(3) would wait for a mount that does not answer,
+ * so it does not get the last component unless that is "." or "..". Returns 0 or -errno. */
 static int resolve(const char *path, char ret_path[PATH_MAX])
 {
     _cleanup_free_ char *parent_of = strdup(path);
@@ -135,8 +134,8 @@ static int resolve(const char *path, char ret_path[PATH_MAX])
     return len < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Finds the mount, of several the last. The path may also be a symbolic link to the mount point. 0 or -errno.
- */
+/* Finds the mount at the path, or the last of several. The path may also be a symbolic link to the mount
+ * point. Returns 0 or -errno. */
 static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_device)
 {
     int error = resolve(path, ret_path);
@@ -176,7 +175,7 @@ static int unmount(const char *path, dev_t device)
     return error;
 }
 
-/* This process must not keep the mount busy itself, by what the caller has open there. */
+/* This process must not keep the mount busy itself, by descriptors that the caller left open. */
 static void leave_mounts(void)
 {
     struct inherited_descriptors inherited;
