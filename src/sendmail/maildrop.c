@@ -28,7 +28,7 @@ enum {
 
 /* ---------------------------------------------------------------- leaving a message */
 
-/* `make install` and the package have it in different places. */
+/* `make install` and the package install it in different places. */
 static const char *const programs[] = {"/usr/libexec/inboxfs-maildrop",
                                        "/usr/local/libexec/inboxfs-maildrop"};
 
@@ -92,7 +92,7 @@ struct maildrop {
     unsigned int failed_messages;
 };
 
-/* Takes a string off the bytes; NULL: they hold no NUL. */
+/* Takes a string off the bytes. Returns NULL if they have no NUL. */
 static const char *take_string(const char **bytes, size_t *len)
 {
     const char *text = *bytes;
@@ -115,8 +115,8 @@ static int take_recipients(const char **bytes, size_t *len, struct invocation *i
     return recipient != NULL ? 0 : -EBADMSG;
 }
 
-/* The call points into the bytes, behind which *text is the message. The caller frees
- * the recipients, but not their strings. 0 or -EBADMSG. */
+/* Reads the call, whose strings point into the bytes, and moves *text to the message. The caller frees the
+ * array of recipients, but not its strings. Returns 0 or -EBADMSG. */
 static int read_message(const char **text, size_t *len, struct invocation *invocation)
 {
     const char *flags = take_string(text, len);
@@ -134,8 +134,7 @@ static int read_message(const char **text, size_t *len, struct invocation *invoc
     return take_recipients(text, len, invocation);
 }
 
-/* Returns a status of sysexits.h. The program that adds messages makes plain files, and those alone are read.
- */
+/* Reads only plain files with one name, as inboxfs-maildrop makes them. Returns a status of sysexits.h. */
 static int send_file(const struct maildrop *maildrop, const char *name, uid_t *ret_owner)
 {
     struct stat status;
@@ -160,7 +159,7 @@ static int send_file(const struct maildrop *maildrop, const char *name, uid_t *r
     return result;
 }
 
-/* Returns true if nothing stays in the maildrop. */
+/* Returns true if the message has left the maildrop. */
 static bool take_out(struct maildrop *maildrop, const char *name)
 {
     uid_t owner = (uid_t)-1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maildrop: where users of this machine leave mail for a mount that they cannot enter, or that is not
- * there. The package inboxfs-mta makes it. It is two folders and a program:
+ * The maildrop: where users of this machine leave mail for a mount that they cannot enter, or that does not
+ * run. The package inboxfs-mta makes it. It is two folders and a program:
  *
  *   /var/spool/inboxfs           inboxfs:inboxfs-mta  0710   lets nobody in but the group
  *   /var/spool/inboxfs/maildrop  inboxfs:inboxfs      3777   whoever is in there can add files
@@ -34,19 +34,19 @@ struct invocation;
 /* Returns true if this machine has a maildrop, whether or not it can be used now. */
 bool maildrop_exists(void);
 
-/* Leaves a message there, and of the call its recipients, -t, -f, -F and --root. The line ends of the text
+/* Leaves a message there, with the recipients, -t, -f, -F and --root of the call. The line ends of the text
  * are LF, and a line of one dot is text. This process becomes inboxfs-maildrop, whose exit status says
  * whether the message is durable. Returns only with -errno. */
 int maildrop_leave(const struct invocation *invocation, const char *text, size_t len);
 
 /* Sends one message, by a call that has the rights of the user who left it: to send, and no more. `name` is
- * the file's: the same message comes again under that name after a crash. Returns a status of sysexits.h. */
+ * the file's: after a crash the same message comes again under this name. Returns a status of sysexits.h. */
 typedef int maildrop_send_fn(void *context, const struct invocation *invocation, const char *text, size_t len,
                              const char *name);
 
-/* Hands all messages to `send`, in the order in which they came. What is sent is removed; what can never be
- * sent is kept in MAILDROP_FAILED, and counted in *ret_failed; what may be sent later stays. Does nothing for
- * any user but the maildrop's owner. 0, or -EAGAIN where messages stay. */
+/* Hands all messages to `send`, in the order in which they came. Removes a sent message; moves one that can
+ * never be sent to MAILDROP_FAILED, and counts it in *ret_failed; leaves one that may be sent later. Does
+ * nothing for any user but the maildrop's owner. Returns 0, or -EAGAIN if messages are left. */
 int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed);
 
 #endif

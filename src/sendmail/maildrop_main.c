@@ -2,7 +2,7 @@
 /*
  * inboxfs-maildrop: copies its standard input into a new file of the maildrop (sendmail/maildrop.h), for the
  * user who calls it. It is setgid, and so it takes no arguments, reads no environment and no other file, and
- * knows nothing of what it copies.
+ * does not parse its input.
  *
  * Status 0: the file is durable under its name. With any other status there is no file, and standard
  * error has the reason.
@@ -30,7 +30,7 @@
 enum {
     USER_MAX_FILES = 1000,
     USER_MAX_BYTES = 500 * 1000 * 1000,
-    FREE_MIN_BYTES = 100 * 1000 * 1000, /* what is left of the disk for others */
+    FREE_MIN_BYTES = 100 * 1000 * 1000, /* of the disk, which stay free for others */
     FREE_MIN_FILES = 1000,
 };
 
@@ -41,7 +41,7 @@ static int refuse(int status, const char *words, int error)
     return status;
 }
 
-/* A name that sorts by time, and that nobody else takes; hidden until the file is whole. */
+/* Makes a unique name that sorts by time, with a dot that hides the file until it is complete. */
 static int make_name(char ret_name[MAILDROP_NAME_SIZE])
 {
     char random[17];
@@ -65,14 +65,14 @@ static bool has_room(int folder)
            (disk.f_files == 0 || disk.f_favail >= FREE_MIN_FILES);
 }
 
-/* The files of a user in the folders, with the one that was just made. */
+/* The files of a user in the folders, including the one that was just made. */
 struct use {
     uint64_t bytes;
     unsigned int files;
 };
 
-/* Adds this user's files in the folder. One that is being written counts as large as it may become, so that
- * no number of writers beside each other has more. False: the folder cannot be read. */
+/* Adds this user's files in the folder. A file that is being written counts with the greatest size, so that
+ * parallel writers cannot exceed the limit. Returns false if the folder cannot be read. */
 static bool add_files(const char *folder, struct use *use)
 {
     _cleanup_closedir_ DIR *entries = file_opendirat(AT_FDCWD, folder);
@@ -88,7 +88,7 @@ static bool add_files(const char *folder, struct use *use)
     return entries != NULL;
 }
 
-/* EX_OK, or the exit status. */
+/* Returns EX_OK, or the exit status of a failure. */
 static int copy_input(int file)
 {
     char bytes[64 * 1024];
@@ -112,7 +112,7 @@ static int copy_input(int file)
 
 static int fill(int folder, int file, const char *name)
 {
-    /* Those that failed count, for nobody removes them soon. */
+    /* Failed messages count, too, because they are not removed soon. */
     struct use use = {0};
     if (!add_files(MAILDROP_FOLDER, &use) || !add_files(MAILDROP_FAILED, &use))
         return refuse(EX_TEMPFAIL, "cannot look into " MAILDROP_FOLDER " and " MAILDROP_FAILED, errno);
@@ -136,8 +136,8 @@ int main(int argc, char **argv)
     descriptors_open_standard();
     if (argc > 1)
         return refuse(EX_USAGE, "it takes no arguments: inboxfs-sendmail calls it", 0);
-    signal(SIGXFSZ, SIG_IGN); /* too large a file for the caller's limits is an error */
-    signal(SIGPIPE, SIG_IGN); /* the file is removed, whether or not anybody reads why */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the caller's limits is then an error */
+    signal(SIGPIPE, SIG_IGN); /* the file is removed even if no program reads the reason */
     umask(0);
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)

@@ -58,8 +58,8 @@ static int set_mode(const char *letter, struct invocation *invocation)
     return -1;
 }
 
-/* Other sendmails take an argument behind some of these only where it is attached. Exim wants it to follow
- * some, as in "-oMr local". */
+/* Other sendmails take an argument of some of these flags only if it is attached. For some, Exim takes the
+ * next argument, as in "-oMr local". */
 static void take_flag(struct invocation *invocation, char *const *argv)
 {
     static const char *const followed[] = {"A",   "P",  "X",  "Ma", "Maa", "Mai",
@@ -73,7 +73,8 @@ static void take_flag(struct invocation *invocation, char *const *argv)
         }
 }
 
-/* An argument that a line of sudoers fixes cannot be followed by another. -1: go on; else the exit status. */
+/* Refuses a second value, so that a user cannot override a value that a line of sudoers fixes. Returns -1 to
+ * go on; else the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -144,7 +145,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 
 /* ---------------------------------------------------------------- all of it */
 
-/* Returns true where a user without the rights of this process chose its arguments and the message. */
+/* Returns true if a user without the rights of this process chose its arguments and the message. */
 static bool is_delegated(void)
 {
     const char *caller = getenv("SUDO_UID");
@@ -190,7 +191,7 @@ int main(int argc, char **argv)
     if (invocation.mount == NULL && maildrop_exists())
         invocation.rewrites_from = true;
     status = run(&invocation);
-    /* A message that is accepted stays so; a failure would have it sent again. */
+    /* An accepted message keeps its status: after a failure the caller would send it again. */
     if (fflush(stdout) != 0)
         status = complain(invocation.mode == MODE_LIST_QUEUE ? EX_IOERR : status,
                           "cannot write to standard output");

@@ -22,7 +22,7 @@
 
 enum {
     MESSAGE_MAX_BYTES =
-        DRAFT_MAX_BYTES - 1000 * 1000, /* the fields that are added fit into a draft besides */
+        DRAFT_MAX_BYTES - 1000 * 1000, /* leaves room in a draft for the fields that are added */
     MESSAGE_NAME_SIZE = 40,
 };
 
@@ -39,7 +39,7 @@ struct invocation {
     enum mode mode;
     const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
     const char *aliases;   /* a file as /etc/aliases */
-    const char *root;      /* who gets mail for local names without an alias; or NULL */
+    const char *root;      /* recipient of mail for local names without an alias; or NULL */
     const char *sender;    /* -f, or NULL */
     const char *name;      /* -F, or NULL */
     bool reads_headers;    /* -t: recipients are in the headers, too */
@@ -51,7 +51,7 @@ struct invocation {
     char **recipients;     /* NULL behind the last */
 };
 
-/* Logs the words, and is the status. */
+/* Logs the words, and has the value `status`. */
 #define complain(status, ...) (log_error(__VA_ARGS__), (status))
 
 static inline int complain_of_memory(void)
@@ -61,15 +61,15 @@ static inline int complain_of_memory(void)
 
 /* ---------------------------------------------------------------- addresses and local names */
 
-/* Domains of this machine. Nobody elsewhere may know the machine; or its name is a domain that has other
- * addresses, too. */
+/* How a domain belongs to this machine. The machine's name may be unknown elsewhere, or be a domain that has
+ * other addresses, too. */
 enum host {
     HOST_OTHER,
-    HOST_LOCAL, /* without a domain, "localhost", or the machine's name without dots: known here alone */
+    HOST_LOCAL, /* without a domain, "localhost", or the machine's name without dots: unknown elsewhere */
     HOST_NAMED, /* the full name, or that of /etc/mailname */
 };
 
-/* No address has it. address_list_parse_at() puts it behind a local name. */
+/* The domain that address_list_parse_at() adds to a local name. No address has it. */
 #define NO_DOMAIN "localhost."
 
 /* The names of this machine, and its alias file. */
@@ -79,17 +79,18 @@ struct local_names {
     int mount;                 /* its inboxes are no local names; -1: there is no mount */
     char *aliases;             /* the text of the alias file; NULL: there is none */
     const char *path;          /* of the alias file */
-    const char *root;          /* who gets mail for local names without an alias; or NULL */
-    bool defers_names;         /* names without an alias stay: the maildrop's owner may have one for them */
+    const char *root;          /* recipient of mail for local names without an alias; or NULL */
+    bool defers_names;         /* keep names without an alias: the maildrop's owner may have an alias */
 };
 
-/* Reads the files. `mount` (-1: none) is borrowed. Released in any case. A status. */
+/* Reads the files. `mount` (-1: none) is borrowed. The caller always releases `names`. Returns a status. */
 int local_names_init(struct local_names *names, const struct invocation *invocation, int mount);
 void local_names_release(struct local_names *names);
 #define _cleanup_local_names_ _cleanup_(local_names_release)
 #define _cleanup_addresses_ _cleanup_(address_list_release)
 
-/* Appends those whom a list of recipients names, local names by their aliases, each once. A status. */
+/* Appends the recipients of a list, each once, and replaces local names by their aliases. Returns a status.
+ */
 int local_names_resolve(const struct local_names *names, const char *text, struct address_list *list);
 
 enum host local_names_host(const struct local_names *names, const char *address);
@@ -101,34 +102,36 @@ bool address_list_has(const struct address_list *list, const char *address);
 
 /* ---------------------------------------------------------------- the message */
 
-/* Reads standard input. A status; a text that is too long is reported by message_compose(). */
+/* Reads standard input. Returns a status; message_compose() reports a text that is too long. */
 int message_read(struct strbuf *text);
 
 /* Writes the draft of the message in `text`: its recipients are those of the call, its sender is one that the
- * mount can send from. Makes the line ends of the text LF, and cuts it off at its end. `mount` -1: the
- * message is for the maildrop, and is only checked. A status. */
+ * mount can send from. Makes the line ends of the text LF, and cuts it off at its end. If `mount` is -1, the
+ * message is for the maildrop, and is only checked. Returns a status. */
 int message_compose(const struct invocation *invocation, int mount, struct strbuf *text, struct strbuf *out);
 
 /* ---------------------------------------------------------------- the mount */
 
 /* Opens the root folder of the mount that the call names, else of the only one that this user can look into.
- * -1: *ret_status is the exit status; *ret_reason says why, or is NULL where complain() did. */
+ * Returns -1 on an error: *ret_status is the exit status; *ret_reason is the reason, or NULL if complain()
+ * reported it. */
 int mount_open(const struct invocation *invocation, int *ret_status, const char **ret_reason);
 
-/* A name that sorts by time, and that nobody else takes. 0 or -errno. */
+/* Makes a unique name that sorts by time. Returns 0 or -errno. */
 int mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
 
-/* Puts the message into outbox/, as NAME. EX_OK: it is accepted and durable; EX_UNAVAILABLE: it may be. */
+/* Puts the message into outbox/, as NAME. Returns EX_OK: it is accepted and durable; EX_UNAVAILABLE: it may
+ * be accepted; or another status. */
 int mount_hand_in(int mount, const char *name, const struct strbuf *message);
 
 /* Returns true if outbox/, sent/ or failed/ has a message of this name. */
 bool mount_has_message(int mount, const char *name);
 
-/* Waits until the message has left outbox/, and prints the id that the service gave it. A status. */
+/* Waits until the message has left outbox/, and prints the id that the service gave it. Returns a status. */
 int mount_wait_for_service(int mount, const char *name);
 
-/* Prints what waits in outbox/, as mailq does, and in the maildrop for users who may look into it. A status.
- */
+/* Prints the messages that wait in outbox/, as mailq does, and in the maildrop if the user may look into it.
+ * Returns a status. */
 int mount_list_queue(const struct invocation *invocation);
 
 /* ---------------------------------------------------------------- all together (submit.c) */
@@ -137,7 +140,7 @@ int mount_list_queue(const struct invocation *invocation);
 
 /* Sends the message on standard input; it is durable when this returns EX_OK. */
 int submit_message(const struct invocation *invocation);
-/* The same for a client of SMTP. `sender` is "" for none, and `recipients` ends with NULL. */
+/* Sends the message of an SMTP client. `sender` is "" for none, and `recipients` ends with NULL. */
 int submit_from_session(const struct invocation *caller, const char *sender, char **recipients);
 /* Checks a recipient of such a client: an address or a local name. */
 int submit_check_recipient(const struct invocation *invocation, const char *recipient);
