@@ -30,7 +30,7 @@
 enum {
     USER_MAX_FILES = 1000,
     USER_MAX_BYTES = 500 * 1000 * 1000,
-    FREE_MIN_BYTES = 100 * 1000 * 1000, /* of the disk, which stay free for others */
+    FREE_MIN_BYTES = 100 * 1000 * 1000, /* stay free on the disk for other users */
     FREE_MIN_FILES = 1000,
 };
 

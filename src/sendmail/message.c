@@ -26,7 +26,7 @@ struct input_message {
     struct span body;   /* behind the blank line */
 };
 
-/* Makes line ends LF, and cuts off at a line of a single dot unless these are text. */
+/* Makes line ends LF. Unless `ignores_dots`, cuts the text off at a line of a single dot. */
 static void normalise_lines(struct strbuf *text, bool ignores_dots)
 {
     if (text->len == 0)
@@ -50,8 +50,9 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* First characters of a field's name. RFC 5322 has any visible ones; but a first line that begins otherwise
- * than a word, and any that begins as JSON or a path, is a text: `{"a": 1}`, "/bin/sh: not found". */
+/* First characters of a field's name, besides letters and digits. RFC 5322 allows any visible one; but a
+ * first line that does not begin like a word, or any line that begins like JSON or a path, is text: `{"a":
+ * 1}`, "/bin/sh: not found". */
 #define BEGINS_FIRST_FIELD "-_."
 #define BEGINS_FIELD "-_.!#$%&'*+^`|~"
 
@@ -62,8 +63,8 @@ static bool take_field(struct span *text, const char *marks, struct mime_field *
            mime_take_field(text, ret_field);
 }
 
-/* The headers are the lines at the beginning that are fields, behind a byte order mark and a line of a
- * mailbox. A text without any is a body. */
+/* The headers are the fields at the beginning, after an optional byte order mark and "From " line of a
+ * mailbox. A text without fields is a body. */
 static void split_message(struct input_message *message)
 {
     struct mime_field field;
@@ -148,7 +149,7 @@ static void append_address(struct strbuf *out, const struct address *address)
     strbuf_appendf(out, " <%s>", address->address);
 }
 
-/* Writes "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all); nothing where there are none.
+/* Writes "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all), or nothing if there are none.
  */
 static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
                              const struct address_list *without)
@@ -167,7 +168,7 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
         strbuf_append_char(out, '\n');
 }
 
-/* Returns true if the list as it was written names these addresses, and no others. */
+/* Returns true if `text` itself names exactly these addresses. */
 static bool names_the_same(const char *text, const struct address_list *list)
 {
     _cleanup_addresses_ struct address_list named = {0};
@@ -198,8 +199,8 @@ static int append_recipients(struct strbuf *out, const struct mime_field *field,
     return EX_OK;
 }
 
-/* Returns true if the mount's sender has to stand in for this one. An address of this machine is nobody's,
- * and the service lets nobody send from it. */
+/* Returns true if the mount's sender has to stand in for this one. An address of this machine is no inbox, so
+ * the service refuses to send from it. */
 static bool is_to_be_rewritten(const struct invocation *invocation, const struct local_names *names,
                                const char *address)
 {
@@ -270,7 +271,7 @@ static void append_from(struct strbuf *out, const struct invocation *invocation,
         append_reply_to(out, names, from, sender);
 }
 
-/* A field that names no recipients, and is not From. */
+/* Appends a field that names no recipients, and is not From. */
 static int append_other_field(struct strbuf *out, const struct invocation *invocation,
                               const struct mime_field *field)
 {
@@ -294,7 +295,7 @@ static int append_headers(struct strbuf *out, const struct invocation *invocatio
                           const struct local_names *names, const struct input_message *message,
                           struct address_list *named)
 {
-    _cleanup_addresses_ struct address_list from = {0}; /* that cannot stay */
+    _cleanup_addresses_ struct address_list from = {0}; /* of the From that is replaced */
     bool has_from = false;
     bool has_reply_to = false;
     int status = EX_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The message is written to drafts/ and moved to outbox/, so that the result of the rename is that of the
- * outbox's own check. By then the message is durable, and nobody waits for the service.
+ * The message is written to drafts/ and moved to outbox/, so that the rename returns the result of the
+ * outbox's check. The message is durable then, and the caller does not wait for the service.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,13 +32,13 @@
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
     SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
-    LOOK_MIN_MS = 20,     /* for an outcome; the pauses grow */
+    LOOK_MIN_MS = 20,     /* the first pause between looks for an outcome; the pauses grow */
     LOOK_MAX_MS = 640,
 };
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Folders of these names elsewhere would take the message, and no program would send it. */
+/* Folders of these names outside a mount would accept the message, and no program would send it. */
 static bool is_mount(int fd)
 {
     struct statfs file_system;
@@ -53,13 +53,15 @@ static bool is_of_device(int fd, dev_t device)
     return fstat(fd, &stat) == 0 && stat.st_dev == device;
 }
 
-/* Returns true if mail may go there unasked: any user can mount something of this type, and let root in. */
+/* Returns true if mail may go to the mount without --mount: any user can mount a file system of this type,
+ * and let root in. */
 static bool is_trusted(const struct mount *mount)
 {
     return mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
 }
 
-/* Opens the only mount that this user can look into. -1: *ret_status is the exit status, with the reason. */
+/* Opens the only mount that this user can look into. Returns -1, with the exit status and reason, on an
+ * error. */
 static int open_only_mount(int *ret_status, const char **ret_reason)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
@@ -73,7 +75,7 @@ static int open_only_mount(int *ret_status, const char **ret_reason)
         _cleanup_close_ int fd =
             is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
-        if (fd < 0 || !is_of_device(fd, mount->device) || !is_mount(fd)) /* it ended, or is hidden */
+        if (fd < 0 || !is_of_device(fd, mount->device) || !is_mount(fd)) /* the mount ended, or is hidden */
             continue;
         if (found >= 0) {
             *ret_status = EX_USAGE;
@@ -214,7 +216,7 @@ bool mount_has_message(int mount, const char *name)
 
 /* ---------------------------------------------------------------- waiting for the service */
 
-/* The receipt of a message that is out; NULL: there is none yet. */
+/* Returns the receipt of a settled message, or NULL if there is none yet. */
 static json_t *read_receipt(int mount, const char *folder, const char *name)
 {
     char path[100];
@@ -226,7 +228,7 @@ static json_t *read_receipt(int mount, const char *folder, const char *name)
                : NULL;
 }
 
-/* -1: it is neither sent nor failed. */
+/* Returns -1 if the message is neither sent nor failed; else the exit status. */
 static int settled_status(int mount, const char *name)
 {
     json_auto_t *sent = read_receipt(mount, "sent", name);
@@ -243,7 +245,7 @@ static int settled_status(int mount, const char *name)
                                      words != NULL ? words : "");
 }
 
-/* Looks often at first, then every 0.6 s: a mount that is offline may stay so for hours. */
+/* Looks often at first, then every 0.6 s: a mount may be offline for hours. */
 int mount_wait_for_service(int mount, const char *name)
 {
     char path[100];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Programs make addresses of a local name and the machine's name. The names of the machine come from files
- * alone, for a look-up in the DNS could take a minute.
+/* Programs make addresses of a local name and the machine's name. The names of the machine come only from
+ * files, because a look-up in the DNS could take a minute.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -95,7 +94,8 @@ bool local_names_has_inbox(const struct local_names *names, const char *address)
 
 /* ---------------------------------------------------------------- addresses and local names */
 
-/* The file is as aliases(5): NAME: ADDRESS, ADDRESS ... Lines that begin with a blank go on. */
+/* The file is as aliases(5): NAME: ADDRESS, ADDRESS ... A line that begins with a blank continues the one
+ * before. */
 static int read_aliases(const struct invocation *invocation, struct local_names *names)
 {
     size_t len = 0;
@@ -183,7 +183,7 @@ static int append_recipient(const struct address *address, struct address_list *
     return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
 }
 
-/* Appends a local name for which nothing stands, or complains of it. */
+/* Appends a local name without an alias, if aliases are deferred; else complains of the name. */
 static int add_unknown_name(const struct local_names *names, const char *name, const char *given_name,
                             struct address_list *list)
 {
@@ -195,8 +195,8 @@ static int add_unknown_name(const struct local_names *names, const char *name, c
                     names->path);
 }
 
-/* Appends those for whom the local name stands. At a domain (`is_of_domain`), root and the names in the alias
- * file are known to be local ones; any other name may be somebody's address elsewhere. */
+/* Appends the recipients for whom the local name stands. If the name has a domain (`is_of_domain`), only root
+ * and the names in the alias file are known to be local; any other name may be an address elsewhere. */
 static int add_local_name(const struct local_names *names, const char *name, bool is_of_domain,
                           struct recipients_source from, struct address_list *list, bool *ret_is_known)
 {
@@ -234,7 +234,8 @@ static int add_recipient(const struct local_names *names, const struct address *
     return append_recipient(address, list);
 }
 
-/* Appends those whom a list names, local names by their aliases. EX_OK, or the exit status. */
+/* Appends the recipients of a list, and replaces local names by their aliases. Returns EX_OK, or the exit
+ * status. */
 static int add_recipients(const struct local_names *names, struct recipients_source source,
                           struct address_list *list)
 {

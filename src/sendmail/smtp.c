@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client. It has the grammar of
- * mail/smtp_session.h.
+ * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client. It uses the grammar
+ * of mail/smtp_session.h.
  *
  * A recipient is checked, and a message is sent, by a call of submit.c in a process of its own, which reports
  * as the whole program does: by a status of sysexits.h and words on standard error. The session makes its
- * answer of both. So one message leaves nothing behind for the next.
+ * answer of both. So no message affects the next one.
  *
  * A client whose first line ends with LF alone may end all its lines so, as people and scripts do. For any
  * other client LF alone is no line end, so that no text of a message ends that message.
@@ -28,13 +28,13 @@
 
 enum {
     READ_BYTES = 16 * 1024,
-    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than all that is read at once leads to */
-    WORDS_MAX_BYTES = 4096,          /* of a call */
+    ANSWERS_MAX_BYTES = 1024 * 1024, /* more than the answers to one read(2) */
+    WORDS_MAX_BYTES = 4096,          /* of the output of a call */
 };
 
 struct server {
     const struct invocation *invocation;
-    struct strbuf answer; /* the last one */
+    struct strbuf answer; /* the last answer */
 };
 
 /* ---------------------------------------------------------------- a call in a process of its own */
@@ -134,10 +134,10 @@ enum line_end {
 
 struct input {
     enum line_end line_end;
-    char previous; /* the byte before those to be received */
+    char previous; /* the last byte that was received */
 };
 
-/* Each LF that stands alone becomes CR LF, where the client's first line ended with one. */
+/* Makes each LF without CR a CR LF, if the client's first line ended with LF alone. */
 static void receive(struct input *input, struct smtp_session *session, const char *bytes, size_t len)
 {
     for (const char *newline; (newline = memchr(bytes, '\n', len)) != NULL;) {
@@ -194,7 +194,7 @@ int sendmail_smtp_run(const struct invocation *invocation)
     };
     struct smtp_session *session = NULL;
     int status = EX_TEMPFAIL;
-    signal(SIGCHLD, SIG_DFL); /* ignored, as some callers have it, there would be no status of a call */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, as some callers leave it, no call would have a status */
     if (smtp_session_new(&host, &answers, &session) == 0)
         status = converse(session, &answers);
     smtp_session_free(session);

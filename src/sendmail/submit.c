@@ -23,7 +23,7 @@ static int hand_in(const struct invocation *invocation, int mount, struct strbuf
     return status == EX_OK ? mount_hand_in(mount, name, &draft) : status;
 }
 
-/* Sends what is read from standard input. */
+/* Sends the message on standard input. */
 static int send_message(const struct invocation *invocation, int mount)
 {
     char name[MESSAGE_NAME_SIZE];
@@ -38,7 +38,7 @@ static int send_message(const struct invocation *invocation, int mount)
 
 /* ---------------------------------------------------------------- the maildrop */
 
-/* Refuses here all that is wrong without regard to the mount, so that the caller gets the status. */
+/* Makes all checks that do not need the mount first, so that the caller gets their error. */
 static int leave_message(const struct invocation *caller)
 {
     struct invocation invocation = *caller;
@@ -71,7 +71,7 @@ int submit_message(const struct invocation *invocation)
 struct queue_run {
     const struct invocation *invocation;
     int mount;
-    int status; /* EX_OK: the mount was not looked for yet */
+    int status; /* why there is no mount; EX_OK: not known yet */
 };
 
 /* Sends a message that any user may have left, with anything in it. */
