@@ -478,8 +478,7 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
 {
     apply_all(outbox, changes, len);
     for (size_t i = 0; i < len; i++) {
-        const struct item *item =
-            changes[i].item; /* if it is new, another thread may have claimed it by now */
+        const struct item *item = changes[i].item; /* another thread may have claimed a new item */
         if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;

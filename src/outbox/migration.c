@@ -218,8 +218,7 @@ static int find_old(void *context, const char *name, uint64_t number)
         return error == -ENOMEM ? error : 0;
     char envelope[32];
     snprintf(envelope, sizeof(envelope), "%" PRIu64 ".json", number);
-    nlink_t links =
-        status.st_nlink; /* more than one if a migration that was cut short linked it for a message */
+    nlink_t links = status.st_nlink; /* 2 if an interrupted migration linked it for a message */
     if (fstatat(spool_dir_fd(migration->spool), envelope, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (links > 1)

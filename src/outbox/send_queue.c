@@ -153,8 +153,7 @@ enum {
     WAIT_MIN_MS = 1000,
     WAIT_MAX_MS = 15 * 60 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
-    REST_MS =
-        500, /* longer than a worker takes to begin the next message, so that a queue is sent without rests */
+    REST_MS = 500, /* a worker begins the next message sooner, so a queue is sent without rests */
     ALONE_MS = 2 * 1000,
     TRY_MS = 40 * 1000, /* longer than a stalled request, shorter than a long upload on a slow line */
 };

@@ -41,8 +41,7 @@ struct worker {
 
 struct worker_threads {
     struct outbox *outbox;
-    struct worker
-        workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* one more, which hands in while all others are busy */
+    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* one hands in while all others are busy */
     unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
     unsigned int running;
     unsigned int busy[ITEM_KINDS]; /* with an item of this kind */

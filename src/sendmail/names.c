@@ -183,7 +183,7 @@ static int append_recipient(const struct address *address, struct address_list *
     return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
 }
 
-/* Appends a local name without an alias, if aliases are deferred; else complains of the name. */
+/* Appends a local name without an alias if `defers_names`; else complains of it. */
 static int add_unknown_name(const struct local_names *names, const char *name, const char *given_name,
                             struct address_list *list)
 {
