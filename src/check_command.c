@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One function checks each matter, and prints one line by say(). Only the functions that read the key log
+/*
+ * One function checks each matter, and prints one line by say(). Only the functions that read the key log
  * their failures; the lines of the log become lines of the report.
  */
 #include "commands.h"
@@ -32,8 +33,7 @@
 
 enum {
     LINE_MAX_BYTES = 2048,
-    SPACE_MIN_BYTES =
-        50 * 1000 * 1000, /* room for the largest message and for other files written meanwhile */
+    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* the largest message, and other files written meanwhile */
     RAW_MAX_BYTES = 64 * 1024,
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* inboxd: the local email inbox service as a program: its arguments, signals and error texts.
+/*
+ * inboxd: the local email inbox service as a program: its arguments, signals and error texts.
  *
  * `inboxd deliver` is called by mail servers, which understand the statuses of sysexits.h: after 75 they try
  * again later, so every error that is not the fault of the message or a recipient has it.

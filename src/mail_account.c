@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens the account: the API key, the state directory, then the local service or a service elsewhere.
+/*
+ * Opens the account: the API key, the state directory, then the local service or a service elsewhere.
  */
 #include "mail_account.h"
 

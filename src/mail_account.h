@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses the service, the API key and the state directory by the options, and opens the mail_service. For
+/*
+ * Chooses the service, the API key and the state directory by the options, and opens the mail_service. For
  * SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
  */
 #ifndef INBOXFS_MAIL_ACCOUNT_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Waits for the end of the program, and notices meanwhile when the route to the service may have changed: the
+/*
+ * Waits for the end of the program, and notices meanwhile when the route to the service may have changed: the
  * kernel reports that an address or a route was added or removed (netlink, route(7)), or that the wall clock
  * jumped, as it does when a machine wakes from a suspend (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET).
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The log and the progress line share the terminal without a lock: each line of the log first wipes the
+/*
+ * The log and the progress line share the terminal without a lock: each line of the log first wipes the
  * progress line, and each is written by one write(2). The line has no text of strangers.
  */
 #include "progress.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shows the work under way as one line on the terminal that the daemon was started on: the first sync, files
+/*
+ * Shows the work under way as one line on the terminal that the daemon was started on: the first sync, files
  * to upload, messages to send, counted as in status.json.
  */
 #ifndef INBOXFS_PROGRESS_H

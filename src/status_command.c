@@ -299,8 +299,7 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0,
-                                  NULL)) { /* else the mount ended meanwhile */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* else it has ended */
             complain_of(mount->path, error);
             has_failed = true;
         }

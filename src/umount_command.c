@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel refuses to unmount a mount in use, and does not name the processes that use it; so this file
+/*
+ * The kernel refuses to unmount a mount in use, and does not name the processes that use it; so this file
  * looks through all processes.
  */
 #include "commands.h"

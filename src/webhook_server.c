@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One POST and its answer, then the callbacks of libmicrohttpd, which calls them all in one thread of its
+/*
+ * One POST and its answer, then the callbacks of libmicrohttpd, which calls them all in one thread of its
  * own.
  */
 #include "webhook_server.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which item is tried now, in three parts: the order of the waiting items, suspensions with their
+/*
+ * Decides which item is tried now, in three parts: the order of the waiting items, suspensions with their
  * backoff and their single probe, and the count of emails sent today.
  */
 #include "outbox/send_queue.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
+/*
+ * The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
  * again after a failure of the disk. Each thread does one of these tasks at a time.
  */
 #include "outbox/worker.h"

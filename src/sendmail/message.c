@@ -51,8 +51,8 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
 }
 
 /* First characters of a field's name, besides letters and digits. RFC 5322 allows any visible one; but a
- * first line that does not begin like a word, or any line that begins like JSON or a path, is text: `{"a":
- * 1}`, "/bin/sh: not found". */
+ * first line that does not begin like a word, or any line that begins like JSON or a path, is text, as
+ * "/bin/sh: not found" or `{"a": 1}`. */
 #define BEGINS_FIRST_FIELD "-_."
 #define BEGINS_FIELD "-_.!#$%&'*+^`|~"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs make addresses of a local name and the machine's name. The names of the machine come only from
+/*
+ * Programs make addresses of a local name and the machine's name. The names of the machine come only from
  * files, because a look-up in the DNS could take a minute.
  */
 #include <ctype.h>
