@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-/* `inboxfs check`: prints, a line for each matter, whether a mount with these options would work. Sends
+/* `inboxfs check`: prints whether a mount with these options would work, one line for each matter. Sends
  * requests to the service and reads files; changes nothing, starts nothing, and shows no key. */
 int check_command(const struct options *options);
 

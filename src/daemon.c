@@ -366,8 +366,8 @@ static void join_layers(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Called by a thread of the session when another program unmounted it: the main thread, which waits for this
- * signal, ends the daemon as after a user's SIGTERM. */
+/* Called by a thread of the session when the mount ended from outside, as by umount(8): only the main thread
+ * gets the signal, and ends the daemon as after a user's SIGTERM. */
 static void mount_ended(void *context)
 {
     kill(getpid(), SIGTERM);

@@ -342,8 +342,9 @@ static void read_environment(struct given *given)
 
 /*
  * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` hold for all
- * accounts; a section holds only for its account, and precedes them. The file is read whole, and any mistake
- * in it is an error with its line number. The error shows nothing of the line, which may hold a key.
+ * accounts; a section holds only for its account, and its values precede the others. The file is read whole,
+ * and any mistake in it is an error with its line number. The error shows nothing of the line, which may hold
+ * a key.
  */
 
 enum {

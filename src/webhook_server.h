@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes the service's webhooks: a POST with a good signature (mail/webhook.h) makes the store sync its inbox
- * at once; the same body again has no effect. Other requests are answered with 401, a body that is too long
- * with 413, a header that leaves open where the body ends with 400, and any request with 503 when out of
- * memory.
+ * at once, but only once for each body. Other requests are answered with 401, a body that is too long with
+ * 413, a header that leaves open where the body ends with 400, and any request with 503 when out of memory.
  *
  * Strangers can reach the server, so its resources are bounded: one thread of its own serves all
  * connections; their number, their bodies and their time have limits (service/connections.h). Each connection

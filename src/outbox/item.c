@@ -451,7 +451,7 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
 
 enum {
     NUMBER_MAX_BYTES = 12,                                                  /* "-4294967295", and "~" */
-    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* the suffix still fits */
+    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* with room for the suffix */
 };
 
 bool item_is_receipt_name(const char *name)

@@ -192,7 +192,7 @@ struct item {
     struct timespec mtime;
     enum item_claim claim;
     struct cancel *upload; /* borrowed: cancels the upload under way; NULL: there is none */
-    unsigned int linking;  /* threads that bind its content to messages; a change waits for them */
+    unsigned int linking;  /* threads that bind its content to messages; changes wait for them */
     bool is_called_off;    /* a thread that waits to change the file cancelled the upload */
     bool is_unsaved;       /* the disk failed: the row in the spool is older than this one */
     struct schedule schedule;

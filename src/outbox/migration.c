@@ -39,7 +39,7 @@ struct old_item {
     struct row row;
     json_t *envelope; /* NULL if the item has only a content */
     bool is_dropped;  /* not saved: it has no content, was replaced, or only records a key */
-    bool is_hidden;   /* not saved, but messages may bind its content */
+    bool is_hidden;   /* not saved as an item, but messages may bind its content */
     off_t size;
 };
 

@@ -271,7 +271,7 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ================================================================ removing */
 
-/* Only this event reports that a waiting message of unknown outcome was removed. */
+/* Only this event reports that a queued message that may have been sent was removed. */
 static void notify_withdrawn(struct outbox *outbox, const char *name, const char *words)
 {
     outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
