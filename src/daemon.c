@@ -213,7 +213,7 @@ struct daemon {
     struct fs_session *session;
     struct watch_helper watch_helper;
     struct inherited_descriptors inherited; /* the descriptors that the caller left open */
-    int manager_fd;                         /* socket to the service manager; -1: there is none */
+    int manager_fd;                         /* socket to the service manager; -1 if there is none */
     int failure_status;                     /* the exit status if the daemon cannot start */
 };
 
@@ -338,7 +338,7 @@ static int contact_service(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot mount", error, reason);
 }
 
-/* A webhook that comes before the sync is started waits for it. */
+/* A webhook that arrives before the sync is started waits for it. */
 static int start_webhook_server(struct daemon *daemon)
 {
     const struct options *options = daemon->options;

@@ -123,7 +123,7 @@ static int complain_of_usage(const char *what)
     return EXIT_USAGE;
 }
 
-/* Returns -1 to go on; else the exit status. */
+/* Returns -1 to continue; else the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -154,7 +154,7 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Returns -1 to go on; else the exit status. */
+/* Returns -1 to continue; else the exit status. */
 static int take_option(int option, int index, struct arguments *arguments)
 {
     if (option >= OPTION_FLAG) {
@@ -181,7 +181,7 @@ static int take_option(int option, int index, struct arguments *arguments)
     return -1;
 }
 
-/* Returns -1 to go on; else the exit status. */
+/* Returns -1 to continue; else the exit status. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     int option;

@@ -68,7 +68,7 @@ static const struct option_row {
     enum option_kind kind;
     enum option_place places;
     size_t value;        /* offset of its value in struct options; NO_VALUE: the value is not stored there */
-    const char *example; /* how --help shows its value; NULL: it takes none */
+    const char *example; /* how --help shows its value; NULL if it takes none */
     const char *help;    /* NULL: not in --help */
     const char *wanted;  /* of numbers and addresses: the text that refuses a wrong value */
     int64_t otherwise;   /* of numbers: the default, then the least and the greatest value */
@@ -224,7 +224,7 @@ enum {
     FAIL = -1
 };
 
-/* Returns true for api-key=…, whether - or _ stands in the name. */
+/* Returns true for api-key=…, with - or _ in the name. */
 static bool is_key(const char *argument)
 {
     const char *name = argument + (strncmp(argument, "--", 2) == 0 ? 2 : 0);
@@ -353,7 +353,7 @@ enum {
 };
 
 struct config {
-    const char *account;        /* NULL: none was named */
+    const char *account;        /* NULL if none was named */
     bool is_private;            /* readable by its owner only */
     bool is_found;              /* the account's section */
     char *shared[OPTION_COUNT]; /* the values before the first section, by row */

@@ -13,7 +13,7 @@
 
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
-    char *account;      /* the section of the configuration that it comes from; NULL: none was named */
+    char *account;      /* the section of the configuration that was named; NULL if none was */
     char *mountpoint;   /* absolute; NULL when is_check */
     char *api_key_file; /* this and the next texts are NULL when not given */
     char *api_key_command;

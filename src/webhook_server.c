@@ -29,7 +29,7 @@ enum {
     CONNECTIONS_SPARE = 32, /* accepted while others make room; further ones wait unanswered */
     IDLE_S = 10,            /* between two bytes */
     HEAD_MAX_BYTES = 32 * 1024,
-    RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is thrown away */
+    RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is discarded */
 };
 
 struct webhook_server {
@@ -44,10 +44,10 @@ struct webhook_server {
 
 /* ---------------------------------------------------------------- one POST */
 
-/* A connection and the one request on it. The body of a refused request is thrown away as it comes, for the
- * answer is lost if a connection is closed with bytes unread. */
+/* A connection and the one request on it. The body of a refused request is received and discarded, because
+ * the answer is lost if a connection is closed with bytes unread. */
 struct post {
-    struct connection *connection; /* NULL: there is no room for it */
+    struct connection *connection; /* NULL if there is no room for it */
     struct strbuf body;
     uint64_t received_bytes;
     unsigned int status; /* of the answer; 0: not decided yet */

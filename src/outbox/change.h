@@ -147,8 +147,8 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len);
 void change_apply(struct outbox *outbox, struct change *changes, size_t len);
 void change_undo(struct outbox *outbox, const struct change *change);
 
-/* Removes a claimed item, whose claim stays. Waits for the disk. Returns 0, -ENOMEM, or the disk's error: the
- * item is unchanged then. */
+/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0, -ENOMEM, or the disk's error:
+ * the item is unchanged then. */
 int change_remove(struct outbox *outbox, struct item *item);
 /* Removes an item whose content was moved out, even if the disk fails: the next start drops a row without
  * content. */

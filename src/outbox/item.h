@@ -81,9 +81,9 @@ struct row {
     char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */
-    char *answers;     /* what reply_make() (reply.h) made of the email that it answers; NULL: none */
+    char *answers;     /* result of reply_make() (reply.h) for the answered email; or NULL */
     char *from;        /* the sending address, chosen at the hand-in */
-    char *replies_to;  /* id of the email that its In-Reply-To or References name; NULL: none is known */
+    char *replies_to;  /* id of the email that its In-Reply-To or References name; NULL if unknown */
     char *not_carried; /* the parts of the message that the request leaves out, one per line; or NULL */
     char sequence[ITEM_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct piece *pieces;
@@ -92,7 +92,7 @@ struct row {
     bool was_unknown; /* an earlier hand-in under this key had an unknown outcome: even if the service refuses
                          this one, the message may have been sent */
     bool was_reuploaded; /* the service refused its pool ids once, and all pieces were uploaded again */
-    int64_t quota_day;   /* UTC day whose count of sent emails includes it; 0: none */
+    int64_t quota_day;   /* UTC day whose count of sent emails includes the message; 0: none */
 
     /* the attempts and their result */
     unsigned int attempts;
@@ -191,14 +191,14 @@ struct item {
     off_t size; /* of the content */
     struct timespec mtime;
     enum item_claim claim;
-    struct cancel *upload; /* borrowed: cancels the upload under way; NULL: there is none */
+    struct cancel *upload; /* borrowed: cancels the upload under way; NULL if there is none */
     unsigned int linking;  /* threads that bind its content to messages; changes wait for them */
     bool is_called_off;    /* a thread that waits to change the file cancelled the upload */
     bool is_unsaved;       /* the disk failed: the row in the spool is older than this one */
     struct schedule schedule;
     struct open_file file;
     pid_t session;    /* the session that handed it in or last opened it for writing (writer_session()) */
-    uint64_t failure; /* outbox->failures when it failed; 0: it did not fail */
+    uint64_t failure; /* outbox->failures when the item failed; 0 if it did not fail */
     bool is_failure_reported; /* to a barrier of that session */
     bool is_event_due;        /* the item is settled, and its event is not published yet */
 };

@@ -124,7 +124,7 @@ static int take_pair(struct renaming *renaming, const char *name, bool is_exclus
     return error;
 }
 
-/* Returns why the item may not move to the other folder, or replace the item there; NULL: it may. */
+/* Returns why the item may not move to the other folder, or replace the item there; NULL if it may. */
 static const char *find_objection(const struct renaming *renaming, int *ret_error)
 {
     const struct item *item = renaming->item;

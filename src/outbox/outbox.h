@@ -235,7 +235,7 @@ struct outbox_status {
     int64_t daily_limit;     /* -1: none */
     int64_t next_attempt_ms; /* realtime; 0: no item waits for a time */
     bool is_paused;          /* the queue waits for the key or the service */
-    const char *unseen; /* why this program cannot see how some writers end (static); NULL: it sees all */
+    const char *unseen; /* why this program cannot see how some writers end (static); NULL if it sees all */
     char error[256];    /* the last failure to reach the service, "" after a success */
 };
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret);

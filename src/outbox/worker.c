@@ -69,7 +69,7 @@ static int start_locked(struct worker_threads *threads)
     return 0;
 }
 
-/* Starts one more thread when all are busy. If that fails, the others go on. */
+/* Starts one more thread when all are busy. If that fails, the others do the work. */
 static void start_another_locked(struct worker_threads *threads)
 {
     unsigned int busy = threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT];
@@ -104,8 +104,8 @@ static bool enter_quota(struct outbox *outbox, int64_t now, int64_t *until_ms)
     return false;
 }
 
-/* A thread that suspension_enter() lets through has to ask the service, or to leave the suspension, as here
- * when the quota is used up. */
+/* A thread that suspension_enter() lets through must ask the service, or leave the suspension, as here when
+ * the quota is used up. */
 static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;

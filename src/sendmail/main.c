@@ -45,7 +45,7 @@ static const char usage[] =
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Returns -1 to go on; else the exit status. */
+/* Returns -1 to continue; else the exit status. */
 static int set_mode(const char *letter, struct invocation *invocation)
 {
     static const enum mode modes[UCHAR_MAX + 1] = {

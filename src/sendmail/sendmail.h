@@ -76,8 +76,8 @@ enum host {
 struct local_names {
     char host[256];            /* "": it has none */
     struct strbuf other_hosts; /* the lines of /etc/hosts that have the name, and /etc/mailname */
-    int mount;                 /* its inboxes are no local names; -1: there is no mount */
-    char *aliases;             /* the text of the alias file; NULL: there is none */
+    int mount;                 /* whose inboxes are no local names; -1 if there is no mount */
+    char *aliases;             /* the text of the alias file; NULL if there is none */
     const char *path;          /* of the alias file */
     const char *root;          /* recipient of mail for local names without an alias; or NULL */
     bool defers_names;         /* keep names without an alias: the maildrop's owner may have an alias */
