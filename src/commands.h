@@ -15,7 +15,7 @@ int check_command(const struct options *options);
  * "status"; a mount point may follow. Without it, shows all mounts that this user can look into. */
 int status_command(int argc, char **argv);
 
-/* `inboxfs umount`: unmounts, or names the processes that keep the mount busy. argv[0] is the word "umount".
+/* `inboxfs umount`: unmounts, or names the processes that use the mount. argv[0] is the word "umount".
  */
 int umount_command(int argc, char **argv);
 

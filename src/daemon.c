@@ -50,8 +50,7 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe. A child that exits without writing one has logged
- * the reason. */
+/* Exits with the status that the child writes to the pipe. A child that writes none has logged why. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
@@ -354,8 +353,7 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* Closes the caller's descriptors only now: one of them may be a file of secrets, which have been read by
- * now. */
+/* Closes the caller's descriptors only now: one of them may be a file of secrets, now read. */
 static void join_layers(struct daemon *daemon)
 {
     tree_attach(daemon->tree, daemon->store, daemon->outbox);

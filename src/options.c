@@ -502,8 +502,7 @@ static int take_config(struct given *given, struct config *config, const char *p
     return 0;
 }
 
-/* Checks that only this user and root can change the configuration file. Returns 0, or -EPERM, which is
- * logged. */
+/* Checks that only this user and root can change the configuration file. Returns 0 or a logged -EPERM. */
 static int check_owner(const struct stat *status, const char *path)
 {
     /* /dev/null, for example, holds nothing that another user could have written. */

@@ -187,8 +187,7 @@ static void show(const char *path, const json_t *status)
         number_of(counters, "failed_requests"));
 }
 
-/* Prints status.json as one line, with the mount point first; null if its path is not UTF-8, as JSON needs.
- */
+/* Prints status.json as one line, with the mount point first (null if the path is not UTF-8). */
 static void show_as_json(const char *path, const json_t *status)
 {
     json_auto_t *line = json_object();

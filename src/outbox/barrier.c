@@ -70,8 +70,7 @@ static void hurry_locked(const struct barrier *barrier)
 }
 
 /* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores a close after
- * the barrier began: each program that a shell starts closes the shell's open file, so the barrier could wait
- * for ever. */
+ * the barrier began: each program that a shell starts closes the shell's open file, again and again. */
 static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;

@@ -229,7 +229,7 @@ static void publish_unseen_end(struct outbox *outbox, const struct item *item)
                       "sure, write to drafts/ and mv");
 }
 
-/* Makes a message ITEM_WAITING, durably. Hands in an attachment at once, because an upload can be repeated.
+/* Makes a message ITEM_WAITING, durably. Hands in an attachment at once: an upload can be repeated.
  */
 static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
 {
@@ -248,8 +248,7 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-/* Handles the last release. The item is claimed, and in ITEM_WRITING unless it lacks a write. Waits for the
- * disk. */
+/* Handles the last release of a claimed item, in ITEM_WRITING unless it lacks a write. Waits for the disk. */
 static void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;

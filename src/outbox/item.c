@@ -476,8 +476,7 @@ int item_check_name(enum outbox_folder folder, const char *name)
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
-/* Appends "~" to `made`, a variant of `name`, if `name` is never sent and `made` would be. Consumes `made`.
- */
+/* Appends "~" to `made`, a variant of `name`, if only `name` is never sent. Consumes `made`. */
 static char *keep_never_sent(char *made, enum item_kind kind, const char *name)
 {
     _cleanup_free_ char *owned = made;

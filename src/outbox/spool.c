@@ -279,8 +279,7 @@ int spool_set_taken_over(struct connection *turn)
 
 /* ---------------------------------------------------------------- reading */
 
-/* Copies the only column of a statement whose statements_begin() returned `result`, and ends the statement.
- */
+/* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
 static int take_only_text(struct spool *spool, struct connection *reader, sqlite3_stmt *statement, int result,
                           char **ret_text)
 {

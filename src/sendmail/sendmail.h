@@ -89,8 +89,7 @@ void local_names_release(struct local_names *names);
 #define _cleanup_local_names_ _cleanup_(local_names_release)
 #define _cleanup_addresses_ _cleanup_(address_list_release)
 
-/* Appends the recipients of a list, each once, and replaces local names by their aliases. Returns a status.
- */
+/* Appends the recipients of a list, each once, with local names replaced by aliases. Returns a status. */
 int local_names_resolve(const struct local_names *names, const char *text, struct address_list *list);
 
 enum host local_names_host(const struct local_names *names, const char *address);
