@@ -353,7 +353,7 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* Closes the caller's descriptors only now: one of them may be a file of secrets, now read. */
+/* Closes the caller's descriptors only after all secrets were read: one may be a file of secrets. */
 static void join_layers(struct daemon *daemon)
 {
     tree_attach(daemon->tree, daemon->store, daemon->outbox);

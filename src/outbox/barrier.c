@@ -69,8 +69,8 @@ static void hurry_locked(const struct barrier *barrier)
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores a close after
- * the barrier began: each program that a shell starts closes the shell's open file, again and again. */
+/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores later closes,
+ * else it could wait for ever: each program that a shell starts closes the shell's open file. */
 static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
