@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Read by hand: strptime(3) knows no fractions of a second, and few of the ways in which offsets are written.
+ * Dates are parsed without strptime(3), which knows no fractions of a second and few forms of UTC offsets.
  */
 #include "mail/date.h"
 
@@ -21,7 +21,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads `min` to `max` digits, moves on, and returns their number; 0: there are fewer than `min`. */
+/* Takes `min` to `max` digits. Returns how many; 0 if there are fewer than `min`. */
 static int take_digits(const char **text, int min, int max, int *ret_number)
 {
     int number = 0;
@@ -43,7 +43,7 @@ static bool take_char(const char **text, char one, char other)
     return true;
 }
 
-/* Digits past the third are dropped. */
+/* Digits after the third are ignored. */
 static bool take_fraction(const char **text, int *ret_ms)
 {
     int ms = 0;
@@ -105,7 +105,7 @@ int date_parse(const char *text, int64_t *ret_ms)
     struct tm date = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
     int64_t midnight = timegm(&date);
     if (date.tm_mon != month - 1 || date.tm_mday != day)
-        return -EBADMSG; /* there is no such day */
+        return -EBADMSG; /* a day such as February 30 */
 
     int64_t time_ms = 0;
     int offset_minutes = 0;
@@ -128,7 +128,7 @@ void date_format(int64_t ms, char ret_text[32])
     if (part_ms < 0)
         part_ms += MS_PER_SECOND;
     time_t seconds = (ms - part_ms) / MS_PER_SECOND;
-    char year_to_second[128]; /* for any numbers in a struct tm, as the compiler wants it */
+    char year_to_second[128]; /* large enough for any struct tm, to avoid a compiler warning */
     struct tm date;
     gmtime_r(&seconds, &date);
     snprintf(year_to_second, sizeof(year_to_second), "%04d-%02d-%02dT%02d:%02d:%02d", date.tm_year + 1900,

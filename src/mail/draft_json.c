@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The JSON form of a message: the send request of the interface, with its conveniences. Every field and type
- * is checked, for the service would not tell, or only after the message was handed in.
+ * The JSON form of a message: the service's send request, in which addresses may also be strings. Every field
+ * and its type is checked, since the service would report an error late or not at all.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "mail/reason.h"
 
 enum {
-    PATH_BYTES = 80 /* of the name of a value, such as "to_addresses[12].name" */
+    PATH_BYTES = 80 /* size of the path of a value, such as "to_addresses[12].name" */
 };
 
 static int refuse(const struct draft_reading *reading, const char *path, const char *words)
@@ -37,7 +37,7 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
 
 /* ---- addresses */
 
-/* Names that other interfaces give to the fields, with blanks between them, compared by same_field(). */
+/* Names that other mail APIs use for the fields, separated by blanks and compared by same_field(). */
 static const struct {
     const char *meant;
     const char *names;
@@ -54,7 +54,7 @@ static const struct {
     {"existing_email_id", "in_reply_to"},
 };
 
-/* Compares without regard to case and to what separates words: Reply-To, replyTo, reply_to. */
+/* Compares names regardless of case and separators: Reply-To, replyTo and reply_to are equal. */
 static bool same_field(const char *name, const char *other)
 {
     for (;;) {
@@ -69,7 +69,7 @@ static bool same_field(const char *name, const char *other)
     }
 }
 
-/* Refuses a field by what it is called: -EBADMSG. `meant` may be NULL. */
+/* Refuses an unknown field. `meant` is the name that the user probably means, or NULL. Returns -EBADMSG. */
 static int refuse_field(const struct draft_reading *reading, const char *path, const char *name,
                         const char *meant)
 {
@@ -117,7 +117,8 @@ static int read_one_address(struct draft_reading *reading, const char *path, con
     return error == 0 && list->len != before + 1 ? refuse(reading, path, "not one email address") : error;
 }
 
-/* A string may hold several addresses, like a header; a string in an array holds one. */
+/* The value may be a string with several addresses, as in a header. A string in an array holds one address.
+ */
 static int read_addresses_field(struct draft_reading *reading, const char *field, const json_t *value,
                                 void *target)
 {
@@ -243,7 +244,7 @@ static int refuse_idempotency_key(struct draft_reading *reading, const char *fie
 
 /* ---- the whole */
 
-/* `target`: where the value goes in struct draft_reading. */
+/* `target` is the offset of the value's field in struct draft_reading. */
 static const struct field {
     const char *name;
     int (*read)(struct draft_reading *reading, const char *field, const json_t *value, void *target);
@@ -265,7 +266,7 @@ static const struct field {
     {"idempotency_key", refuse_idempotency_key, 0},
 };
 
-/* The field that somebody means by this name, or NULL. */
+/* Returns the known field that the user probably means by this name, or NULL. */
 static const char *find_meant(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Five steps, in the order of this file: the copy that the parser is given, what elements mean, the addresses
- * of links, the layout of running text, and the reading that puts them together.
+ * The file has five parts: the copy of the HTML for the parser, the meaning of elements, the addresses of
+ * links, the layout of running text, and the reading that puts them together.
  *
  * libxml2 reports elements and text as it reads them (SAX); no tree is built, so memory does not grow with
- * their number. At each end tag it searches all open elements, so that a message of a few megabytes of start
- * tags, and of end tags that fit none, would keep it busy for hours: where too many are open it starts anew
- * behind the last one, as if all were closed.
+ * their number. At each end tag libxml2 searches all open elements, so that a few megabytes of start tags and
+ * unmatched end tags would keep it busy for hours. When too many elements are open, the parser is therefore
+ * restarted behind the last start tag, as if all elements were closed.
  */
 #include "mail/html_text.h"
 
@@ -25,16 +25,16 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* ---- the copy for the parser: HTML from strangers, made valid UTF-8 without NULs, and no start tag in it
- * costs the parser more than its length. The parser compares each attribute of a tag with all before it, so
- * that a message of a few megabytes in one tag would keep it busy for hours. Whatever the parser may take for
- * a start tag is looked at, be it inside a comment, a script or another tag's attribute: which of these a
- * text is in is what senders can make unclear. Tags are changed in place, byte for byte, and never in a way
- * that would change where a comment or a script ends. */
+/* ---- the copy for the parser: valid UTF-8 without NULs, in which the time to parse a start tag is
+ * proportional to its length. The parser compares each attribute of a tag with all before it, so that one tag
+ * of a few megabytes would keep it busy for hours. All text that the parser may take for a start tag is
+ * checked, even inside a comment, a script or another tag's attribute, since senders can make it unclear in
+ * which of these a text is. Tags are changed in place, without a change of length, and never so that a
+ * comment or a script would end elsewhere. */
 
 enum {
     ATTRIBUTES_MAX = 200,
-    ODD_TAG_MAX_BYTES = 4096, /* how far the end of a tag that is not understood is looked for */
+    ODD_TAG_MAX_BYTES = 4096, /* how far find_odd_end() searches */
 };
 
 static bool is_blank(char c)
@@ -56,7 +56,7 @@ static const char *skip_name(const char *at)
     return at;
 }
 
-/* Behind the "=": the position behind the value, NULL where there is none. */
+/* Takes the position behind the "=". Returns the position behind the value; NULL if there is no value. */
 static const char *skip_value(const char *at)
 {
     if (*at == '"' || *at == '\'')
@@ -74,7 +74,8 @@ static const char *skip_attribute(const char *at)
     return *sign == '=' ? skip_value(skip_blanks(sign + 1)) : end;
 }
 
-/* Behind a tag's name: whether all readers agree on where its attributes begin and end, and they are few. */
+/* Takes the position behind a tag's name. Returns true if the tag has few attributes, and all HTML parsers
+ * agree on where they begin and end. */
 static bool is_plain(const char *at)
 {
     for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
@@ -88,7 +89,7 @@ static bool is_plain(const char *at)
     return false;
 }
 
-/* The ">" of a tag that is not plain; NULL where a comment or another tag may be in between. */
+/* Returns the ">" of a tag that is not plain; NULL if a comment or another tag may come before it. */
 static char *find_odd_end(char *at)
 {
     for (size_t i = 0; i < ODD_TAG_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
@@ -106,7 +107,7 @@ static void defuse(char *tag, char *attributes)
         *tag = ' ';
 }
 
-/* "<![if !mso]>", which the parser would show as text. */
+/* Blanks a declaration such as "<![if !mso]>", which the parser would report as text. */
 static void blank_declaration(char *at)
 {
     if (strncmp(at, "<!--", 4) == 0 || g_ascii_strncasecmp(at, "<!doctype", 9) == 0)
@@ -125,8 +126,8 @@ static void defuse_start_tag(char *at)
         defuse(at, behind);
 }
 
-/* A copy that the parser can be given; g_free() it. A start tag with a few hundred attributes, or one that
- * readers of HTML do not agree about, loses its attributes, or counts as text. */
+/* Returns the copy for the parser; g_free() it. A start tag with more than ATTRIBUTES_MAX attributes, or one
+ * that HTML parsers read differently, loses its attributes or becomes text. */
 static char *html_input_copy(const char *html, size_t len, size_t *ret_len)
 {
     char *copy = g_utf8_make_valid(html, (gssize)len);
@@ -146,7 +147,7 @@ enum html_meaning {
     HTML_NONE,
     HTML_LINE,      /* begins and ends a line */
     HTML_PARAGRAPH, /* set apart by blank lines */
-    HTML_HEADING,   /* from here to HTML_TABLE: none of them fits into a line of cells */
+    HTML_HEADING,   /* HTML_HEADING to HTML_TABLE cannot be within a line of cells */
     HTML_QUOTE,
     HTML_LIST,
     HTML_NUMBERED_LIST,
@@ -157,14 +158,14 @@ enum html_meaning {
     HTML_TABLE,
     HTML_ROW,
     HTML_CELL,
-    HTML_COLUMN, /* by its style */
+    HTML_COLUMN, /* an inline element whose style makes it a column */
     HTML_LINE_END,
     HTML_LINK,
     HTML_IMAGE,
     HTML_HIDDEN,
 };
 
-/* In order of name. */
+/* Sorted by name, for bsearch(). */
 static const struct element {
     const char *name;
     enum html_meaning meaning;
@@ -223,7 +224,7 @@ static int compare_element(const void *name, const void *element)
     return strcmp(name, ((const struct element *)element)->name);
 }
 
-/* HTML_NONE for those that mean nothing, and unknown ones. */
+/* Returns HTML_NONE for an element that is not in the table. */
 static enum html_meaning html_element_meaning(const char *name)
 {
     const struct element *element =
@@ -231,8 +232,8 @@ static enum html_meaning html_element_meaning(const char *name)
     return element != NULL ? element->meaning : HTML_NONE;
 }
 
-/* The value of an attribute, "" when it has none; NULL: there is no such attribute. `attributes` are name and
- * value in turn, NULL behind them; or NULL. */
+/* Returns the value of an attribute, "" if it has no value; NULL if there is no such attribute. `attributes`
+ * holds names and values in turn, then NULL; it may be NULL. */
 static const char *html_attribute(const char *const *attributes, const char *name)
 {
     for (size_t i = 0; attributes != NULL && attributes[i] != NULL; i += 2)
@@ -259,7 +260,7 @@ static bool html_is_displayed(const char *const *attributes)
     return !has_style(attributes, "display", "none") && html_attribute(attributes, "hidden") == NULL;
 }
 
-/* Returns true if the style makes a column of an inline element. */
+/* Returns true if the style makes an inline element a column. */
 static bool html_is_column(const char *const *attributes)
 {
     return has_style(attributes, "display", "inline-block") ||
@@ -273,7 +274,7 @@ enum {
     LINK_MAX_BYTES = 2048
 };
 
-/* Only addresses that lead somewhere from a text file, too. */
+/* Returns true if a reader of a text file can follow the address. */
 static bool is_worth_showing(const char *address, size_t len)
 {
     static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
@@ -292,8 +293,8 @@ static bool is_worth_showing(const char *address, size_t len)
     return false;
 }
 
-/* What is shown of a link with this address (an href): the caller frees. NULL: nothing, for it leads nowhere
- * from a text file, or is over-long, or holds blanks. Without memory NULL, too. */
+/* Returns the text to show for a link with this href; the caller frees it. NULL if the address is of no use
+ * in a text file, is too long or holds blanks, or when out of memory. */
 static char *html_link_address(const char *href)
 {
     while (g_ascii_isspace(*href))
@@ -322,7 +323,7 @@ static size_t len_without_slash(const char *text, size_t len)
     return len > 0 && text[len - 1] == '/' ? len - 1 : len;
 }
 
-/* Returns true if a link's text says its address already: a scheme, or a slash at the end, may be missing. */
+/* Returns true if a link's text is its address, perhaps without the scheme or the slash at the end. */
 static bool html_link_is_said(const char *text, size_t len, const char *address)
 {
     size_t scheme = scheme_len(address);
@@ -335,40 +336,40 @@ static bool html_link_is_said(const char *text, size_t len, const char *address)
     return len == len_without_slash(bare, strlen(bare)) && strncasecmp(text, bare, len) == 0;
 }
 
-/* ---- the layout of running text: white space, line breaks, and what stands before each line, such as the
- * marks of quotes and lists. Breaks and blanks are pending until text follows, so that none doubles, none
- * begins the text and none ends a line. */
+/* ---- the layout of running text: white space, line breaks, and the prefix of each line, such as the marks
+ * of quotes and lists. Breaks and blanks are pending until text follows, so that they are not doubled, do not
+ * begin the text, and do not end a line. */
 
 enum {
-    TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper ones do not show: a line must not be mostly its prefix */
+    TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper levels add no prefix, to leave room for text */
     TEXT_LAYOUT_MARK_SIZE = 16,
 };
 
 struct text_layout {
     struct strbuf *out; /* borrowed */
-    size_t begin;       /* where this text begins in it */
-    size_t lines;       /* begun, without blank ones */
+    size_t begin;       /* offset in `out` at which this text begins */
+    size_t lines;       /* number of lines begun, without blank ones */
     unsigned int owed_breaks;
     unsigned int owed_blanks;
-    bool keeps_blanks; /* at the beginning of lines, too: set by the caller */
+    bool keeps_blanks; /* set by the caller: keep blanks at the beginning of a line */
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
-    size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* of the prefix of each level; [0] is 0 */
-    unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
-    unsigned int lowest_level;                      /* since the last text: what blank lines begin with */
-    char mark[TEXT_LAYOUT_MARK_SIZE]; /* pending for the next line in place of its last prefix */
+    size_t
+        prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* offset in `prefix` at which each level's ends; [0] is 0 */
+    unsigned int level;                          /* may pass TEXT_LAYOUT_LEVELS_MAX */
+    unsigned int lowest_level;                   /* since the last text; blank lines have its prefix */
+    char mark[TEXT_LAYOUT_MARK_SIZE];            /* replaces the innermost prefix of the next line */
 };
 
 enum {
     OWED_BREAKS_MAX = 3, /* two blank lines */
 };
 
-/* Nothing was appended yet. */
 static bool text_layout_is_empty(const struct text_layout *layout)
 {
     return layout->out->len == layout->begin;
 }
 
-/* At least `breaks` line ends before what follows: 1 ends the line, 2 leaves a blank one. */
+/* Ensures at least `breaks` line ends before the next text: 1 ends the line, 2 leaves a blank line. */
 static void text_layout_break(struct text_layout *layout, unsigned int breaks)
 {
     if (layout->owed_breaks < breaks)
@@ -376,7 +377,7 @@ static void text_layout_break(struct text_layout *layout, unsigned int breaks)
     layout->owed_blanks = 0;
 }
 
-/* Adds a line end. Several in a row keep the blank lines that the writer made. */
+/* Adds a line end. Several in a row keep the author's blank lines, up to OWED_BREAKS_MAX - 1. */
 static void text_layout_line_end(struct text_layout *layout)
 {
     if (layout->owed_breaks < OWED_BREAKS_MAX)
@@ -384,7 +385,7 @@ static void text_layout_line_end(struct text_layout *layout)
     layout->owed_blanks = 0;
 }
 
-/* At least `blanks` before what follows, where that is on the same line. */
+/* Ensures at least `blanks` blanks before the next text, if it is on the same line. */
 static void text_layout_space(struct text_layout *layout, unsigned int blanks)
 {
     if (layout->owed_blanks < blanks)
@@ -396,7 +397,7 @@ static unsigned int shown(unsigned int level)
     return level < TEXT_LAYOUT_LEVELS_MAX ? level : TEXT_LAYOUT_LEVELS_MAX;
 }
 
-/* A line with nothing in it but its prefix, without the blanks at its end. */
+/* Appends a line that holds only its prefix, without the blanks at its end. */
 static void append_blank_line(struct text_layout *layout)
 {
     size_t len = layout->prefix_ends[shown(layout->lowest_level)];
@@ -437,7 +438,7 @@ static void pay(struct text_layout *layout)
     layout->lowest_level = layout->level;
 }
 
-/* Text without white space and control characters, as it is. */
+/* Appends text that has no white space and no control characters. */
 static void text_layout_append(struct text_layout *layout, const char *text, size_t len)
 {
     if (len == 0)
@@ -446,8 +447,8 @@ static void text_layout_append(struct text_layout *layout, const char *text, siz
     strbuf_append(layout->out, text, len);
 }
 
-/* From here on every line begins with `prefix` besides; the next one with `mark`, if not NULL, in its place.
- * Both are shorter than TEXT_LAYOUT_MARK_SIZE. */
+/* Adds `prefix` to the beginning of every following line. If `mark` is not NULL, the next line has it instead
+ * of `prefix`. Both are shorter than TEXT_LAYOUT_MARK_SIZE. */
 static void text_layout_push(struct text_layout *layout, const char *prefix, const char *mark)
 {
     if (layout->level < TEXT_LAYOUT_LEVELS_MAX) {
@@ -475,53 +476,53 @@ static void text_layout_pop(struct text_layout *layout)
 /* ---- from elements to text */
 
 enum {
-    HTML_LISTS_MAX = 12 /* deeper ones are numbered as one */
+    HTML_LISTS_MAX = 12 /* all deeper lists share one counter */
 };
 
-/* The innermost row. While all its text is in one line, that line is not broken between two cells: programs
- * that write mail put each cell's text into a paragraph of its own. A heading, a list and the like end that.
- */
+/* The innermost row of a table. As long as its text fits in one line, no line is broken between two cells,
+ * although mail programs put each cell's text into a paragraph of its own. A heading, a list and the like end
+ * the row. */
 struct table_row {
     bool is_open;
-    bool follows_columns; /* the row before was a line of several cells */
-    unsigned int cells;   /* that have begun */
-    size_t lines;         /* of the layout, before it */
-    size_t cell_begin;    /* where the last cell begins in the output */
+    bool follows_columns; /* the previous row was a line of several cells */
+    unsigned int cells;   /* number of cells begun */
+    size_t lines;         /* lines of the layout when the row began */
+    size_t cell_begin;    /* offset in the output at which the last cell begins */
 };
 
-/* Zeros, but for the output of the layout and where it begins. */
+/* Initialize with zeros, except layout.out and layout.begin. */
 struct html_reading {
     struct text_layout layout;
-    unsigned int markdown_level; /* headings are below this one; 0: the text is plain */
+    unsigned int markdown_level; /* headings get a level below this one; 0 for plain text */
     struct table_row row;
-    bool shows_all; /* what is not displayed, too */
+    bool shows_all; /* also text that the style hides */
     bool has_image;
-    unsigned int open;         /* elements */
-    unsigned int hidden;       /* of them, the outermost hidden one and those in it */
-    unsigned int preformatted; /* of them */
-    unsigned int lists;        /* of them */
+    unsigned int open;         /* number of open elements */
+    unsigned int hidden;       /* open elements from the outermost hidden one inwards */
+    unsigned int preformatted; /* open preformatted elements */
+    unsigned int lists;        /* open lists */
     unsigned int
-        next_item[HTML_LISTS_MAX + 1]; /* number of each list's next item; 0: not numbered. [0]: no list */
+        next_item[HTML_LISTS_MAX + 1]; /* next number by depth of list, 0 if not numbered; [0] unused */
     char *link;                        /* address of the open link, or NULL */
-    size_t link_begin;                 /* where its text begins in the output */
-    size_t address_end; /* where the address of the last link ends in the output; 0: no link yet */
+    size_t link_begin;                 /* offset in the output at which the link's text begins */
+    size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 
 /* ---- from elements to text: characters */
 
-/* Characters of more than one byte that are not shown as they are. */
+/* Characters of more than one byte that are dropped or become a blank. */
 static const struct {
     const char *text;
     bool is_blank;
 } odd_characters[] = {
     {"\xc2\xa0", true},      /* no-break space */
     {"\xc2\xad", false},     /* soft hyphen */
-    {"\xcd\x8f", false},     /* combining grapheme joiner: with the next, filling of previews */
+    {"\xcd\x8f", false},     /* combining grapheme joiner; senders fill previews with it */
     {"\xe2\x80\x8b", false}, /* zero width space */
     {"\xef\xbb\xbf", false}, /* zero width no-break space */
 };
 
-/* The length of what is at `text` and not shown as it is, 0 for ordinary text. */
+/* Returns the length of the white space or dropped character at `text`; 0 for an ordinary character. */
 static size_t odd_len(const char *text, size_t len, bool *ret_is_blank)
 {
     const struct character character = character_at(text, len);
@@ -550,7 +551,7 @@ static void read_blank(struct html_reading *reading, char c)
         text_layout_space(&reading->layout, reading->layout.owed_blanks + 1);
 }
 
-/* The address is ours, so the writer left no blank between it and the next word. Punctuation stays close. */
+/* Adds a blank between a word and the address that end_link() put before it, but none before punctuation. */
 static void set_apart_from_address(struct html_reading *reading, const char *text, size_t len)
 {
     bool begins_word =
@@ -598,8 +599,8 @@ static void end_link(struct html_reading *reading)
         text++;
         len--;
     }
-    /* A link that is a picture without a description says nothing to readers; mail that shows nothing else
-     * is read with all that it has. */
+    /* A link that has no text, such as a picture without a description, is left out unless the mail has no
+     * other text. */
     if (html_link_is_said(text, len, address) || (len == 0 && !reading->shows_all))
         return;
     set_apart_from_address(reading, "<", 1);
@@ -676,8 +677,7 @@ static bool is_line(const struct html_reading *reading)
     return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
 }
 
-/* Returns true if a break belongs to a cell in which no text came yet, so that it would break a row of
- * columns. */
+/* Returns true if a line break here would be at the beginning of a cell, and split a row of columns. */
 static bool breaks_row(const struct html_reading *reading)
 {
     const struct table_row *row = &reading->row;
@@ -715,8 +715,8 @@ static void begin_cell(struct html_reading *reading)
 
 /* ---- from elements to text: elements */
 
-/* Line ends before and behind each element: 1 sets it on lines of its own, 2 leaves blank lines. Lists set
- * their own. */
+/* Line ends before and after each element: 1 puts it on lines of its own, 2 leaves blank lines. begin_list()
+ * and end_list() add those of lists. */
 static const unsigned char breaks_around[] = {
     [HTML_LINE] = 1,      [HTML_PARAGRAPH] = 2,  [HTML_HEADING] = 2,      [HTML_QUOTE] = 2,
     [HTML_LIST_ITEM] = 1, [HTML_DEFINITION] = 1, [HTML_PREFORMATTED] = 2, [HTML_RULE] = 2,
@@ -822,8 +822,8 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     break_around(reading, meaning);
 }
 
-/* Begins and ends come in pairs, properly nested. `attributes`: names and values in turn, NULL behind the
- * last; or NULL. */
+/* The calls of html_reading_begin() and html_reading_end() are properly nested pairs. `attributes` is as in
+ * html_attribute(). */
 static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
 {
     enum html_meaning meaning = html_element_meaning(name);
@@ -846,7 +846,7 @@ static void html_reading_end(struct html_reading *reading, const char *name)
         end_element(reading, html_element_meaning(name));
 }
 
-/* All that is open ends here; releases what the reading holds. */
+/* Closes all open elements, and frees the link. */
 static void html_reading_close(struct html_reading *reading)
 {
     text_layout_break(&reading->layout, 1);
@@ -870,18 +870,18 @@ enum {
 struct html_reader {
     htmlParserCtxtPtr parser;
     struct html_reading reading;
-    long resume_at; /* where the parser was stopped; -1: it was not */
+    long resume_at; /* offset at which the parser was stopped; -1 if it was not */
 };
 
-/* The text that the parser has not asked for yet. */
+/* The text that the parser has not read yet. */
 struct source {
     const char *text;
     size_t len;
-    const char *behind; /* comes after it, or NULL */
+    const char *behind; /* follows `text`; or NULL */
     size_t behind_len;
 };
 
-/* Comes before any HTML: to text outside of a body the parser would add paragraphs of its own. */
+/* Precedes the HTML, since the parser puts text outside a body into paragraphs of its own. */
 static const char prefix[] = "<html><body>";
 
 static void stop(struct html_reader *reader)
@@ -915,7 +915,8 @@ static void on_text(void *context, const xmlChar *text, int len)
         read_text(&reader->reading, (const char *)text, (size_t)len);
 }
 
-/* The parser asks for more text; so it never copies all that is left when it begins anew. */
+/* Called by the parser to read more text. Unlike a parser of memory, a restarted one thus does not copy all
+ * the remaining text. */
 static int hand_over(void *context, char *buffer, int size)
 {
     struct source *source = context;
@@ -928,7 +929,7 @@ static int hand_over(void *context, char *buffer, int size)
     return (int)len;
 }
 
-/* Reads up to the end, or up to where it has to begin anew: the number of bytes read. */
+/* Reads until the end, or until the parser has to be restarted. Returns the number of bytes read. */
 static size_t read_some(struct html_reader *reader, const char *html, size_t len)
 {
     static const int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes words valid UTF-8 without anything that a terminal obeys, for what users wrote is quoted in them.
+ * A reason quotes text of users, so it is made valid UTF-8 without control characters for terminals.
  */
 #include "mail/reason.h"
 
