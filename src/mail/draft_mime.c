@@ -19,8 +19,8 @@
 #include "mail/reason.h"
 #include "mail/transfer_encoding.h"
 
-/* ---- header sections: any file may be put into the outbox, and mime.h makes something of anything, so the
- * section of the message, and of each of its parts, is held against the grammar of RFC 5322 */
+/* ---- header sections: any file may be put into the outbox, and mime.h accepts any bytes, so the header
+ * sections of the message and of its parts are checked against the grammar of RFC 5322 */
 
 enum {
     HEADER_SECTION_MAX_BYTES = 1000 * 1000,
@@ -28,7 +28,6 @@ enum {
     HEADER_NAME_SHOWN = 80,
 };
 
-/* A header that is text. */
 static int read_text_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     _cleanup_free_ char *text = NULL;
@@ -90,13 +89,13 @@ static int read_ids_header(struct draft_reading *reading, const char *name, cons
 }
 
 enum header_trait {
-    HEADER_COUNTS = 1,        /* a text that begins with it is a message */
-    HEADER_IS_SINGLE = 2,     /* it may not stand twice */
-    HEADER_MAKES_MESSAGE = 4, /* one of these has to be there */
+    HEADER_COUNTS = 1,        /* an answer that begins with this header is a message, not a body alone */
+    HEADER_IS_SINGLE = 2,     /* may not be given twice */
+    HEADER_MAKES_MESSAGE = 4, /* a message needs at least one header with this trait */
 };
 
-/* The known headers. `read` is NULL for headers that every message gets anew, or that its recipients do not
- * need. `target` is the offset of the field in struct draft_reading. */
+/* The known headers. `read` is NULL for headers that are not read here: MIME headers, and headers that the
+ * service sets or the recipients do not need. `target` is the offset of the field in struct draft_reading. */
 static const struct header {
     const char *name;
     unsigned int traits;
@@ -129,7 +128,7 @@ static const struct header {
 struct header_section {
     struct span header;
     struct span body;
-    unsigned int traits; /* of the headers that are there */
+    unsigned int traits; /* of all its headers together */
     bool seen[ARRAY_LEN(headers)];
 };
 
@@ -141,20 +140,20 @@ static const struct header *find_header(struct span name)
     return NULL;
 }
 
-/* In letters of either case. */
+/* Ignores the case of ASCII letters. */
 static bool has_prefix(struct span name, const char *prefix)
 {
     return name.len >= strlen(prefix) && strncasecmp(name.bytes, prefix, strlen(prefix)) == 0;
 }
 
-/* No blank stands before the colon, as programs had it before 2001. */
+/* Returns false if a blank is before the colon, which only the obsolete grammar allows (before 2001). */
 static bool has_header_name(const struct mime_field *field)
 {
     return field->name.len <= HEADER_NAME_MAX_BYTES &&
            field->value.bytes == field->name.bytes + field->name.len + 1;
 }
 
-/* Some mail programs take a carriage return within a line for its end. */
+/* Some mail programs take a carriage return without a line feed for a line end. */
 static bool has_bare_return(struct span text)
 {
     const char *end = text.bytes + text.len;
@@ -201,8 +200,9 @@ static bool is_ended(const struct header_section *section)
     return section->body.bytes != section->header.bytes + section->header.len;
 }
 
-/* Reads header lines up to a blank line, or to the end. `where`, of format_where(), begins the reason of an
- * error. Return: 0; -EBADMSG if another line is among them; -EMSGSIZE. */
+/* Reads header lines up to a blank line, or to the end. `where` (format_where()) is the beginning of an
+ * error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a header is given twice that may
+ * not be; -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
 {
@@ -223,8 +223,8 @@ static int read_header_section(struct draft_reading *reading, const char *where,
 }
 
 /* Checks that the bytes begin with the header section of a message: only header lines up to a blank line,
- * with one of To, Cc, Bcc, Subject and From (in an answer, any header that counts). Return: 0; -EBADMSG if
- * not; -EMSGSIZE. */
+ * with one of To, Cc, Bcc, Subject and From (in an answer, any header with HEADER_COUNTS). Return: 0;
+ * -EBADMSG if they do not; -EMSGSIZE. */
 static int read_message_header_section(struct draft_reading *reading, struct span message,
                                        struct header_section *ret_section)
 {
@@ -241,7 +241,7 @@ static int read_message_header_section(struct draft_reading *reading, struct spa
                                                "the message is cut off: no blank line ends its headers");
 }
 
-/* Returns true if the first line is one of the headers that count. */
+/* Returns true if the first line is a header with HEADER_COUNTS. */
 static bool draft_begins_with_header(struct span text)
 {
     struct mime_field field;
@@ -257,7 +257,7 @@ static int read_other_header(struct draft_reading *reading, struct span name)
     int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
     if (has_prefix(name, "Content-"))
         return 0;
-    /* No standard has such a header. A user who writes it means Attach, and the file would be missing. */
+    /* No standard has such a header: the user means Attach, and would miss the file in a sent message. */
     if (has_prefix(name, "Attach"))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
@@ -283,15 +283,15 @@ static int draft_read_headers(struct draft_reading *reading, struct span section
     return error;
 }
 
-/* ---- parts. The texts become the bodies, every other leaf an attachment, so that
- * nothing is dropped: signatures and the halves of encrypted parts too. All is decoded strictly, since what
- * cannot be read whole must not be sent in part. */
+/* ---- parts. The texts become the bodies, and every other leaf an attachment, even a signature or a part of
+ * an encrypted message, so that nothing is dropped. Decoding is strict, since a message that cannot be read
+ * whole must not be sent in part. */
 
 enum {
     WHERE_BYTES = 16 + MIME_NESTING_MAX * 6,
 };
 
-/* Formats the beginning of a reason: "" for the whole message, or "part 2.1: ". */
+/* Formats the beginning of a reason: "" for the whole message, "part 2.1: " and the like for a part. */
 static void format_where(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
 {
     ret_where[0] = '\0';
@@ -343,8 +343,8 @@ static int refuse_content(const struct draft_reading *reading, const struct mime
     }
 }
 
-/* A piece of a message, or a reference to one (RFC 2046 section 5.2): what its Content-Type says besides,
- * such as its place among the pieces, is needed to read it. */
+/* Returns true for a piece of a message, or a reference to one (RFC 2046 section 5.2). It cannot be read
+ * without the parameters of its Content-Type, such as its number among the pieces. */
 static bool is_incomplete_message(const struct mime_entity *part)
 {
     return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
@@ -408,7 +408,7 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return mime_texts_add(&reading->texts, leaf, role, text);
 }
 
-/* The header section of a part; that of the message was read before. */
+/* Checks the header section of a part. That of the message was checked before. */
 static int begin_entity(void *context, const struct mime_entity *entity)
 {
     struct draft_reading *reading = context;
@@ -445,7 +445,7 @@ static int judge_defect(void *context, const struct mime_entity *entity, enum mi
     return 0;
 }
 
-/* The id behind "cid:" in html; the bytes it takes up there. */
+/* Reads the id behind "cid:" in HTML. Returns its length there. */
 static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
 {
     size_t len = strcspn(text, "\"'<>() \t\r\n");
@@ -454,7 +454,7 @@ static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
     return len;
 }
 
-/* Attachments of the service have no Content-ID, so that pictures in the html do not find theirs. */
+/* Notes the pictures that the html refers to by Content-ID, which attachments of the service do not have. */
 static void note_content_ids(struct draft_reading *reading)
 {
     if (reading->html == NULL || reading->parts->len == 0)
@@ -474,7 +474,8 @@ static void note_content_ids(struct draft_reading *reading)
     }
 }
 
-/* check_whole() refuses a body over its bound; no character has more than four bytes. */
+/* A body is cut above its bound, for check_whole() (draft.c) to refuse it. The cut is at a character, which
+ * has at most four bytes. */
 static int read_parts(struct draft_reading *reading, struct span message)
 {
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};

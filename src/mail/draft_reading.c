@@ -12,7 +12,7 @@
 #include "mail/reason.h"
 
 enum {
-    NOT_CARRIED_MAX = 32, /* lines of words; what is beyond is "and more" */
+    NOT_CARRIED_MAX = 32, /* number of lines; then one line "and more" */
 };
 
 void draft_parts_free(struct draft_part *parts, size_t len)
@@ -106,10 +106,10 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
-/* "Smith, John <j@x.example>": without quotes, the comma ends the item. */
+/* Returns true for "Smith, John <j@x.example>", in which the comma without quotes ends the item. */
 static bool is_half_a_name(const char *text, const char *refused)
 {
-    const char *behind = strstr(text, refused); /* NULL: it was folded */
+    const char *behind = strstr(text, refused); /* NULL if the item was folded */
     if (behind == NULL || strchr(refused, '@') != NULL)
         return false;
     behind += strlen(refused);

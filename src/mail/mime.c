@@ -18,7 +18,7 @@
 #include "mail/header_text.h"
 
 enum {
-    VALUE_MAX_BYTES = 64 * 1024, /* of a field whose parameters are read */
+    VALUE_MAX_BYTES = 64 * 1024, /* read of a field for its parameters */
 };
 
 static bool is_blank(char c)
@@ -109,7 +109,7 @@ int mime_read_parameter(struct span header, const char *field, const char *param
     return error == -ENOENT ? 0 : error;
 }
 
-/* Returns the token at the beginning of a value (RFC 2045 section 5.1), here with "/" as a part of it. */
+/* Returns the token at the beginning of a value (RFC 2045 section 5.1), which here may contain "/". */
 static struct span first_token(struct span value)
 {
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
@@ -163,7 +163,8 @@ enum boundary_line {
     LINE_ENDS_MULTIPART,
 };
 
-/* RFC 2046 section 5.1.1: "--", the boundary, "--" if it is the last one, blanks. */
+/* A boundary line is "--", the boundary, "--" if it closes the multipart, and blanks (RFC 2046 section
+ * 5.1.1). */
 static enum boundary_line find_boundary(const struct mime_parts *parts, struct span line)
 {
     size_t len = 2 + parts->boundary_len;
@@ -190,9 +191,8 @@ void mime_parts_init(struct mime_parts *parts, struct span body, const char *bou
     *parts = (struct mime_parts){.rest = body, .boundary = boundary, .boundary_len = strlen(boundary)};
 }
 
-/* Takes the next line that contains the boundary; returns false if there is none. A search for the boundary
- * is faster than a look at each line, which hostile text with many short lines could repeat for each
- * multipart. */
+/* Takes the next line that contains the boundary; returns false if there is none. memmem() is faster than a
+ * comparison of each line, which nested multiparts with many short lines would repeat at every level. */
 static bool take_line_of_boundary(struct mime_parts *parts, struct span *ret_line)
 {
     struct span *rest = &parts->rest;
@@ -241,7 +241,7 @@ bool mime_is_type(const struct mime_entity *entity, const char *type)
     return type[len - 1] == '/' ? strncmp(entity->type, type, len) == 0 : strcmp(entity->type, type) == 0;
 }
 
-/* Returns false for types of text that people do not read as the text of a message. */
+/* Returns false for types, such as text/csv, that are no text of a message for people. */
 static bool is_prose(const struct mime_entity *leaf)
 {
     static const char *const others[] = {"text/calendar",
@@ -263,7 +263,7 @@ static bool is_prose(const struct mime_entity *leaf)
     return mime_is_type(leaf, "text/");
 }
 
-/* Reads the name that the part gives to its file, as it is written; NULL if there is none. */
+/* Reads the file name that the part gives, unchanged; NULL if there is none. */
 static int read_file_name(struct span header, char **ret_name)
 {
     int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
@@ -271,7 +271,7 @@ static int read_file_name(struct span header, char **ret_name)
                                            : error;
 }
 
-/* A message that is nothing but its text may name a file, too. */
+/* A file name counts only within a multipart: some programs add one to a message that is only a text. */
 int mime_is_file(const struct mime_entity *leaf)
 {
     struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
@@ -283,7 +283,7 @@ int mime_is_file(const struct mime_entity *leaf)
     return error != 0 ? error : name != NULL;
 }
 
-/* Makes a name such as "attachment-2.pdf". NULL without memory. */
+/* Makes a name such as "attachment-2.pdf". Returns NULL when out of memory. */
 static char *make_up_name(const char *type, size_t number)
 {
     static const struct {
@@ -334,8 +334,8 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
     return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
-/* Returns true if this leaf may give a text of this kind to all multiparts around it, and notes that it
- * does. */
+/* Returns true if this leaf can be the text of this role for all multiparts around it, and notes that in
+ * them. The first pass checks all multiparts, the second notes. */
 static bool take_place(struct mime_entity *leaf, enum mime_role role)
 {
     bool notes = false;
@@ -381,8 +381,8 @@ static int report(const struct reading *reading, const struct mime_entity *entit
     return visitor->defect == NULL ? 0 : visitor->defect(visitor->context, entity, defect);
 }
 
-/* Returns true for a type such as "pdf". It means text (RFC 2045 section 5.2), but for a file it means
- * nothing. */
+/* Returns true for a Content-Type without a subtype, such as "pdf". It means text (RFC 2045 section 5.2), but
+ * says nothing about a file. */
 static bool has_half_a_type(const struct mime_entity *leaf)
 {
     struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
@@ -405,7 +405,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* Some multiparts without parts hold text, and parts with their boundary follow behind them. */
+/* A multipart without parts may hold text; some programs put the parts with its boundary behind it. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text is read in one pass over its lines. The table holds the phrases that mail programs write around
- * history, in all languages. The functions after it classify one line. The last part goes through the text,
- * keeps the new lines, and ends at the first history that is not quoted. Phrases are compared as bytes, in
- * the case that programs write.
+ * The table holds the phrases that mail programs write around history, in many languages. The functions after
+ * it classify one line. The last part reads the text line by line, keeps the new lines, and ends at the first
+ * history that is not quoted. Phrases are compared as bytes, in the case that mail programs write.
  */
 #include "mail/new_text.h"
 
@@ -18,18 +17,18 @@
 /* ---- what mail programs write */
 
 enum phrase {
-    PHRASE_OPENING,   /* begins an attribution that says when, unless a date does */
-    PHRASE_VERB,      /* is in an attribution */
-    PHRASE_ORIGINAL,  /* stands between dashes, above history */
-    PHRASE_FORWARDED, /* stands between dashes or before a colon, above a forward */
-    PHRASE_FROM,      /* is a label in a block of headers, as the next three */
+    PHRASE_OPENING,   /* before the date in an attribution; others begin with the date itself */
+    PHRASE_VERB,      /* within an attribution */
+    PHRASE_ORIGINAL,  /* between dashes, above history */
+    PHRASE_FORWARDED, /* between dashes or before a colon, above a forwarded mail */
+    PHRASE_FROM,      /* PHRASE_FROM to PHRASE_SUBJECT: a label in a block of headers */
     PHRASE_DATE,
     PHRASE_TO,
     PHRASE_SUBJECT,
-    PHRASE_DEVICE, /* begins the line that a telephone adds to what is written on it */
-    PHRASE_LIST,   /* is in the footer that a mailing list adds, under a rule */
-    PHRASE_ABOVE,  /* is in the line above which an answer is to be written, in small letters */
-    PHRASE_ANSWER, /* is in that line, unless marks stand around it, in small letters */
+    PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
+    PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
+    PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
+    PHRASE_ANSWER, /* in the same line, which needs it unless it has marks around it; in small letters */
     PHRASE_COUNT,
 };
 
@@ -109,7 +108,7 @@ static const char *const phrases[PHRASE_COUNT] = {
 struct text_line {
     const char *text;
     size_t len;
-    const char *next; /* what follows the newline; NULL: it was the last line */
+    const char *next; /* the position behind the newline; NULL for the last line */
 };
 
 static bool begins(struct text_line line, const char *text, size_t len)
@@ -138,7 +137,7 @@ static bool ends_with(struct text_line line, const char *end)
     return line.len >= len && memcmp(line.text + line.len - len, end, len) == 0;
 }
 
-/* Returns true if a phrase of the kind is where `how` looks. */
+/* Returns true if `how`, such as begins() or contains(), is true for a phrase of this kind. */
 static bool has_phrase(struct text_line line, bool (*how)(struct text_line, const char *, size_t),
                        enum phrase kind)
 {
@@ -161,7 +160,7 @@ static bool is_one_of(char c, const char *bytes)
     return is_blank_byte(c) || (c != '\0' && strchr(bytes, c) != NULL);
 }
 
-/* Strips these bytes, blanks and no-break spaces from both ends. */
+/* Strips `bytes` and blanks from both ends, and no-break spaces from the right end. */
 static struct text_line trim(struct text_line line, const char *bytes)
 {
     while (line.len > 0 && is_one_of(*line.text, bytes)) {
@@ -182,12 +181,12 @@ static struct text_line trim(struct text_line line, const char *bytes)
 
 enum {
     RULE_MIN = 3,
-    MARK_MAX_BYTES = 120, /* of a rule, a separator, the line of a telephone */
+    MARK_MAX_BYTES = 120, /* length of a rule, a separator, the line of a telephone */
     LABEL_MAX_BYTES = 40,
     ATTRIBUTION_MAX_BYTES = 400,
-    WRAPPED_MIN = 56, /* characters of a line that a mail program wrapped */
+    WRAPPED_MIN = 56, /* length in characters of a line that a mail program wrapped */
     WRAPPED_MAX = 100,
-    WRAP_COLUMN = 64, /* no program wraps before it */
+    WRAP_COLUMN = 64, /* no mail program wraps a line before this column */
 };
 
 static bool is_blank(struct text_line line)
@@ -195,7 +194,7 @@ static bool is_blank(struct text_line line)
     return trim(line, "").len == 0;
 }
 
-/* "> ". */
+/* Returns true for a line such as "> text". */
 static bool is_quoted(struct text_line line)
 {
     for (size_t i = 0; i < line.len; i++)
@@ -204,7 +203,8 @@ static bool is_quoted(struct text_line line)
     return false;
 }
 
-/* A rule has only dashes, underscores or the like; a separator has words between these. */
+/* Returns true if the line begins and ends with three dashes, underscores or "=": a rule, or a separator,
+ * which has words between them. */
 static bool is_rule(struct text_line line)
 {
     line = trim(line, "*");
@@ -216,13 +216,14 @@ static bool is_rule(struct text_line line)
     return true;
 }
 
-/* "-----Original Message-----". */
+/* Returns true for "-----Original Message-----" and the like. */
 static bool is_separator(struct text_line line)
 {
     return is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL);
 }
 
-/* "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to post a comment". */
+/* Returns true for "##- Please type your reply above this line -##" or "Reply ABOVE THIS LINE to post a
+ * comment". */
 static bool is_reply_line(struct text_line line)
 {
     char small[MARK_MAX_BYTES] = "";
@@ -237,14 +238,15 @@ static bool is_reply_line(struct text_line line)
            (is_marked || has_phrase(line, contains, PHRASE_ANSWER));
 }
 
-/* "---------- Forwarded message ---------", "Begin forwarded message:". */
+/* Returns true for "---------- Forwarded message ---------" or "Begin forwarded message:". */
 static bool is_forward(struct text_line line)
 {
     bool is_marked = is_rule(line) || (line.len <= MARK_MAX_BYTES && ends_with(trim(line, ""), ":"));
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as the telephone is gone". */
+/* Returns true for "Sent from my iPhone". A person wrote a line with a comma, such as "Sent from my desk, as
+ * the telephone is gone". */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
@@ -257,8 +259,8 @@ static bool is_rule_or_of_device(struct text_line line)
     return is_rule(line) || is_of_device(line);
 }
 
-/* Returns the kind of a header line such as "Sent: Friday"; PHRASE_COUNT if it is none. A blank may be before
- * the colon (French), and the colon may be a wide one (Chinese, Japanese). */
+/* Returns the label of a header line such as "Sent: Friday"; PHRASE_COUNT for any other line. A blank may be
+ * before the colon (French), and the colon may be a wide one (Chinese, Japanese). */
 static enum phrase header_of(struct text_line line)
 {
     line = trim(line, "*");
@@ -275,7 +277,7 @@ static enum phrase header_of(struct text_line line)
     return PHRASE_COUNT;
 }
 
-/* The parts of an attribution: the line with the date and the sender of a quote. */
+/* What was found in a line that may be an attribution: the line with the date and the sender of a quote. */
 struct evidence {
     bool digit;
     bool year;
@@ -300,7 +302,7 @@ static struct evidence find_evidence(struct text_line line)
     return found;
 }
 
-/* "20.11.2026", "Fri, 20 Nov". */
+/* Returns true for "20.11.2026" or "Fri, 20 Nov": the first or the second word begins with a digit. */
 static bool begins_with_date(struct text_line line)
 {
     const char *blank = memchr(line.text, ' ', line.len);
@@ -310,8 +312,8 @@ static bool begins_with_date(struct text_line line)
 
 enum attribution {
     ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:" is one where a quote follows at once */
-    ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:" is one whatever follows */
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if a quote follows next */
+    ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
 };
 
 static enum attribution attribution_of(struct text_line line)
@@ -326,8 +328,8 @@ static enum attribution attribution_of(struct text_line line)
                     (found.time || found.address);
     bool has_sender = found.address && ends_with(line, ">");
     bool has_verb = has_phrase(line, contains, PHRASE_VERB);
-    /* The sender stands before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı".
-     */
+    /* In Turkish and other languages the sender is before the date: "Ann <ann@x.example>, 20 Kas 2026 10:14
+     * yazdı". */
     bool has_all = found.year && found.time && found.address && memchr(line.text, '<', line.len) != NULL;
     if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
         return ATTRIBUTION_SURE;
@@ -356,8 +358,8 @@ static bool ends_sentence(struct text_line line)
     return false;
 }
 
-/* Returns true if a mail program can have wrapped one line into these two: the first is as long as programs
- * make lines, has no room for another word, and ends in the middle of a sentence. */
+/* Returns true if a mail program can have wrapped one line into these two: the first has the length of a
+ * wrapped line, has no room for the next word, and ends in the middle of a sentence. */
 static bool can_be_wrapped(struct text_line line, struct text_line rest)
 {
     size_t width = width_of(line);
@@ -388,21 +390,21 @@ static bool begins_attribution(struct text_line line)
 enum {
     ATTRIBUTION_LINES_MAX = 4,
     HEADER_BLOCK_LINES = 12,
-    HEADER_VALUE_LINES = 2,     /* without a label, one after the other */
-    SHORT_SIGNATURE_LINES = 15, /* what follows "--" without a blank, where it is a signature */
-    REST_LINES_MAX = 20,        /* of a quoted line that was wrapped */
+    HEADER_VALUE_LINES = 2,     /* consecutive lines without a label */
+    SHORT_SIGNATURE_LINES = 15, /* that may follow "--" without a blank, if it begins a signature */
+    REST_LINES_MAX = 20,        /* lines without a mark that continue a wrapped quoted line */
 };
 
 struct new_text {
     struct strbuf *out;
     enum new_text_kind kind;
-    size_t begin;             /* of what is appended */
-    const char *end;          /* of the text */
-    unsigned int blank_lines; /* not appended yet */
-    bool has_left_out;        /* something, since the last line that was kept */
-    bool is_signature;        /* what is being read */
-    bool is_forward;          /* the same */
-    bool is_wrapped;          /* a rest of a quoted line was found */
+    size_t begin;             /* offset in `out` at which the new text begins */
+    const char *end;          /* end of the text that is read */
+    unsigned int blank_lines; /* blank lines not appended yet */
+    bool has_left_out;        /* text was left out since the last line that was kept */
+    bool is_signature;        /* the current line is within a signature */
+    bool is_forward;          /* the current line is within a forwarded mail */
+    bool is_wrapped;          /* the rest of a wrapped quoted line was found */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -413,7 +415,7 @@ static struct text_line read_line(const struct new_text *reading, const char *at
     return (struct text_line){at, (size_t)(line_end - at), next};
 }
 
-/* Returns the next line that is not blank; an empty one at the end. */
+/* Returns the next line that is not blank; a blank line at the end. */
 static struct text_line read_next(const struct new_text *reading, const char *at)
 {
     struct text_line line = {.text = "", .next = at};
@@ -445,8 +447,8 @@ static void keep(struct new_text *reading, struct text_line line)
     strbuf_append_char(reading->out, '\n');
 }
 
-/* Notes that text is left out here. The last lines that were kept go with it if `goes` accepts them. These
- * are short, so that no long line is read again and again. */
+/* Notes that text is left out here, and removes the last kept lines that are blank or that `goes` accepts.
+ * It accepts only short lines, so that no long line is searched repeatedly. */
 static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 {
     struct strbuf *out = reading->out;
@@ -466,15 +468,15 @@ static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
 
 /* ---- the text: where history begins */
 
-/* Returns true if the text ends within an address: Gmail may break a line before "> wrote:", which then is no
- * quote. */
+/* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", and that
+ * line then is no quote. */
 static bool has_open_bracket(const char *text, size_t len)
 {
     const char *open = memrchr(text, '<', len);
     return open != NULL && memchr(open, '>', (size_t)(text + len - open)) == NULL;
 }
 
-/* Returns true if an attribution begins with this line; *ret_next is the text behind it. */
+/* Returns the kind of attribution that begins with this line; *ret_next is the position behind it. */
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
 {
@@ -501,8 +503,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     return ATTRIBUTION_NONE;
 }
 
-/* Returns true if a block of headers begins here: three with the sender among them, or two with date and
- * sender. */
+/* Returns true if a block of headers begins here: at least three with the sender among them, or a date with a
+ * time and a sender or recipient with an address. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
     bool is_there[PHRASE_COUNT + 1] = {false};
@@ -539,7 +541,8 @@ static bool is_near_end(const struct new_text *reading, struct text_line line)
     return true;
 }
 
-/* "-- "; or without the blank, which many programs drop; or the footer of a mailing list. */
+/* Returns true if a signature or the footer of a mailing list begins with this line. Many programs drop the
+ * blank of "-- ". */
 static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))
@@ -557,13 +560,13 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
 enum history {
     HISTORY_NONE,
     HISTORY_QUOTE,
-    HISTORY_ATTRIBUTION, /* of the quote that follows */
-    HISTORY_HEADERS,     /* all that follows, as the next one */
-    HISTORY_MARKED,
+    HISTORY_ATTRIBUTION, /* an attribution with a quote behind it */
+    HISTORY_HEADERS,     /* a block of headers; all the following text is history */
+    HISTORY_MARKED,      /* a separator or the like; all the following text is history */
 };
 
-/* Returns the kind of history that begins with this line; *ret_next is the text behind the line, or behind
- * the attribution. */
+/* Returns the kind of history that begins with this line; *ret_next is the position behind the line or the
+ * attribution. */
 static enum history find_history(const struct new_text *reading, struct text_line line, const char **ret_next)
 {
     *ret_next = line.next;
@@ -580,7 +583,8 @@ static enum history find_history(const struct new_text *reading, struct text_lin
     return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
 
-/* Returns true if the text is clearly an answer. Quotes and headers are no proof: people write them, too. */
+/* Returns true if the text is clearly an answer. Quotes and headers alone do not prove that, since people
+ * write them in first mails. */
 static bool is_answer(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {
@@ -594,9 +598,9 @@ static bool is_answer(const struct new_text *reading, const char *at)
     return false;
 }
 
-/* Returns the position behind a quoted line and its rests: a mail program that wraps a quoted line puts no
- * mark before its rest. In doubt a rest counts as new text. A rest begins with a small letter; after the
- * first rest, another may begin with any letter, as long as the quote goes on behind it. */
+/* Returns the position behind a quoted line and its rests: the lines without a mark that a mail program makes
+ * when it wraps a quoted line. A doubtful line counts as new text. A rest begins with a small letter; once
+ * one was found, later rests may begin with any letter if another quoted line follows them. */
 static const char *skip_rests(struct new_text *reading, struct text_line quote)
 {
     struct text_line before = quote;
@@ -617,8 +621,8 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
     return before.next == NULL && is_small ? NULL : quote.next;
 }
 
-/* Reads the element at this position. Returns the position behind it; NULL at the end of the new text. A
- * forwarded mail, with all its quotes, is new to its recipient. */
+/* Reads the line or attribution at this position. Returns the position behind it; NULL at the end of the new
+ * text. A forwarded mail is kept with all its quotes, since it is new to its recipient. */
 static const char *read_one(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);

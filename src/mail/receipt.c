@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receipts in JSON. Written by json_writer, which cannot fail on what strangers wrote.
+ * Receipts are written by json_writer, which accepts any bytes of a sender.
  */
 #include "mail/receipt.h"
 
@@ -32,8 +32,8 @@ static const char *text_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-/* It was harmless JSON when it was written. A request that was damaged since is made harmless again
- * if it is still JSON, and else shown as a text. */
+/* Writes the request on one line. A request that was damaged in the database, and is no longer JSON, becomes
+ * a string. */
 static void write_request(struct json_writer *writer, const char *request)
 {
     _cleanup_json_ json_t *value = NULL;
@@ -84,7 +84,7 @@ int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
         return -EBADMSG;
     struct json_writer writer;
     json_writer_init(&writer, out, 2);
-    writer.depth = 1; /* within a receipt that has members already */
+    writer.depth = 1; /* continues an object that has members already */
     writer.is_empty = false;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const json_t *member = json_object_get(value, names[i]);

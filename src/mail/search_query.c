@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes queries apart, and reads out of records what they are compared with.
+ * Parses queries, and reads the texts of a record that they are compared with.
  */
 #include "mail/search_query.h"
 
@@ -39,7 +39,8 @@ char *search_fold(const char *text)
 {
     if (is_ascii(text))
         return g_ascii_strdown(text, -1);
-    /* Marks are taken apart from their letters first, since folding can put out either. */
+    /* Accents are separated from letters before folding and again after it, since folding can compose them.
+     */
     _cleanup_free_ char *apart = g_utf8_normalize(text, -1, G_NORMALIZE_ALL);
     _cleanup_free_ char *folded = apart == NULL ? NULL : g_utf8_casefold(apart, -1);
     return folded == NULL ? NULL : g_utf8_normalize(folded, -1, G_NORMALIZE_ALL);
@@ -58,12 +59,12 @@ static bool has_letter_or_digit(const char *text)
 struct word {
     bool is_negated;
     bool is_quoted;
-    const char *name; /* of the operator, without the colon */
-    size_t name_len;  /* 0: none */
+    const char *name; /* of the possible operator, without the colon */
+    size_t name_len;  /* 0 if there is no operator */
     char *text;       /* owned */
 };
 
-/* An unclosed quote ends with the text. Returns the end of the word. */
+/* Returns the position behind the word. A quote that is not closed ends with the text. */
 static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
 {
     const char *end = text;
@@ -116,8 +117,8 @@ static bool is_bare(const struct word *word, const char *text)
 struct parsing {
     struct search_query *query;
     int64_t now_ms;
-    bool is_joining;      /* an OR came, and the term that it joins did not */
-    bool has_parenthesis; /* a word begins with one */
+    bool is_joining;      /* an OR was read, and its second term not yet */
+    bool has_parenthesis; /* a word begins with "(" */
     char **reason;
 };
 
@@ -142,7 +143,7 @@ static bool find_operator(const struct word *word, enum search_term_kind *ret)
     return false;
 }
 
-/* "7d" is the time of seven days ago. */
+/* Parses an age: "7d" is the time seven days ago. */
 static bool parse_age(const char *text, int64_t now_ms, int64_t *ret_ms)
 {
     static const char units[] = "dwmy";
@@ -155,7 +156,7 @@ static bool parse_age(const char *text, int64_t now_ms, int64_t *ret_ms)
     return true;
 }
 
-/* A year or a month is its beginning. */
+/* Parses a date; a year or a month stands for its first day. */
 static bool parse_date(const char *text, int64_t *ret_ms)
 {
     static const char first_day[] = "0000-01-01";
@@ -181,7 +182,7 @@ static int set_attachment(struct parsing *parsing, const struct word *word, stru
     if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
         g_ascii_strcasecmp(word->text, "attachments") != 0)
         return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s", word->text);
-    /* An email whose content was not read yet has neither. */
+    /* -has:attachment is a kind of its own, since an email whose content was not read yet matches neither. */
     term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
     term->is_negated = false;
     return 0;
@@ -227,7 +228,7 @@ static int set_meaning(struct parsing *parsing, struct word *word, struct search
         (int)word->name_len, word->name);
 }
 
-/* ---- how terms stand together */
+/* ---- combinations of terms */
 
 static int check_alternative(struct parsing *parsing, const struct search_term *before,
                              const struct search_term *term)
@@ -269,7 +270,7 @@ static int take_meaning(struct parsing *parsing, struct word *word)
     struct search_term term = {.is_negated = word->is_negated, .is_quoted = word->is_quoted};
     if (is_bare(word, "OR"))
         return take_or(parsing);
-    if (is_bare(word, "AND")) /* as a blank does */
+    if (is_bare(word, "AND")) /* means no more than a blank */
         return 0;
     if (is_bare(word, "NOT"))
         return reason_give(parsing->reason, -EINVAL,
@@ -374,7 +375,7 @@ enum {
     PEOPLE_MAX_BYTES = 256 * 1024
 };
 
-/* Appends a string up to its first NUL, and nothing of other types. */
+/* Appends a string up to its first NUL, then `end`; nothing if the value is "" or not a string. */
 static void append_text(const json_t *value, struct strbuf *out, const char *end)
 {
     const char *text = json_string_value(value);
@@ -384,14 +385,14 @@ static void append_text(const json_t *value, struct strbuf *out, const char *end
     strbuf_append_str(out, end);
 }
 
-/* Addresses are objects; some servers give them as text. */
+/* An address is an object, or a string from some servers. */
 static void append_person(const json_t *value, struct strbuf *people)
 {
     append_text(json_object_get(value, "name"), people, " ");
     append_text(json_is_object(value) ? json_object_get(value, "address") : value, people, "\n");
 }
 
-/* One of them, or an array. */
+/* The value is one address or an array of them. */
 static void append_people(const json_t *record, const char *key, struct strbuf *people)
 {
     const json_t *value = json_object_get(record, key);
@@ -403,7 +404,7 @@ static void append_people(const json_t *record, const char *key, struct strbuf *
 
 static char *take_text(struct strbuf *buffer)
 {
-    /* A search in a text that was cut is better than none. */
+    /* A text cut at the buffer's bound can still be searched. */
     if (buffer->error == -EMSGSIZE)
         buffer->error = 0;
     return buffer->data == NULL && buffer->error == 0 ? strdup("") : strbuf_take(buffer, NULL);

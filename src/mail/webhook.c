@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The signature, then the two members of the body that count: inbox_id and timestamp.
+ * Checks the signature, then reads `timestamp` and `inbox_id` of the body.
  */
 #include "mail/webhook.h"
 
@@ -19,7 +19,7 @@ enum {
     SIGNATURE_LEN = 64
 };
 
-/* Takes as long for a signature that is nearly right as for any other. */
+/* Compares in constant time, so that the time does not tell how much of a forged signature is right. */
 static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
 {
     unsigned int difference = 0;
