@@ -4,8 +4,8 @@
  * the text into items. scan_item() finds the tokens of an item first: if the item has "<…>", all text before
  * that is its name; else the whole item has to be an address.
  *
- * GMime reads such lists, too, but for the eyes of a user: it drops what it does not understand, rewrites
- * quotes, and turns xn-- domains into Unicode.
+ * GMime can parse such lists, but only for display: it drops invalid text, rewrites quotes, and turns xn--
+ * domains into Unicode.
  */
 #include "mail/address.h"
 
@@ -57,7 +57,7 @@ void address_list_write(const struct address_list *list, struct json_writer *wri
 
 static int append(struct address_list *list, const char *address, const char *name)
 {
-    bool is_full = (list->len & (list->len - 1)) == 0; /* the room is the next power of two */
+    bool is_full = (list->len & (list->len - 1)) == 0; /* the capacity is a power of two */
     if (is_full) {
         struct address *items = realloc(list->items, (list->len == 0 ? 1 : list->len * 2) * sizeof(*items));
         if (items == NULL)
@@ -96,10 +96,10 @@ bool address_equals(const char *one, const char *other)
 
 /* ---------------------------------------------------------------- tokens */
 
-/* Each of these takes the beginning of a token and returns its end; NULL if the token has no end, or is not
- * allowed there. Texts end at a NUL. */
+/* Each of these functions takes the beginning of a token and returns its end; NULL if the token has no end,
+ * or is not allowed there. Texts end at a NUL. */
 
-/* Blanks and comments. */
+/* Skips blanks and comments. */
 static const char *skip_gap(const char *c)
 {
     while (c != NULL && (character_is_blank(*c) || *c == '('))
@@ -107,7 +107,7 @@ static const char *skip_gap(const char *c)
     return c;
 }
 
-/* `[192.0.2.1]` */
+/* Skips a literal such as `[192.0.2.1]`. */
 static const char *skip_literal(const char *c)
 {
     c++;
@@ -115,8 +115,8 @@ static const char *skip_literal(const char *c)
     return *c == ']' ? c + 1 : NULL;
 }
 
-/* Senders put forbidden characters into words such as "=?utf-8?q?Smith,_John?=". A word ends at its first
- * "?", so that a text that consists of beginnings is read once. */
+/* Skips an encoded word. Senders put forbidden characters into it: "=?utf-8?q?Smith,_John?=". The search ends
+ * at the first "?" of its text, so that many words without an end are scanned in linear time. */
 static const char *skip_encoded_word(const char *c)
 {
     size_t charset_len = strncmp(c, "=?", 2) == 0 ? strcspn(c + 2, "?<>@,;:()\" \t\r\n") : 0;
@@ -128,7 +128,7 @@ static const char *skip_encoded_word(const char *c)
     return strncmp(end, "?=", 2) == 0 ? end + 2 : NULL;
 }
 
-/* A word of a name. */
+/* Skips a word of a name. */
 static const char *skip_word(const char *c)
 {
     const char *end = skip_encoded_word(c);
@@ -138,7 +138,7 @@ static const char *skip_word(const char *c)
     return end == c ? NULL : end;
 }
 
-/* Anything but blanks and separators. */
+/* Skips any token other than blanks and separators. */
 static const char *skip_token(const char *c)
 {
     const char *literal = *c == '[' ? skip_literal(c) : NULL;
@@ -151,7 +151,7 @@ static const char *skip_token(const char *c)
 
 /* ---------------------------------------------------------------- one address */
 
-/* An atom has letters, digits, these characters (RFC 5322 section 3.2.3) and all that are not ASCII. */
+/* An atom consists of letters, digits, these characters (RFC 5322 section 3.2.3) and non-ASCII characters. */
 static size_t atom_len(const char *c)
 {
     size_t len = 0;
@@ -193,7 +193,7 @@ static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *
     return NULL;
 }
 
-/* Labels of letters, digits, "-" and "_", as resolvers know them; none is empty. */
+/* Returns true for a literal, or for labels of letters, digits, "-", "_" and non-ASCII; none is empty. */
 static bool is_domain(const char *text)
 {
     if (text[0] == '[')
@@ -206,8 +206,8 @@ static bool is_domain(const char *text)
     return true;
 }
 
-/* Blanks are in quoted strings. Characters that do not show would make two addresses look like one, and
- * U+FFFD stands for what could not be read. */
+/* Returns true if all characters are visible, or blanks, which can be in quoted strings. Invisible characters
+ * would make two addresses look alike; U+FFFD replaces damaged text. */
 static bool is_shown(const char *text)
 {
     if (!g_utf8_validate(text, -1, NULL))
@@ -222,8 +222,9 @@ static bool is_shown(const char *text)
     return true;
 }
 
-/* Reads `local@domain` with gaps before and within it; `address` is without them. With a `domain`,
- * a local part alone is one, too, there. Returns where it ends. */
+/* Reads `local@domain` with gaps before and within it, and appends it to `address` without the gaps. If
+ * `domain` is not NULL, a local part alone is an address at this domain. Returns the end; NULL if the text is
+ * not an address. */
 static const char *read_address(const char *text, const char *domain, struct strbuf *address)
 {
     const char *local_end = read_words(text, true, address);
@@ -269,13 +270,13 @@ static bool is_separator(char c)
 
 struct list_item {
     const char *start;
-    const char *opening; /* of "<…>"; NULL: there is none */
-    const char *closing; /* behind it */
+    const char *opening; /* the "<" of "<…>"; NULL if there is none */
+    const char *closing; /* the position behind the ">" */
     const char *end;     /* the separator behind the item, or the text's end */
-    bool is_damaged;     /* something in it has no end, or stands where it cannot */
+    bool is_damaged;     /* a token has no end, or is not allowed where it is */
 };
 
-/* Behind "<…>". */
+/* Returns the position behind "<…>"; NULL if it has no end. */
 static const char *skip_brackets(const char *c)
 {
     for (c++; c != NULL && *c != '\0'; c = character_is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
@@ -312,7 +313,7 @@ static void scan_item(const char *text, struct list_item *ret)
     scan_rest_of_item(text, ret);
 }
 
-/* A name as it was written, with one blank for each gap and comment. */
+/* A name as it was written, with one blank in place of each gap. */
 struct phrase {
     struct strbuf text;
     unsigned int words;
@@ -366,8 +367,8 @@ static int read_comment(const char *start, const char *end, char **ret_text)
 /* The state of reading a text. */
 struct list_reading {
     struct address_list *list;
-    const char *domain;  /* appended to an address without "@"; NULL: such an address is refused */
-    const char *closing; /* the last ";" of the text; NULL: there is none */
+    const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
+    const char *closing; /* the last ";" of the text; NULL if there is none */
     size_t left;         /* how many more addresses the text may have */
     bool has_looked_for_closing;
     bool is_in_group;
@@ -425,7 +426,7 @@ static int take_bare(struct list_reading *reading, const struct list_item *item)
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-/* Returns true if a group that begins there comes to an end. */
+/* Returns true if a ";" follows, to end a group that begins with this item. */
 static bool is_closed(struct list_reading *reading, const struct list_item *item)
 {
     struct list_item later = *item;
@@ -438,7 +439,7 @@ static bool is_closed(struct list_reading *reading, const struct list_item *item
     return reading->closing > item->end;
 }
 
-/* Takes "name:". A group has a name, and no group in it. */
+/* Takes "name:". A group must have a name, and cannot contain a group. */
 static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};

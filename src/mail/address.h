@@ -58,11 +58,11 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. An ambiguous
  * text is refused. Return: 0; -EBADMSG if some part is not an address; -EMSGSIZE for more than
  * ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On -EBADMSG, *ret_refused is the part
- * as it was written (the caller frees; NULL without memory). `ret_refused` may be NULL. */
+ * as it was written (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
 /* Parses as address_list_parse(), but takes a local part alone for an address at `domain`, which is not
- * checked. NULL: a local part alone is refused. */
+ * checked. If `domain` is NULL, a local part alone is refused. */
 int address_list_parse_at(struct address_list *list, const char *text, const char *domain,
                           char **ret_refused);
 

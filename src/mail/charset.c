@@ -19,13 +19,13 @@
 
 enum {
     LABEL_MAX_BYTES = 40,
-    PIECE_BYTES = 1024, /* converted at a time */
+    PIECE_BYTES = 1024, /* output of one call of iconv */
 };
 
-/* Labels for which the WHATWG Encoding Standard differs from iconv, or which iconv lacks. They are reduced to
- * small letters and digits, since programs differ in the characters between these. */
+/* Labels that iconv lacks, or reads otherwise than the WHATWG Encoding Standard. They are reduced to small
+ * letters and digits, since programs differ in the other characters. */
 static const struct charset {
-    const char *name; /* to iconv */
+    const char *name; /* for iconv */
     const char *labels;
 } charsets[] = {
     {"UTF-8", "utf8 unicode11utf8 unicode20utf8 xunicode20utf8"},
@@ -56,7 +56,7 @@ static const struct charset {
     {"ISO-8859-15", "iso885915 latin9 l9 csisolatin9"},
     {"MACINTOSH", "macintosh csmacintosh mac xmacroman"},
     {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian"},
-    {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* by its byte order mark */
+    {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* iconv reads its byte order mark */
     {"HZ", "hzgb2312 hz"},                                   /* iconv lacks it */
 };
 
@@ -68,9 +68,8 @@ static bool has_label(const char *labels, const char *label, size_t len)
     return false;
 }
 
-/* The name of the charset to iconv, or NULL. The charsets of mail that are not in the table have a
- * digit in their names; names that mean something else to iconv, such as the charset of the locale, have
- * none. */
+/* Returns iconv's name of the charset, or NULL. A name that is not in the table must have a digit, as the
+ * charsets of mail have: names with another meaning to iconv, such as that of the locale, have none. */
 static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
 {
     char simple[LABEL_MAX_BYTES + 1];
@@ -162,7 +161,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
         char piece[PIECE_BYTES];
         char *out = piece;
         size_t out_len = sizeof(piece);
-        is_ended = len == 0; /* some charsets hold a character back until they are asked without input */
+        is_ended = len == 0; /* a call without input returns a character that iconv may have kept back */
         bool is_damaged = iconv(charset, is_ended ? NULL : &in, &len, &out, &out_len) == (size_t)-1 &&
                           (errno == EILSEQ || errno == EINVAL) && len > 0;
         bool is_control = is_damaged && is_windows && ((unsigned char)*in & 0xe0) == 0x80;

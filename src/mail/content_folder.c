@@ -22,11 +22,11 @@
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
     TEXT_MAX_BYTES = EMAIL_CONTENT_MAX_BYTES,
-    NAME_SPARE_BYTES = 16, /* for a number that makes it unique */
+    NAME_SPARE_BYTES = 16, /* room for a number that makes the name unique */
     NUMBERS_IN_TURN = 20,
 };
 
-/* For an HTML body with pictures alone, for example. */
+/* The body.txt of an email with an HTML body without text, such as pictures alone. */
 static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
 
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
@@ -86,12 +86,12 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
 /* A character, and its replacement if a terminal would obey it. */
 struct readable_character {
     size_t len;
-    const char *shown; /* NULL: the character itself */
+    const char *shown; /* NULL if the character is shown unchanged */
 };
 
 static const char control_shown[] = "\xef\xbf\xbd";
 
-/* Line ends become LF. Marks stay: texts in Hebrew and Arabic need them. */
+/* Line ends become LF. CHARACTER_MARK is shown, since texts in Hebrew and Arabic need these characters. */
 static struct readable_character readable_character(const char *text, size_t len)
 {
     if (*text == '\r') {
@@ -211,7 +211,7 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
 
 /* ---------------------------------------------------------------- the head */
 
-/* An answer needs these fields; email_content_from_text() needs plain_text. */
+/* Writes the fields that an answer needs, and plain_text, without which email_content_from_text() fails. */
 static void write_head(struct json_writer *writer, const struct email_content *content)
 {
     json_begin_object(writer);
@@ -237,9 +237,9 @@ static int add_head(struct content_folder *folder, const struct email_content *c
 
 /* ---------------------------------------------------------------- attachments */
 
-/* Makes a safe name of the sender's: without folders, leading dots, dashes (`tar cf x *` takes them for
- * options) and blanks, control characters, and characters that turn the direction of text. The caller frees;
- * NULL without memory. */
+/* Makes the sender's file name safe: without folders, control characters, characters that turn the direction
+ * of text, and leading dots, blanks or dashes (`tar cf x *` would take the name for an option). The caller
+ * frees; NULL when out of memory. */
 static char *attachment_name(const struct email_attachment *attachment)
 {
     g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
@@ -256,11 +256,11 @@ static char *attachment_name(const struct email_attachment *attachment)
 }
 
 /* Returns the name, with a number if `taken` has a similar one, and adds it to `taken`. The caller frees;
- * NULL without memory. */
+ * NULL when out of memory. */
 static char *unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);
-    /* Later numbers go in strides, because a sender may give a thousand files one name. */
+    /* Later numbers grow in larger steps, since a sender may give a thousand files the same name. */
     for (unsigned int number = 2; unique != NULL && !g_hash_table_add(taken, file_name_fold(unique));
          number += number < NUMBERS_IN_TURN ? 1 : g_hash_table_size(taken)) {
         free(unique);

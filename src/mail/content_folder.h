@@ -24,7 +24,7 @@ struct content_entry {
                         within its kind, regardless of case and Unicode normalisation */
     char *id;        /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
     char *bytes;     /* owned, or NULL */
-    size_t len;      /* of bytes */
+    size_t len;      /* of `bytes` */
     int64_t date_ms; /* CONTENT_PREVIOUS: time of sending since 1970 UTC; 0 if unknown */
 };
 
@@ -36,7 +36,8 @@ struct content_folder {
 /* Makes the folder. The caller releases it. Return: 0 or -ENOMEM. */
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder);
 
-/* Appends an entry with copies of name and id, and no bytes. Returns the entry, or NULL without memory. */
+/* Appends an entry with copies of name and id, and no bytes. Returns the entry, or NULL when out of memory.
+ */
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id);
 

@@ -23,7 +23,7 @@ enum {
     REQUEST_MAX_BYTES = 40 * 1000 * 1000,
 };
 
-/* ---- answers: what a user writes, laid over what the email answered gives */
+/* ---- answers: fields of the user, completed by those of the answered email */
 
 static bool is_json(const char *bytes, size_t len)
 {
@@ -31,7 +31,7 @@ static bool is_json(const char *bytes, size_t len)
     return blank < len && bytes[blank] == '{';
 }
 
-/* With what is unusable in it: it is the whole list that is needed. */
+/* Also takes an unusable text, since the answer needs the whole list. */
 static void take_list(struct address_list *list, struct address_list *missing)
 {
     *list = *missing;
@@ -44,7 +44,7 @@ static void take_text(char **text, char **missing)
         *text = TAKE_PTR(*missing);
 }
 
-/* The folder of the reply file decides which email is answered. */
+/* An answer cannot name another email: the folder of the reply file decides which email is answered. */
 static int check_target(const struct draft_reading *reading, const struct draft_reading *answered)
 {
     bool is_other = reading->message_type != NULL && answered->message_type != NULL &&
@@ -71,7 +71,7 @@ static int take_missing(struct draft_reading *reading, struct draft_reading *ans
     return 0;
 }
 
-/* Reads an answer: headers and body, or a body alone. Missing fields come from `answered`, in JSON. */
+/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text. */
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
@@ -96,7 +96,7 @@ static size_t byte_order_mark_len(const char *bytes, size_t len)
     return has_mark ? sizeof(byte_order_mark) : 0;
 }
 
-/* An answer needs every recipient that the email names, so that an unusable one is an error. */
+/* An answer needs every recipient that the email names, so an unusable one is an error. */
 static int refuse_unusable(struct draft_reading *reading)
 {
     const char *to = reading->to.unusable;
@@ -115,8 +115,8 @@ static int refuse_nobody(struct draft_reading *reading)
     return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
 }
 
-/* Returns true if a text with this beginning can be more than a body: JSON, or a header whose name may have
- * begun. */
+/* Returns true if a text with this beginning may be more than a body: JSON, or a header, perhaps cut within
+ * its name. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
     size_t blank = draft_blank_len(bytes, len);
@@ -162,7 +162,7 @@ static bool body_is_too_large(const char *body)
     return body != NULL && strlen(body) > DRAFT_BODY_MAX_BYTES;
 }
 
-/* Checks what both forms have in common. */
+/* Checks recipients and sizes, whichever form they were read from. */
 static int check_whole(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;
@@ -235,7 +235,7 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     return *ret_request == NULL ? -ENOMEM : 0;
 }
 
-/* A header cannot begin with "[" and a JSON value. */
+/* Returns true for the beginning of a JSON array. A header cannot begin with "[" and a JSON value. */
 static bool is_json_list(const char *bytes, size_t len)
 {
     size_t next = len > 0 && bytes[0] == '[' ? 1 + draft_blank_len(bytes + 1, len - 1) : len;
@@ -330,7 +330,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
     _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    /* Both are JSON that this file wrote. */
+    /* Both are valid JSON, written by this file, so only a lack of memory can make these calls fail. */
     if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
         return -ENOMEM;
     if (replies_to != NULL && draft->message_ids_len > 0 &&

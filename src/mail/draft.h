@@ -24,7 +24,7 @@ enum {
     DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* To, Cc, Bcc and Reply-To together */
     DRAFT_JSON_VALUES_MAX = 10 * 1000,
     ATTACHMENTS_MAX_BYTES =
-        10 * 1000 * 1000, /* of one email together, and of one file: the safe reading of 10 MB */
+        10 * 1000 * 1000, /* all attachments of one email, and each file: 10 MB, read as the smaller unit */
     ATTACHMENTS_MAX = 1000,
     DRAFT_MESSAGE_IDS_MAX = 40, /* from In-Reply-To; as many from References */
 };

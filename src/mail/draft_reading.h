@@ -26,21 +26,21 @@ struct draft_reading {
     struct address_list cc;
     struct address_list bcc;
     struct address_list reply_to;
-    char *subject;    /* NULL: left out; in an answer the service takes the original's */
-    char *plain_text; /* NULL: "" */
-    char *html;       /* NULL: none */
+    char *subject;    /* NULL if left out; in an answer the service then uses the original's */
+    char *plain_text; /* NULL means "" */
+    char *html;       /* NULL if there is none */
     bool alternative_content;
     char *existing_email_id;   /* NULL unless message_type is reply or forward */
-    char *message_type;        /* NULL: new */
+    char *message_type;        /* NULL for a new message */
     GPtrArray *attachment_ids; /* of strings, as every GPtrArray here */
     GPtrArray *attachment_names;
     GPtrArray *in_reply_to; /* the first Message-IDs of the header */
     GPtrArray *references;  /* the last Message-IDs of the header */
-    GPtrArray *content_ids; /* of the parts; "": none */
+    GPtrArray *content_ids; /* one for each part; "" for a part without one */
     GPtrArray *not_carried; /* as in struct draft */
     GArray *parts;          /* of struct draft_part */
     struct mime_texts texts;
-    const char *message; /* the beginning of the text; borrowed, as ret_reason */
+    const char *message; /* the beginning of the text; borrowed, like ret_reason */
     char **ret_reason;
 };
 

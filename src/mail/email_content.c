@@ -47,8 +47,8 @@ static int read_text(const json_t *value, void *target)
     return 0;
 }
 
-/* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address has this character, so
- * that the text never becomes an address when it is read again. */
+/* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address may contain it, so the
+ * cut text cannot be read as an address later. */
 static int keep_unusable(const char *text, size_t len, struct address_list *list)
 {
     enum {
@@ -73,12 +73,12 @@ static int add_address(const json_t *value, struct address_list *list)
     if (!has_nul && address_is_valid(text))
         return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
 
-    /* Some services send the header's text: "Bob <bob@x.example>", "undisclosed-recipients:;". */
+    /* Some services send the text of the header: "Bob <bob@x.example>", "undisclosed-recipients:;". */
     int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL);
     return error == -EBADMSG || error == -EMSGSIZE ? keep_unusable(text, len, list) : error;
 }
 
-/* One address, or an array of them. */
+/* The value is one address or an array of them. */
 static int read_addresses(const json_t *value, void *target)
 {
     struct address_list *list = target;

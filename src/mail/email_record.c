@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads one record of any server: the reader only relies on a JSON object. Most of a record is passed on, so
- * this file copies it into its layout without making values: it reads the brackets, and strings without
- * escapes. Jansson reads all else, and the known fields. The last section makes a line of index.jsonl of the
+ * Reads one record of any server, which must only be a JSON object. For speed, this file copies most of the
+ * record into its layout without making jansson values: it parses brackets, and strings without escapes.
+ * Jansson parses all else, and the known fields. The last section makes a line of index.jsonl from the
  * text.
  */
 #include "mail/email_record.h"
@@ -23,13 +23,13 @@
 #include "mail/json_writer.h"
 
 enum {
-    DEPTH_MAX = 200,  /* of brackets */
-    FIRST_FIELDS = 5, /* of known_fields */
+    DEPTH_MAX = 200,  /* nesting of brackets */
+    FIRST_FIELDS = 5, /* known_fields at the beginning of a record's file */
     KEY_START = 5,    /* comma, line break, two blanks, quote */
     KEY_REST = 3,     /* quote, colon, blank */
 };
 
-/* The known fields: first those at the beginning of a record's file, in their order. */
+/* The first FIRST_FIELDS are in the order of a record's file. */
 static const struct {
     const char *key;
     bool is_read;
@@ -46,11 +46,11 @@ struct field {
     size_t start; /* in reading.fields */
     size_t key_len;
     size_t end;
-    size_t known; /* which of known_fields, or as many as there are */
+    size_t known; /* index in known_fields; their number if the field is not known */
 };
 
 struct record_reading {
-    const char *at; /* what comes next */
+    const char *at; /* the next byte to read */
     const char *end;
     unsigned int depth;
     struct json_writer writer; /* to `fields` */
@@ -60,7 +60,7 @@ struct record_reading {
     size_t count;
 };
 
-/* The bytes of the string, with its quotes, that the text begins with. */
+/* Returns the length of the string at the beginning of the text, with its quotes. */
 static size_t string_len(const char *text, size_t len)
 {
     size_t i = 1;
@@ -79,7 +79,7 @@ static void pass_blanks(struct record_reading *reading)
         reading->at++;
 }
 
-/* Skips blanks, and then `c`. Returns false if another character comes next. */
+/* Skips blanks and the character `c`. Returns false if another character follows the blanks. */
 static bool take(struct record_reading *reading, char c)
 {
     pass_blanks(reading);
@@ -89,7 +89,7 @@ static bool take(struct record_reading *reading, char c)
     return true;
 }
 
-/* Reads a string without escapes. */
+/* Returns true if the text is one string without escapes. */
 static bool is_plain_string(const char *text, size_t len)
 {
     return len >= 2 && text[0] == '"' && json_plain_len(text + 1, len - 2) == len - 2 && text[len - 1] == '"';
@@ -120,7 +120,7 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Jansson refuses a number out of range only after it has read all its digits. */
+/* Checks a number. One that is out of range for jansson is valid if all its bytes are part of the number. */
 static int judge_number(const char *text, size_t len)
 {
     json_error_t problem;
@@ -143,7 +143,7 @@ static int take_word(struct record_reading *reading)
                                           *reading->at == '+' || *reading->at == '-'))
         reading->at++;
     size_t len = (size_t)(reading->at - text);
-    if (reading->at == reading->end) /* something has to end it */
+    if (reading->at == reading->end) /* the record lacks its closing bracket */
         return -EBADMSG;
     int error = is_word(text, len) ? 0 : judge_number(text, len);
     if (error == 0)
@@ -297,11 +297,11 @@ static void append_field(struct strbuf *texts, const struct record_reading *read
     strbuf_append(texts, reading->fields.data + field->start, field->end - field->start);
 }
 
-/* Writes the record with its line break and a NUL. Each field brought a comma, the first one's becomes the
- * bracket. */
+/* Writes the record with its line break and a NUL. Each field begins with a comma; the first comma is
+ * replaced by the opening bracket. */
 static int write_json(const struct record_reading *reading, struct strbuf *texts, struct email_record *record)
 {
-    size_t line_breaks = reading->count > 0 ? 2 : 1; /* that are in no field's layout */
+    size_t line_breaks = reading->count > 0 ? 2 : 1; /* outside the layout of the fields */
     for (size_t known = 0; known < FIRST_FIELDS; known++)
         for (size_t i = 0; i < reading->count; i++)
             if (reading->table[i].known == known)
@@ -319,7 +319,7 @@ static int write_json(const struct record_reading *reading, struct strbuf *texts
     return record->json_len > EMAIL_RECORD_MAX_BYTES ? -EMSGSIZE : 0;
 }
 
-/* ---------------------------------------------------------------- what is read of it */
+/* ---------------------------------------------------------------- the known fields */
 
 static void read_date(const json_t *object, struct email_record *record)
 {
@@ -433,7 +433,7 @@ void email_record_release(struct email_record *record)
 
 /* ---------------------------------------------------------------- as a line of index.jsonl */
 
-/* Bounded, since the text may come from a damaged file. */
+/* Writes at most to `limit`, since the text may come from a damaged file. */
 struct line_writer {
     char *to;
     const char *limit;
@@ -448,7 +448,7 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* The bytes of the string that the text begins with; as a rule nothing in it is escaped. */
+/* Returns string_len(), faster for a string without escapes, as most keys are. */
 static size_t key_len(const char *text, size_t len)
 {
     const char *quote = memchr(text + 1, '"', len - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes file names of the text of senders, and has the rules for names that users choose.
+ * Makes file names from the text of senders, and checks names that users choose.
  */
 #include "mail/file_name.h"
 
@@ -17,12 +17,12 @@
 enum {
     KEY_CHARS = 8,
     DIGEST_CHARS = 64,
-    SUBJECT_MAX_BYTES = 1024,  /* looked at; more could not change the slug but takes time to normalise */
-    SAFE_TEXT_MAX_BYTES = 180, /* of a text that had to be made safe */
-    EXTENSION_MAX_BYTES = 32,  /* longer is part of the name */
+    SUBJECT_MAX_BYTES = 1024,  /* read of a subject; more would only take time to normalise */
+    SAFE_TEXT_MAX_BYTES = 180, /* kept of a text that was made safe */
+    EXTENSION_MAX_BYTES = 32,  /* a longer extension counts as part of the stem */
 };
 
-/* Invisible characters are removed. */
+/* Returns true for an invisible character, which a slug leaves out. */
 static bool is_invisible(gunichar c)
 {
     return g_unichar_type(c) == G_UNICODE_FORMAT || c == 0x034f || c == 0x115f || c == 0x1160 ||
@@ -42,7 +42,7 @@ static void append_slug_char(struct strbuf *slug, gunichar c)
         strbuf_append_char(slug, '-');
 }
 
-/* Makes the slug of any subject, with composed characters. NULL without memory. */
+/* Makes a slug, not yet cut, with composed characters. Returns NULL when out of memory. */
 static char *make_slug(const char *subject, size_t len)
 {
     _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
@@ -69,7 +69,7 @@ static void append_slug(struct strbuf *name, const char *subject)
         strbuf_append(name, text, len);
 }
 
-/* "2026-11-20T10:14:36.123Z" without what stands between. */
+/* Makes "20261120T101436Z" of "2026-11-20T10:14:36.123Z". */
 static void append_date(struct strbuf *name, int64_t date_ms)
 {
     char text[32];
@@ -149,8 +149,8 @@ bool file_name_is_harmless(const char *name)
     return file_name_is_valid(name) && name[0] != '.' && name[0] != '-';
 }
 
-/* Canonical caseless matching: Unicode 15, section 3.13, D145. GLib folds the small letters of Cherokee to
- * capitals as it should, and the capitals to small letters: so there are small letters only. */
+/* Canonical caseless matching (Unicode 15, section 3.13, D145). The text is made small first, since GLib
+ * rightly folds small letters of Cherokee to capitals, but wrongly folds the capitals to small letters. */
 char *file_name_fold(const char *name)
 {
     if (!g_utf8_validate(name, -1, NULL))
@@ -166,7 +166,7 @@ char *file_name_from_text(const char *text)
     if (file_name_is_harmless(text))
         return strdup(text);
 
-    /* The digest keeps two texts apart that become equal when made safe. */
+    /* The digest distinguishes texts that become equal when made safe. */
     char digest[DIGEST_CHARS + 1];
     hash_sha256(text, strlen(text), digest);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
@@ -200,7 +200,7 @@ bool file_name_is_temporary(const char *name)
     return name[0] == '.' || strcmp(name, "4913") == 0 || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
-/* Returns true for the names that nano gives when it is killed: "x.save", and then "x.save.1". */
+/* Returns true for the names under which a killed nano saves: "x.save", then "x.save.1". */
 static bool is_rescued(const char *name)
 {
     size_t len = strlen(name);

@@ -2,7 +2,8 @@
 /*
  * Makes and checks file names. No text of a sender can produce a `/`, a control character, a leading dot or
  * dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail"). The caller frees every
- * name that is returned. NULL: no memory, if nothing else is said.
+ * name that is returned. Functions return NULL when out of memory, and for no other reason unless one is
+ * given.
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
 #define INBOXFS_MAIL_FILE_NAME_H
@@ -36,14 +37,15 @@ char *file_name_from_text(const char *text);
 /* Returns true if a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings,
  * or is "4913" (vim's probe). */
 bool file_name_is_temporary(const char *name);
-/* Returns true if a file of this name holds what another one was before: "draft.bak", "#draft#". */
+/* Returns true if a file of this name is a backup of another: "draft.bak", "#draft#". */
 bool file_name_is_backup(const char *name);
 
 /* Makes "report-2.pdf" of "report.pdf" and 2. Names over 255 bytes are cut at a character boundary. A leading
  * dot starts no extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Reverses file_name_numbered(): makes "report.pdf" of "report-2.pdf". NULL: no number, or no memory. */
+/* Reverses file_name_numbered(): makes "report.pdf" of "report-2.pdf". Returns NULL if there is no number, or
+ * when out of memory. */
 char *file_name_unnumbered(const char *name);
 
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
@@ -59,7 +61,8 @@ bool file_name_is_valid(const char *name);
 bool file_name_is_harmless(const char *name);
 
 /* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A
- * folder in which no two texts are equal can be copied to any file system. NULL: the name is not UTF-8. */
+ * folder in which no two texts are equal can be copied to any file system. Returns NULL if the name is not
+ * UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GMime reads the day and the names of zones. The time of day and the offset are read here, as GMime knows no
- * leap seconds and few of the ways in which offsets are written.
+ * GMime reads the day and the names of zones. The time of day and the offset are read here, since GMime knows
+ * no leap seconds and few forms of offsets.
  */
 #include "mail/header_date.h"
 
@@ -18,11 +18,11 @@
 #include "mail/header_text.h"
 
 enum {
-    HEADER_DATE_MAX_BYTES = 998 /* a line; GMime takes many times as much memory as the text is long */
+    HEADER_DATE_MAX_BYTES = 998 /* the longest line; GMime needs memory of many times this size */
 };
 
-/* Appends the date without comments (one that has no end takes the rest), stray ")", and blanks around
- * colons. */
+/* Appends the date without comments, stray ")" and blanks around colons. A comment without an end extends to
+ * the end of the text. */
 static void append_simplified(struct strbuf *date, const char *text)
 {
     while (text != NULL && *text != '\0') {
@@ -40,7 +40,7 @@ static void append_simplified(struct strbuf *date, const char *text)
     }
 }
 
-/* Makes colons of the dots in "2026 10.14.36", as some programs write the time in some countries. */
+/* Replaces the dots of times such as "2026 10.14.36", which some programs write, by colons. */
 static void mend_dots(char *date)
 {
     for (char *blank = date; (blank = strchr(blank, ' ')) != NULL; blank++) {
@@ -53,7 +53,7 @@ static void mend_dots(char *date)
     }
 }
 
-/* Returns where the time of day begins: before a colon between digits. NULL: there is none. */
+/* Returns where the time of day begins, by the first colon between digits; NULL if there is none. */
 static char *find_time(char *date)
 {
     char *colon = strchr(date, ':');
@@ -73,7 +73,7 @@ static bool take_word(const char **text, const char *word)
     return true;
 }
 
-/* Takes "10:14:36 PM" and "GMT+0100". A zone that has only a name stays. */
+/* Takes "10:14:36 PM" and "GMT+0100", but leaves a zone that is only a name to GMime. */
 static bool take_time_and_offset(const char **text, int64_t *ret_ms)
 {
     const int64_t noon_ms = INT64_C(12) * 3600 * 1000;

@@ -16,15 +16,15 @@
 #include "mail/charset.h"
 
 enum {
-    CHARSET_MAX_BYTES = 60, /* of an encoded word, with a language behind it */
-    PIECES_MAX = 100,       /* of a parameter; further pieces are ignored */
-    GROWTH_MAX = 16,        /* bytes of text that one byte of a header may become */
+    CHARSET_MAX_BYTES = 60, /* charset of an encoded word, with its language */
+    PIECES_MAX = 100,       /* pieces of a parameter; further ones are ignored */
+    GROWTH_MAX = 16,        /* maximum bytes of text from one byte of a header */
 };
 
 struct encoded_word {
     const char *charset;
     size_t charset_len;
-    bool is_base64; /* or like quoted-printable */
+    bool is_base64; /* else similar to quoted-printable */
     const char *content;
     size_t content_len;
     const char *end; /* behind the "?=" */
@@ -33,7 +33,7 @@ struct encoded_word {
 struct decoding {
     struct strbuf text;
     struct strbuf bytes; /* of encoded words beside each other, in one charset */
-    const char *charset; /* of the bytes; NULL: there are none */
+    const char *charset; /* of the bytes; NULL if there are none */
     size_t charset_len;
 };
 
@@ -107,7 +107,7 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
         step = len < 4 * 64 ? len : 4 * 64;
         strbuf_append(bytes, decoded, g_base64_decode_step(text, step, decoded, &state, &save));
     }
-    size_t digits = (size_t)abs(state); /* of the last group; negative where it has padding already */
+    size_t digits = (size_t)abs(state); /* in the last group; `state` is negative if the group has padding */
     if (digits >= 2)
         strbuf_append(bytes, decoded, g_base64_decode_step("==", 4 - digits, decoded, &state, &save));
 }
@@ -245,7 +245,7 @@ const char *header_text_skip_quoted(const char *text)
     return NULL;
 }
 
-/* Comments within are counted, so that no nesting is too deep. */
+/* Counts nested comments instead of recursing, so that any depth is allowed. */
 const char *header_text_skip_comment(const char *text)
 {
     size_t depth = 0;
@@ -262,9 +262,9 @@ const char *header_text_skip_comment(const char *text)
 
 /* ---- parameters */
 
-/* A parameter has one piece, or several by number: "filename*0". */
+/* A parameter has one piece, or several with numbers: "filename*0". */
 struct piece {
-    const char *value; /* NULL: there is none of this number */
+    const char *value; /* NULL if there is no piece of this number */
     size_t len;
     bool is_escaped; /* RFC 2231: "%" and hexadecimal digits; the first one begins with its charset */
 };
@@ -272,7 +272,7 @@ struct piece {
 struct parameter {
     struct piece plain; /* without a star in its name */
     struct piece pieces[PIECES_MAX];
-    size_t max_bytes; /* of all of them: the value's */
+    size_t max_bytes; /* bound for all pieces together: the length of the header's value */
 };
 
 static const char *skip_blank(const char *at, const char *end)
@@ -303,7 +303,8 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* `suffix` is the text between name and "=": nothing, "*", "*2" or "*2*". Returns NULL for any other. */
+/* Returns the piece to which `suffix` belongs, the text between name and "=": nothing, "*", "*2" or "*2*".
+ * Returns NULL for any other suffix. */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;
@@ -365,8 +366,8 @@ static void append_piece(struct strbuf *flat, const struct piece *piece)
     }
 }
 
-/* Decodes pieces one of which is escaped. The charset of the first applies to all of them joined, since a
- * character may begin in one piece and end in the next. */
+/* Decodes pieces of which at least one is escaped. They are joined before the charset of the first piece is
+ * applied, since a character may begin in one piece and end in the next. */
 static int decode_pieces(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;
@@ -397,7 +398,8 @@ static int decode_pieces(const struct parameter *parameter, char **ret_text)
     return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
 }
 
-/* If a program writes the name in both forms, the numbered one is the better. */
+/* If a parameter has both forms, the numbered pieces are preferred, since programs add the plain one as a
+ * fallback. */
 static int decode_parameter(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes readable text of an HTML body, for people and for searches, with libxml2's HTML parser. Blank lines
- * separate paragraphs, lists have their marks, quotes "> ", and the cells of a row two blanks between them.
- * The address of a link follows in angle brackets; the description of a picture stands for it. Scripts,
- * styles, hidden elements, and links with only a picture without a description are left out, unless the text
- * would be empty.
+ * separate paragraphs, list items and quotes have their marks, and two blanks separate the cells of a row. A
+ * link's address follows its text in angle brackets; a picture becomes its description. Hidden elements, and
+ * links whose only content is a picture without a description, are left out unless the text would be empty.
+ * Scripts and styles are always left out.
  *
  * The HTML may be any bytes; the time is in proportion to their number. The text is UTF-8 without control
  * characters, and at most a few times as long as the HTML.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A text that jansson refuses is copied, with replacements for all that jansson cannot hold, and
- * read once more. The copy only separates strings from the text between them: jansson finds the errors.
+ * A text that jansson refuses is copied with replacements for values that jansson cannot represent, and
+ * parsed again. The copying only tells strings from the text between them: jansson finds the errors.
  */
 #include "mail/json_value.h"
 
@@ -135,12 +135,12 @@ bool json_has_too_many_values(const char *text, size_t len, size_t max)
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value)
 {
     json_error_t problem;
-    if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson takes a NUL for the end */
+    if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson would end at a NUL */
         return -EBADMSG;
     if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
         return -EMSGSIZE;
     json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
-    /* jansson can hold NULs in strings, and reports those in keys last. */
+    /* A second round is needed if jansson finds a NUL in a key only after the first round's replacements. */
     for (int round = 0; round < 2 && value == NULL; round++) {
         _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
         mend(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);

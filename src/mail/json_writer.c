@@ -106,7 +106,7 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Compares 16 bytes at once; bytes beyond ASCII are below zero. */
+/* Compares 16 bytes at once; as signed chars, bytes beyond ASCII are negative, and thus below 0x20. */
 typedef signed char text_step __attribute__((vector_size(16)));
 
 size_t json_plain_len(const char *text, size_t len)
@@ -131,7 +131,7 @@ void json_write_string_n(struct json_writer *writer, const char *text, size_t le
 {
     struct strbuf *out = writer->out;
     const char *text_end = text + len;
-    const char *run = text; /* of bytes that stay as they are */
+    const char *run = text; /* beginning of the bytes to copy unchanged */
     const char *at = text;
 
     separate(writer);

@@ -24,7 +24,7 @@ enum service_outcome {
     SERVICE_RETRY, /* the request had no effect, and can be repeated later: no connection, failure or cancel
                       before the request was written, 429, 503, 403 or 407 of a proxy; or a failed read */
     SERVICE_UNAUTHORIZED, /* 401, or 403 by the service: it refuses the key; the request had no effect */
-    SERVICE_REJECTED,     /* 3xx, other 4xx: the service refuses the request for good; it had no effect */
+    SERVICE_REJECTED,     /* 3xx, other 4xx: a repetition would be refused, too; the request had no effect */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
     SERVICE_UNKNOWN, /* the request may have had its effect: connection lost after the request was written,
                         408, other 5xx, a 2xx with a body that is neither empty nor JSON */
@@ -32,13 +32,14 @@ enum service_outcome {
 
 struct service_result {
     enum service_outcome outcome;
-    int http_status; /* 0: no answer */
+    int http_status; /* 0 if there was no answer */
     int error;       /* 0 if SERVICE_OK (except list_emails); else the positive errno that fits a system
                         call: EHOSTUNREACH, EMFILE, ENFILE (no connection can be made here),
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     bool is_foreign; /* a proxy or a login page answered in the service's place */
-    int64_t retry_after_ms; /* the pause that the service asked for, at most an hour; -1: none */
+    int64_t
+        retry_after_ms; /* the pause that the service asked for, at most an hour; -1 if it asked for none */
     char *detail; /* a message for the user without control characters, at most 1 kB; NULL if OK without an
                      error. Owned: service_result_release() */
 };
@@ -86,7 +87,7 @@ enum {
 };
 
 struct email_query {
-    const char *inbox_id; /* NULL: of all inboxes */
+    const char *inbox_id; /* NULL for all inboxes */
     unsigned int limit;   /* number of records to ask for, at least 1 */
     size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
                      fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. It never
@@ -101,7 +102,7 @@ struct email_query {
 struct upload_request {
     const char *name;         /* the file's name in the email: valid (file_name.h) */
     const char *content_type; /* "type/subtype" */
-    int fd; /* read from offset 0 by pread, so that a retry can read it again; -1: `bytes` */
+    int fd; /* read from offset 0 by pread, so that a retry can read it again; -1 to use `bytes` */
     const void *bytes;
     size_t len;
 };
@@ -119,14 +120,14 @@ struct content_query {
     /* True if the service has just shown that it has this email (for get_raw(): it answered with content).
      * Then two 404s for different emails mean that the endpoint is absent. */
     bool is_known_to_exist;
-    /* get_content(): a longer answer is SERVICE_REJECTED, EFBIG. 0: EMAIL_CONTENT_MAX_BYTES. */
+    /* get_content(): a longer answer is SERVICE_REJECTED with EFBIG. 0 means EMAIL_CONTENT_MAX_BYTES. */
     uint64_t max_bytes;
 };
 
 /* The file for the bytes, written from offset 0 on. After a failure it may hold a part. */
 struct content_target {
     int fd;
-    uint64_t max_bytes; /* longer: SERVICE_REJECTED, EFBIG */
+    uint64_t max_bytes; /* longer content is SERVICE_REJECTED with EFBIG */
 };
 
 struct mail_service;

@@ -28,7 +28,7 @@ static int64_t shown_epoch(int64_t epoch)
     return epoch < epoch_max ? epoch : epoch_max;
 }
 
-/* `letters` is in the order of ASCII, in which flags are to stand. */
+/* Maildir wants flags in the order of ASCII, which is that of `letters`. */
 static void append_flags(uint64_t flags, char *to)
 {
     for (int i = 0; i < MAILDIR_LETTERS; i++)
@@ -63,8 +63,8 @@ static bool take_flags(const char *text, uint64_t *ret_flags)
     return true;
 }
 
-/* A number may be written in other ways than ours, with a sign or a zero before it: the text is a name of
- * ours if it is the same when it is written again. */
+/* The parsed name is formatted again and compared with the text, to refuse numbers with a sign or leading
+ * zeros. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret)
 {
     char again[MAILDIR_NAME_SIZE];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each byte is looked at once: what stands outside of brackets is skipped in whole comments and quoted
- * strings.
+ * Each byte is read once: outside brackets, comments and quoted strings are skipped as a whole.
  */
 #include "mail/message_id.h"
 

@@ -91,10 +91,10 @@ void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
 /* The parts of a multipart body, one by one. */
 struct mime_parts {
-    struct span rest;     /* not read yet; in the end, the text behind the last boundary */
+    struct span rest;     /* text not read yet; in the end, the text behind the last boundary */
     const char *boundary; /* borrowed */
     size_t boundary_len;
-    const char *begin; /* of the part that is being read; NULL before the first boundary */
+    const char *begin; /* where the current part begins; NULL before the first boundary */
     bool is_closed;    /* the closing boundary was seen */
 };
 
@@ -123,7 +123,7 @@ struct mime_entity {
     char type[MIME_TYPE_SIZE]; /* mime_read_type() */
     unsigned int depth;
     unsigned int number;        /* among the parts of `around`, from 1 */
-    struct mime_entity *around; /* the multipart that holds it; NULL: this is the whole message */
+    struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* of a multipart */
     bool has_usual_text;     /* of a multipart/alternative: Markdown and its like then give no plain text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its text; 0: none yet */
@@ -134,7 +134,8 @@ enum mime_defect {
     MIME_NO_PARTS, /* a multipart has no parts; it is read as text */
     MIME_CUT_OFF,  /* a multipart has no closing boundary */
     MIME_TOO_MANY, /* a part follows the first MIME_ENTITIES_MAX; it is skipped */
-    MIME_TOO_DEEP, /* more than MIME_NESTING_MAX multiparts are nested; the last is read as an attachment */
+    MIME_TOO_DEEP, /* more than MIME_NESTING_MAX multiparts are nested; the innermost is read as an attachment
+                    */
 };
 
 /* Each returns 0 to go on; any other number ends the reading, and mime_read() returns it. All but `leaf` may

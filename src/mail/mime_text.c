@@ -26,7 +26,7 @@ struct flowed_line {
     size_t content_len;
     const char *line_end; /* "\r\n", "\n", or nothing in the last line */
     size_t line_end_len;
-    bool is_apart; /* it is joined with no other line */
+    bool is_apart; /* never joined with another line */
     bool flows;    /* the next line may continue it */
 };
 
@@ -37,8 +37,8 @@ static bool is_blank_line(const char *text, size_t len)
     return len == 0;
 }
 
-/* Counts the marks at the beginning of the line. Some programs write "> > ", others ">> "; a ">" behind a
- * blank at the beginning is no mark. */
+/* Counts the quote marks at the beginning of the line: "> > " or ">> ". If the line begins with a blank, it
+ * has none. */
 static size_t count_marks(const char *line, size_t len, size_t *ret_marks_len)
 {
     size_t depth = 0, at = 0;
@@ -107,7 +107,7 @@ static bool normalise(struct strbuf *text)
     return !has_nul;
 }
 
-/* Joins the paragraphs of flowed text. 0 or -ENOMEM. */
+/* Joins the paragraphs of flowed text. Return: 0 or -ENOMEM. */
 static int join_flowed(const struct mime_entity *leaf, struct strbuf *text)
 {
     _cleanup_free_ char *format = NULL;
@@ -163,7 +163,7 @@ void mime_texts_release(struct mime_texts *texts)
     *texts = (struct mime_texts){0};
 }
 
-/* Returns the last piece if it is of this alternative, else a new one; NULL without memory. */
+/* Returns the last piece if it is of this alternative, else a new one; NULL when out of memory. */
 static struct mime_piece *find_piece(struct mime_texts *texts, const void *alternative)
 {
     if (alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative)
@@ -214,7 +214,7 @@ static bool is_blank(const struct strbuf *text)
     return blank == text->len;
 }
 
-/* Programs that put text between files often write blank texts. */
+/* Programs that put files into the text often write blank texts between them. */
 static void drop_blank_pieces(struct mime_texts *texts)
 {
     size_t kept = 0;
@@ -261,7 +261,7 @@ static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
     append_cut(out, end, sizeof(end) - 1);
 }
 
-/* 0 or -ENOMEM. */
+/* Return: 0 or -ENOMEM. */
 static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(out->max_bytes);
@@ -270,7 +270,7 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
     return error == -EMSGSIZE ? 0 : error;
 }
 
-/* Joins the texts of this role. With `takes_other`, a piece without such a text gives its other text.
+/* Joins the texts of this role. With `takes_other`, a piece without a text of this role gives its other text.
  * *ret_text stays NULL if no piece has a text. */
 static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                 char **ret_text)

@@ -18,7 +18,7 @@
 
 struct mime_piece {
     const void *alternative; /* mime_alternative_of() */
-    struct strbuf plain;     /* without data if the piece has no such form, as html */
+    struct strbuf plain;     /* its data is NULL if the piece has no plain form; likewise html */
     struct strbuf html;
 };
 

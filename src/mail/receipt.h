@@ -23,15 +23,16 @@ enum {
 struct receipt {
     const char *state;
     const char *kind;
-    const char *id;      /* of the sent email, or of the file in the pool; NULL: none */
-    const char *key;     /* idempotency key; "": none */
-    int64_t accepted_ms; /* since 1970; 0: not yet, as finished_ms */
+    const char *id;      /* of the sent email, or of the file in the pool; NULL if there is none */
+    const char *key;     /* idempotency key; "" if there is none */
+    int64_t accepted_ms; /* since 1970; 0 if not accepted yet; likewise finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
-    int http_status;         /* of the last answer; 0: none */
-    const char *error;       /* a message for the user; NULL: none */
-    const char *not_carried; /* words: what of the message the request does not say, a line each; or NULL */
-    const char *request;     /* as sent, JSON text; NULL: none */
+    int http_status;   /* of the last answer; 0 if there was none */
+    const char *error; /* a message for the user, or NULL */
+    const char
+        *not_carried;    /* one line for each part of the message that the request cannot express; or NULL */
+    const char *request; /* JSON text as sent, or NULL */
 };
 
 /* Appends the receipt's text. Returns 0 or the buffer's error. */

@@ -18,8 +18,8 @@
 
 /* ---- subjects */
 
-/* Programs put these before the subject of a reply, and of a forward, in their languages; NULL behind them.
- * Not those that are words of subjects, too ("Ref", "I"). */
+/* The marks that mail programs put before the subject of a reply and of a forward, in many languages, with
+ * NULL at the end. Marks that are also words of subjects ("Ref", "I") are left out. */
 static const char *const reply_marks[] = {"Re", "AW",   "SV", "VS",   "Antw", "Antwort", "RIF",  "Odp", "YNT",
                                           "Vá", "Σχετ", "ΑΠ", "回复", "答复", "回覆",    "返信", NULL};
 static const char *const forward_marks[] = {"Fwd",        "Fw",   "WG",   "TR",   "RV",
@@ -63,7 +63,7 @@ enum reply_mark reply_mark_of(const char *subject)
     return skip_marks(subject, forward_marks) != subject ? REPLY_MARK_FORWARD : REPLY_MARK_NONE;
 }
 
-/* On one line, without blanks at its ends. */
+/* Makes the subject valid UTF-8 on one line, without blanks at its ends. */
 static char *clean_subject(const char *subject)
 {
     char *clean = g_utf8_make_valid(subject, -1);
@@ -93,7 +93,7 @@ static void recipients_release(struct recipients *recipients)
     address_list_release(&recipients->cc);
 }
 
-/* A set of addresses: a sender can name as many as an email takes. */
+/* A hash table of addresses, since a sender can name very many. */
 static void put_into(GHashTable *set, const char *address)
 {
     g_hash_table_add(set, g_ascii_strdown(address, -1));
@@ -110,8 +110,8 @@ static GHashTable *new_set(void)
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 }
 
-/* Adds the addresses that are not in `taken`, up to ADDRESS_LIST_MAX and one more, for which draft_parse()
- * refuses the message. */
+/* Adds the addresses that are in neither `taken` nor `own`. The list may get one address more than
+ * ADDRESS_LIST_MAX, so that draft_parse() refuses the message. */
 static int add(struct address_list *to, const struct address_list *from, GHashTable *taken, GHashTable *own)
 {
     if (from->unusable != NULL && to->unusable == NULL && (to->unusable = strdup(from->unusable)) == NULL)
@@ -138,7 +138,7 @@ static bool is_the_inbox(const struct reply_original *original, const struct add
            address_equals(list->items[0].address, original->inbox_address);
 }
 
-/* If a stranger's Reply-To is this inbox, an answer goes to From. */
+/* Returns Reply-To, or From if Reply-To is empty or is the inbox itself. */
 static const struct address_list *senders_of(const struct reply_original *original)
 {
     const struct address_list *reply_to = &original->head->reply_to;

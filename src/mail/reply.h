@@ -39,7 +39,7 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
 
 /* Makes "Re: Dinner" of "AW: Re: Dinner", and "Fwd: Re: Dinner" of "Re: Dinner": marks of other programs and
  * languages are not doubled. Control characters, line ends and characters that turn the direction of text
- * become blanks. `subject` may be NULL. The caller frees; NULL without memory. */
+ * become blanks. `subject` may be NULL. The caller frees; NULL when out of memory. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
 /* The mark at the beginning of a subject, in any language: of a reply ("AW: dinner"), or of a forward. */

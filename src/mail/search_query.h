@@ -75,7 +75,7 @@ static inline bool search_term_is_fact(const struct search_term *term)
 bool search_query_accepts(const struct search_query *query, const char *folded_inbox, int64_t date_ms);
 
 /* Returns a text that is equal for all texts that differ only in case, compatibility forms or the composition
- * of accents. `text` is UTF-8. The caller frees; NULL without memory. */
+ * of accents. `text` is UTF-8. The caller frees; NULL when out of memory. */
 char *search_fold(const char *text);
 
 /* The texts of an email for a search; addresses with their names. */

@@ -18,7 +18,7 @@
 #include "mail/header_text.h"
 
 enum {
-    LINE_MAX_BYTES = 12288, /* of a command; RFC 4954 wants as many for AUTH, RFC 5321 wants 512 */
+    LINE_MAX_BYTES = 12288, /* length of a command; RFC 4954 requires it for AUTH, RFC 5321 only 512 */
 };
 
 static const char too_large[] = "552 5.3.4 The message is too large";
@@ -26,9 +26,9 @@ static const char no_memory[] = "452 4.3.1 There is not enough memory now; try a
 
 /* The position of the next byte in a message. */
 enum place {
-    PLACE_LINE_START,  /* behind <CR><LF>, or first of all */
-    PLACE_DOT,         /* behind a dot there, which is no part of the message */
-    PLACE_DOT_CR,      /* behind a <CR> after it: with <LF>, the message has ended */
+    PLACE_LINE_START,  /* behind <CR><LF>, or at the beginning of the message */
+    PLACE_DOT,         /* behind a dot at the start of a line, which is no part of the message */
+    PLACE_DOT_CR,      /* behind such a dot and <CR>: an <LF> ends the message */
     PLACE_WITHIN_LINE, /* anywhere else */
     PLACE_CR,          /* behind a <CR> that is part of the message */
 };
@@ -36,24 +36,24 @@ enum place {
 struct smtp_session {
     const struct smtp_host *host;
     struct strbuf *answers;
-    struct strbuf line; /* of a command, so far */
-    bool has_long_line; /* it does not fit there, and is skipped */
+    struct strbuf line; /* the command line received so far */
+    bool has_long_line; /* the line is too long for `line`, and is skipped */
     bool has_greeted;
     bool is_logged_in;
     bool is_encrypted;
     bool wants_tls;
     const struct mechanism *mechanism; /* of AUTH, while the next line is a response; else NULL */
-    size_t responses;                  /* that came for it */
+    size_t responses;                  /* number of responses received for `mechanism` */
     bool is_in_message;
     bool is_over;
     unsigned int mistakes;
     /* The message: its envelope, then its text. */
-    char *sender; /* NULL: no message is begun; "": nobody */
+    char *sender; /* NULL before MAIL; "" for the null sender */
     char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
     enum place place;
     struct strbuf text;
-    int text_error; /* the text is skipped to its end: -EMSGSIZE or -ENOMEM */
+    int text_error; /* -EMSGSIZE or -ENOMEM if the rest of the text is skipped; else 0 */
 };
 
 static void answer(struct smtp_session *session, const char *text)
@@ -61,8 +61,8 @@ static void answer(struct smtp_session *session, const char *text)
     strbuf_appendf(session->answers, "%s\r\n", text);
 }
 
-/* Answers a wrong command. A stranger's web page can have a browser post any text to this port, but the lines
- * of HTTP before the text are enough mistakes to end the session. */
+/* Answers a wrong command. A hostile web page can make a browser post commands to this port, but the HTTP
+ * headers before them are enough mistakes to end the session. */
 static void refuse(struct smtp_session *session, const char *text)
 {
     unsigned int max = session->has_greeted ? SMTP_MISTAKES_MAX : SMTP_FIRST_MISTAKES_MAX;
@@ -135,7 +135,7 @@ static bool take_byte(struct smtp_session *session, char c)
     return false;
 }
 
-/* Within a line, all up to the next <CR> is text. */
+/* Keeps the bytes up to the next <CR>, which within a line are all text. Returns their number. */
 static size_t take_run(struct smtp_session *session, const char *bytes, size_t len)
 {
     const char *end = memchr(bytes, '\r', len);
@@ -144,7 +144,7 @@ static size_t take_run(struct smtp_session *session, const char *bytes, size_t l
     return run;
 }
 
-/* An answer of the host may have any text. */
+/* Appends an answer of the host, with "?" for all bytes that are not printable ASCII. */
 static void answer_for_host(struct smtp_session *session, const char *text)
 {
     char line[SMTP_ANSWER_MAX_BYTES];
@@ -244,7 +244,7 @@ static const char *check_parameter(const char *parameter, size_t max_bytes)
     if (strncasecmp(parameter, "SIZE=", 5) == 0)
         return check_size(parameter + 5, max_bytes);
     if (strncasecmp(parameter, "AUTH=", 5) == 0)
-        return NULL; /* who logged in elsewhere (RFC 4954) says nothing here */
+        return NULL; /* the user who logged in to another server (RFC 4954), of no use here */
     static const char *const known[] = {"BODY=7BIT", "BODY=8BITMIME", "SMTPUTF8"};
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (strcasecmp(parameter, known[i]) == 0)
@@ -271,10 +271,10 @@ enum {
     RESPONSES_MAX = 2
 };
 
-/* What is asked for each response, in base64. */
+/* The mechanisms of AUTH, with the challenge for each response in base64. */
 static const struct mechanism {
     const char *name;
-    const char *challenges[RESPONSES_MAX]; /* NULL: no more */
+    const char *challenges[RESPONSES_MAX]; /* NULL behind the last */
 } mechanisms[] = {
     {"PLAIN", {""}},
     {"LOGIN", {"VXNlcm5hbWU6", "UGFzc3dvcmQ6"}}, /* "Username:", "Password:" */
@@ -375,7 +375,7 @@ static void do_helo(struct smtp_session *session, char *argument)
     strbuf_appendf(session->answers, "250 %s\r\n", session->host->domain);
 }
 
-/* EHLO and LHLO. */
+/* Carries out EHLO and LHLO. */
 static void do_ehlo(struct smtp_session *session, char *argument)
 {
     const struct smtp_host *host = session->host;
@@ -407,7 +407,7 @@ static void do_mail(struct smtp_session *session, char *argument)
 }
 
 /* Adds the host's domain to a local name such as "postmaster"; copies any other address. The caller frees;
- * NULL without memory. */
+ * NULL when out of memory. */
 static char *complete_address(const char *domain, const char *address)
 {
     char *whole = NULL;
@@ -482,7 +482,7 @@ enum {
     IN_BOTH = IN_SMTP | IN_LMTP,
 };
 
-/* A command that only answers has its answer here, in place of a function. */
+/* A command with a fixed answer has `answer` instead of a function. */
 static const struct command {
     const char *name;
     int dialects;
@@ -538,14 +538,15 @@ static bool has_control_character(const char *line, size_t len)
     return false;
 }
 
-/* It may have held a password. Its memory is never moved. */
+/* Wipes the line, which may have held a password. It was reserved at full size, so no copy was left behind.
+ */
 static void wipe_line(struct smtp_session *session)
 {
     explicit_bzero(session->line.data, session->line.capacity);
     strbuf_clear(&session->line);
 }
 
-/* The line is complete, but for its <LF>. */
+/* Handles the line, which is complete except for its <LF>. */
 static void end_line(struct smtp_session *session)
 {
     struct strbuf *line = &session->line;

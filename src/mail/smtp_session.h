@@ -66,7 +66,7 @@ struct smtp_host {
 struct smtp_session;
 
 /* Appends the greeting to `answers`. The caller sends and clears them. Both arguments are borrowed until the
- * session is freed. 0 or -ENOMEM. */
+ * session is freed. Return: 0 or -ENOMEM. */
 int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struct smtp_session **ret_session);
 
 /* NULL-safe. */

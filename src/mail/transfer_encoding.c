@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GMime decodes anything to something, and reports nothing that it skips. So the content is checked against
- * its encoding here first.
+ * GMime decodes any bytes, and does not report the bytes that it skips. So strict decoding checks the content
+ * here first.
  */
 #include "mail/transfer_encoding.h"
 
@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 
-/* Returns true for base64: line breaks, whole groups of four, padding at the end only (RFC 2045 section 6.8).
+/* Returns true for whole groups of four base64 digits, with padding only at the end (RFC 2045 section 6.8).
  */
 static bool is_whole_base64(const char *text, size_t len)
 {
@@ -34,7 +34,7 @@ static bool is_whole_base64(const char *text, size_t len)
     return padding <= 2 && (digits + padding) % 4 == 0;
 }
 
-/* GMime drops an escape that ends too early. */
+/* Returns false if the content ends within an escape, which GMime drops. */
 static bool is_whole_quoted_printable(const char *text, size_t len)
 {
     return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
@@ -74,7 +74,7 @@ static void skip_to_uuencoded(struct span *content)
         ;
 }
 
-/* By the names that mail has for them, right or wrong. */
+/* The encodings by the names that are found in mail, also misspelt ones. */
 static const struct transfer_encoding {
     const char *name;
     GMimeContentEncoding encoding;

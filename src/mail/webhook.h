@@ -22,17 +22,17 @@ enum {
     WEBHOOK_MEMORY_MAX = 4096,
 };
 
-/* Checks a body of `len` bytes against its signature header (NULL: there is none) and the current time. Sets
- * *ret_inbox_id (the caller frees), or NULL if the body names no inbox. Return: 0; -EACCES if the body is not
- * signed with this secret; -EBADMSG if it is not JSON or has no timestamp; -ESTALE if the timestamp differs
- * more than WEBHOOK_CLOCK_MAX_MS from now; -ENOMEM. */
+/* Checks a body of `len` bytes against its signature header (NULL if there is none) and the current time.
+ * Sets *ret_inbox_id (the caller frees), or NULL if the body names no inbox. Return: 0; -EACCES if the body
+ * is not signed with this secret; -EBADMSG if it is not JSON or has no timestamp; -ESTALE if the timestamp
+ * differs more than WEBHOOK_CLOCK_MAX_MS from now; -ENOMEM. */
 int webhook_check(const char *secret, const char *signature, const void *body, size_t len, int64_t now_ms,
                   char **ret_inbox_id);
 
-/* The newest accepted webhooks; all zeros: none. */
+/* The newest accepted webhooks; all zeros if there are none. */
 struct webhook_memory {
     uint64_t signatures[WEBHOOK_MEMORY_MAX]; /* the first 64 bits of each */
-    size_t next;                             /* to be overwritten */
+    size_t next;                             /* index of the signature to overwrite next */
 };
 
 /* Remembers a webhook by its signature, which webhook_check() must have verified. Returns false if the memory
