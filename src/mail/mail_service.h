@@ -38,8 +38,7 @@ struct service_result {
                         ETIMEDOUT, EACCES, EAGAIN, EEXIST (409), EFBIG (413, or an answer longer than the
                         caller takes), EINVAL, EIO, EINTR, ENOSYS; ENOENT: no such email or attachment */
     bool is_foreign; /* a proxy or a login page answered in the service's place */
-    int64_t
-        retry_after_ms; /* the pause that the service asked for, at most an hour; -1 if it asked for none */
+    int64_t retry_after_ms; /* the pause that the service asked for, at most an hour; -1 if none */
     char *detail; /* a message for the user without control characters, at most 1 kB; NULL if OK without an
                      error. Owned: service_result_release() */
 };

@@ -19,13 +19,12 @@ enum {
 };
 
 /* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL
- * without memory. Empty ids, those longer than MESSAGE_ID_MAX_BYTES, and those with control characters are
- * left out. Only the end of a very long value is read, since it has the newest ids. The caller frees by
+ * when out of memory. Empty ids, those longer than MESSAGE_ID_MAX_BYTES, and those with control characters
+ * are left out. Only the end of a very long value is read, since it has the newest ids. The caller frees by
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list(); NULL if there is none, or when out of memory. The caller frees.
- */
+/* Returns the first id of message_id_list(); NULL if there is none or no memory. The caller frees. */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message, which may be cut off behind that header; NULL

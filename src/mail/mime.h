@@ -134,8 +134,7 @@ enum mime_defect {
     MIME_NO_PARTS, /* a multipart has no parts; it is read as text */
     MIME_CUT_OFF,  /* a multipart has no closing boundary */
     MIME_TOO_MANY, /* a part follows the first MIME_ENTITIES_MAX; it is skipped */
-    MIME_TOO_DEEP, /* more than MIME_NESTING_MAX multiparts are nested; the innermost is read as an attachment
-                    */
+    MIME_TOO_DEEP, /* multiparts are nested more than MIME_NESTING_MAX deep; the innermost is attached */
 };
 
 /* Each returns 0 to go on; any other number ends the reading, and mime_read() returns it. All but `leaf` may

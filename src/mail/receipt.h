@@ -28,11 +28,10 @@ struct receipt {
     int64_t accepted_ms; /* since 1970; 0 if not accepted yet; likewise finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
-    int http_status;   /* of the last answer; 0 if there was none */
-    const char *error; /* a message for the user, or NULL */
-    const char
-        *not_carried;    /* one line for each part of the message that the request cannot express; or NULL */
-    const char *request; /* JSON text as sent, or NULL */
+    int http_status;         /* of the last answer; 0 if there was none */
+    const char *error;       /* a message for the user, or NULL */
+    const char *not_carried; /* a line for each part of the message that the request lacks; or NULL */
+    const char *request;     /* JSON text as sent, or NULL */
 };
 
 /* Appends the receipt's text. Returns 0 or the buffer's error. */

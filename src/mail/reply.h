@@ -52,7 +52,7 @@ enum reply_mark {
 enum reply_mark reply_mark_of(const char *subject);
 
 /* Makes the file name of an answer, "re-dinner.eml", from the result of reply_make(). The caller frees; NULL
- * without memory. */
+ * when out of memory. */
 char *reply_file_name(const char *reply);
 
 #endif

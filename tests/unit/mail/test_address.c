@@ -141,7 +141,7 @@ TEST(an_address_is_at_most_254_bytes)
     assert_false(address_is_valid(text));
 }
 
-/* The list as "name <address>; <address>; " */
+/* Prints the list as "name<address>; <address>; ". */
 static void print_list(const struct address_list *list, struct strbuf *out)
 {
     for (size_t i = 0; i < list->len; i++)
@@ -192,7 +192,7 @@ TEST(lists_are_read)
         {"undisclosed-recipients:;", ""},
         {"Bob\r\n <bob@x>", "Bob<bob@x>; "},
         {"\u00fc@m\u00fcnchen.example", "<\u00fc@m\u00fcnchen.example>; "},
-        /* as they are, whatever other programs make of them */
+        /* unusual addresses, unchanged */
         {"a..b@x, .c@x, /@x, \"a b\"@x, e@[192.0.2.1]",
          "<a..b@x>; <.c@x>; </@x>; <\"a b\"@x>; <e@[192.0.2.1]>; "},
         {"M <a@xn--mnchen-3ya.example>", "M<a@xn--mnchen-3ya.example>; "},
@@ -310,7 +310,7 @@ static int pass_over(void *context, const char *item, size_t len)
     return 0;
 }
 
-/* A reader of quadratic time, or of a stack frame for each level, would not end on these. */
+/* On these texts a reader of quadratic time would hang, and a recursive one would overflow its stack. */
 TEST(nesting_and_beginnings_without_end_are_read_once)
 {
     static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",
@@ -332,7 +332,7 @@ TEST(nesting_and_beginnings_without_end_are_read_once)
     }
 }
 
-/* Any prefix of a list is refused, or gives the first addresses of the whole list. */
+/* Any prefix of a list is either refused or gives the first addresses of the whole list. */
 TEST(a_cut_list_never_gives_other_addresses)
 {
     static const char text[] = "\"Smith, J\" <j@x.example>, team: a@b, C (c) <c@d.example>;, e@f.example";

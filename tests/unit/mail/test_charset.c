@@ -173,7 +173,7 @@ static bool is_mapped(const char *library)
     return is_found;
 }
 
-/* A header of 45 MB that names these in turn took 166 s. */
+/* A header of 45 MB that names these charsets in turn once took 166 s. */
 TEST(the_library_of_a_charset_is_loaded_once)
 {
     static const char *const labels[] = {"koi8-r",     "windows-1251", "euc-jp",  "iso-8859-3",

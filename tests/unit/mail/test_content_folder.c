@@ -36,7 +36,7 @@ TEST(texts)
 {
     static const struct {
         const char *json;
-        const char *body; /* NULL: there is no such file */
+        const char *body; /* NULL if there is no such file; likewise below */
         const char *fresh;
         const char *html;
     } cases[] = {
@@ -77,7 +77,7 @@ TEST(texts)
     }
 }
 
-/* Characters that a terminal obeys, and line ends, in plain text and in the text of HTML. */
+/* Plain text and HTML with characters that a terminal obeys, and with various line ends. */
 TEST(nothing_in_a_text_hides_or_moves_another)
 {
 #define SHOWN "\xef\xbf\xbd"
@@ -95,7 +95,7 @@ TEST(nothing_in_a_text_hides_or_moves_another)
         {"a\\fb\\u000bc\\u0085d\\be\\u007f", "a" SHOWN "b" SHOWN "c" SHOWN "d" SHOWN "e" SHOWN},
         {"a\\u2028b\\u2029c", "a\nb\nc"},
         {"\\u202atxt.exe\\u202e \\u2066a\\u2069", SHOWN "txt.exe" SHOWN " " SHOWN "a" SHOWN},
-        /* Neighbours of these characters stay. */
+        /* Characters with neighbouring codes stay. */
         {"\\u2027\\u202f\\u2065\\u206a\\u200f\\u00a0\\u00e9", "\u2027\u202f\u2065\u206a\u200f\u00a0\u00e9"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -44,7 +44,7 @@ static size_t count_recipients(const json_t *request)
            json_array_size(json_object_get(request, "bcc_addresses"));
 }
 
-/* In the form of an .expected file. */
+/* Describes a draft in the form of an .expected file. */
 static json_t *describe(const struct draft *draft)
 {
     _cleanup_json_ json_t *request = json_loads(draft->request, 0, NULL);
@@ -60,7 +60,7 @@ static json_t *describe(const struct draft *draft)
     return found;
 }
 
-/* The readable text: the plain text, and the text of the HTML that the plain text does not repeat. */
+/* Adds the readable text: the plain text, and the text of HTML that is no alternative of it. */
 static void describe_text(const struct corpus_message *message, json_t *found)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
@@ -107,7 +107,7 @@ TEST(every_structure_has_its_expected_parts)
     assert_true(corpus_for_each(check_message, NULL) >= 60);
 }
 
-/* A message with one attachment of zeros, in base64. */
+/* Makes a message with one attachment of zeros, in base64. */
 static void make_large(struct strbuf *message, size_t attachment_bytes)
 {
     strbuf_append_str(message,

@@ -93,11 +93,11 @@ TEST(anything_else_is_refused)
     }
 }
 
-/* Each says 2026-11-20T10:14:36Z. */
+/* Each value means 2026-11-20T10:14:36Z. */
 TEST(headers_are_read_as_mail_programs_write_them)
 {
     static const char *const cases[] = {
-        /* as RFC 5322 has it, with its obsolete forms */
+        /* RFC 5322 with its obsolete forms */
         "Fri, 20 Nov 2026 11:14:36 +0100",
         " Fri, 20 Nov\r\n 2026 11:14:36 +0100\r\n",
         "20 Nov 26 11:14:36 +0100",
@@ -123,7 +123,7 @@ TEST(headers_are_read_as_mail_programs_write_them)
         "2026-11-20T10:14:36Z",
         "2026-11-20 11:14:36 +01:00",
         "2026-11-20 10:14:36",
-        /* what other clocks and libraries write */
+        /* forms of other libraries */
         "Fri Nov 20 10:14:36 2026",
         "Fri Nov 20 11:14:36 +0100 2026",
         "Fri Nov 20 2026 11:14:36 GMT+0100 (Central European Standard Time)",

@@ -219,9 +219,9 @@ TEST(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here)
     }
 }
 
-/* ---- what it answers */
+/* ---- the answered email */
 
-/* The Message-IDs of a draft with these headers, a blank behind each. */
+/* Checks the Message-IDs of a draft with these headers. `expected` has a blank behind each. */
 static void assert_message_ids(const char *headers, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(1 << 20);
@@ -264,7 +264,6 @@ TEST(the_last_emails_of_a_long_thread_are_named)
     assert_message_ids(strbuf_str(&headers), strbuf_str(&expected));
 }
 
-/* A message answers one email. */
 TEST(json_names_the_answered_email_by_its_id)
 {
     static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
@@ -280,7 +279,7 @@ TEST(json_names_the_answered_email_by_its_id)
     draft_free(draft);
 }
 
-/* Returns the recipients in the request of an answer to an email of to@x with a Cc to cc@x. */
+/* Checks the recipients of an answer to an email whose answer goes to to@x, with a Cc to cc@x. */
 static void assert_answer_goes_to(const char *message, const char *to, const char *cc)
 {
     static const char answered[] =
@@ -300,7 +299,7 @@ static void assert_answer_goes_to(const char *message, const char *to, const cha
     assert_string_equal(found_cc == NULL ? "" : found_cc, cc);
 }
 
-/* "Cc:" takes the place of those of the email, too: whoever emptied it wants nobody there. */
+/* An empty "Cc:" also replaces the email's: the user who emptied it wants no Cc. */
 TEST(an_empty_list_replaces_the_recipients)
 {
     static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
@@ -396,7 +395,7 @@ TEST(a_type_too_long_to_be_one_is_that_of_bytes)
     draft_free(draft);
 }
 
-/* Headers, with the blank line that ends them. */
+/* Parses headers, after adding the blank line that ends them. */
 static void assert_parsed(struct strbuf *headers, int expected)
 {
     strbuf_append_str(headers, "\n");
@@ -442,7 +441,7 @@ TEST(too_many_recipients_or_attachments_are_refused)
     assert_refused(&message, -EMSGSIZE);
 }
 
-/* These are refused unread: to find their other mistakes would take ten times their memory. */
+/* Such a message is refused before it is parsed, which would take ten times its memory. */
 TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 {
     static const struct {
@@ -490,7 +489,7 @@ TEST(a_flood_of_empty_parts_is_refused)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
-/* The boundary was measured in each line: this took minutes. */
+/* This once took minutes, when strlen(boundary) was called for each line. */
 TEST(a_long_boundary_is_looked_for_in_many_lines)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
@@ -548,7 +547,7 @@ TEST(a_cut_json_message_is_never_accepted)
     }
 }
 
-/* Cut within a header, or right behind one: refused, however well it reads. */
+/* A message cut within a header, or right behind one, is refused even if the rest is valid. */
 TEST(a_message_cut_in_its_headers_is_never_accepted)
 {
     static const char *const messages[] = {
@@ -568,7 +567,7 @@ TEST(a_message_cut_in_its_headers_is_never_accepted)
     }
 }
 
-/* A message with parts ends with its closing boundary: cut before, it is refused; cut within, it is whole. */
+/* A multipart cut before its closing boundary is refused; one cut within the boundary's line is complete. */
 TEST(a_cut_multipart_message_is_never_accepted)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -589,7 +588,8 @@ TEST(a_cut_multipart_message_is_never_accepted)
     assert_true(accepted > 0);
 }
 
-/* Every message there is, cut anywhere and with any one byte changed: no crash, no leak, always words. */
+/* Cuts the message at each position, and changes each byte: no crash, no leak, and a reason for each error.
+ */
 static void survive(const char *folder, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -600,7 +600,8 @@ static void survive(const char *folder, const char *name)
         struct draft *draft = NULL;
         _cleanup_free_ char *reason_cut = NULL;
         _cleanup_free_ char *reason_changed = NULL;
-        _cleanup_free_ char *copy = malloc(i + 1); /* of its very length, so that reading beyond shows */
+        _cleanup_free_ char *copy =
+            malloc(i + 1); /* of exact length, so that a sanitizer sees reads beyond the end */
         assert_non_null(copy);
         memcpy(copy, bytes, i);
         int error = draft_parse(copy, i, NULL, &draft, &reason_cut);

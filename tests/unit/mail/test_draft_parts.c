@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a draft: each arrives byte for byte, or the draft is refused with words that name the part;
- * the draft lists everything that cannot go out.
+ * The parts of a draft: each is attached byte for byte, or the draft is refused with a reason that names the
+ * part. The draft lists everything that the request cannot express.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ TEST(a_damaged_part_is_refused_by_its_number)
         assert_refused(cases[i].message, cases[i].words);
 }
 
-/* All the words, a line each. */
+/* `words` has one line for each entry of draft->not_carried. */
 static void assert_not_carried(const char *message, const char *words)
 {
     struct draft *draft = parse(message);

@@ -110,7 +110,7 @@ TEST(text_that_is_no_address_is_kept)
     }
 }
 
-/* Cut off, it could be an address of somebody else. */
+/* The beginning of a long text could be the address of another person. */
 TEST(a_long_text_that_is_no_address_becomes_none_when_it_is_cut)
 {
     char text[3000];

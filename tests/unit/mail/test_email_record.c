@@ -76,7 +76,7 @@ TEST(odd_fields_are_carried)
 {
     static const struct {
         const char *text;
-        const char *key; /* NULL: a digest */
+        const char *key; /* NULL if the key is a digest */
         const char *inbox_id;
         bool has_date;
     } cases[] = {
@@ -185,7 +185,7 @@ TEST(without_an_id_records_are_distinguished_by_content)
     email_record_release(&other);
 }
 
-/* `cat` of a record must not be able to do anything to a terminal. */
+/* `cat` of a record must not send control characters to a terminal. */
 TEST(nothing_in_the_text_acts_on_a_terminal)
 {
     char text[8 * 256] = "{\"subject\":\"";
@@ -213,7 +213,8 @@ TEST(a_record_has_a_ceiling)
 
     size_t len = EMAIL_RECORD_MAX_BYTES;
     memcpy(text + len - 2, "\"}", 2);
-    assert_int_equal(email_record_from_text(text, len, &record), -EMSGSIZE); /* the layout passes it */
+    assert_int_equal(email_record_from_text(text, len, &record),
+                     -EMSGSIZE); /* the layout makes the text longer than the bound */
 
     len -= 100;
     memcpy(text + len - 2, "\"}", 2);
@@ -247,7 +248,7 @@ TEST(deep_nesting_is_survived)
     assert_int_equal(email_record_from_text(text, strlen(text), &record), -EMSGSIZE);
 }
 
-/* ---------------------------------------------------------------- against jansson */
+/* ---------------------------------------------------------------- comparison with jansson */
 
 static const char *const corpus[] = {
     "{}",
@@ -291,7 +292,7 @@ static void damage(char *text, size_t *len, uint64_t *seed)
     }
 }
 
-/* The two readers may differ on these, which jansson alone refuses. */
+/* Returns true for an error on which the two readers may differ. */
 static bool is_refused_by_jansson_alone(const json_error_t *error)
 {
     return json_error_code(error) == json_error_duplicate_key ||
@@ -307,7 +308,7 @@ static void assert_same_verdict(const char *text, size_t len)
     _cleanup_json_ json_t *value = json_loadb(text, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &error);
     int verdict = email_record_from_text(text, len, &record);
     if (verdict == -EBADMSG && memchr(text, '\0', len) != NULL)
-        return; /* jansson passes over a NUL behind a number */
+        return; /* jansson ignores a NUL behind a number */
     if ((verdict == 0) != (value != NULL && json_is_object(value)) && !is_refused_by_jansson_alone(&error))
         fail_msg("%d, but jansson: %s, of %.*s", verdict, value == NULL ? error.text : "well", (int)len,
                  text);
@@ -361,7 +362,7 @@ static void check_line_of(const char *text)
     _cleanup_json_ json_t *object = load(line);
     assert_true(json_equal(object, expected));
     _cleanup_free_ char *compact = json_dumps(object, JSON_COMPACT);
-    assert_true(strlen(compact) <= len + 32); /* escapes apart, nothing shorter says the same */
+    assert_true(strlen(compact) <= len + 32); /* only escapes can make the line longer than jansson's */
     email_record_release(&record);
 }
 
@@ -371,7 +372,7 @@ TEST(the_line_of_the_index_is_the_record_and_its_name)
         check_line_of(corpus[i]);
 }
 
-/* Strings that look like layout, and deep layout, at every distance from the beginning. */
+/* Tests strings that look like layout, and deep layout, at every offset in the text. */
 TEST(the_line_is_right_wherever_its_parts_stand)
 {
     static const char *const parts[] = {
@@ -395,7 +396,7 @@ TEST(the_line_is_right_wherever_its_parts_stand)
             }
 }
 
-/* Text from a damaged disk: the writer writes exactly as many bytes as it measured. */
+/* The text may come from a damaged disk, but the line always has the length that was announced. */
 TEST(a_line_of_anything_has_the_length_it_is_to_have)
 {
     uint64_t seed = 5;

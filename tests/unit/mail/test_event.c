@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as lines, and what a result leaves behind.
+ * Events as lines of JSON, and the release of a service_result.
  */
 #include "mail/event.h"
 

@@ -64,7 +64,7 @@ TEST(subjects_become_slugs)
     }
 }
 
-/* The same by the plainest means. */
+/* A second, simpler implementation of the slug, for comparison. */
 static void slug_by_characters(const char *subject, char *ret_slug)
 {
     size_t len = 0;
@@ -111,7 +111,7 @@ TEST(dates_and_keys_fill_their_places)
         {true, INT64_MAX, "12345678", "99991231T235959Z_s_12345678"},
         {true, INT64_MIN, "12345678", "00000101T000000Z_s_12345678"},
         {false, 0, "~0123456789abcdef", "nodate_s_01234567"},
-        /* Too few usable characters: the digest of the key. */
+        /* If the key has too few usable characters, its digest is used. */
         {false, 0, "7", "nodate_s_7902699b"},
         {false, 0, "../../../a", "nodate_s_1046ddc2"},
         {false, 0, "\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "nodate_s_322feef3"},
@@ -123,7 +123,7 @@ TEST(dates_and_keys_fill_their_places)
     }
 }
 
-/* Anything at all as the subject and the key: bytes from a fixed generator, in many lengths. */
+/* The subject and the key are random bytes from a fixed seed, in many lengths. */
 TEST(no_subject_makes_an_unsafe_name)
 {
     unsigned int seed = 12345;

@@ -13,7 +13,7 @@
 
 static void assert_text(const char *flowed, bool is_delsp, const char *expected)
 {
-    /* A copy of this length, so that nothing behind it is read unseen. */
+    /* A copy of exact length, so that a sanitizer sees reads beyond the end. */
     size_t len = strlen(flowed);
     _cleanup_free_ char *bytes = malloc(len > 0 ? len : 1);
     memcpy(bytes, flowed, len);

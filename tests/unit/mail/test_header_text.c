@@ -206,7 +206,7 @@ TEST(a_parameter_may_be_encoded_words_or_bare_bytes)
     check_name("attachment; filename*=utf-8''a%00b.pdf", "a b.pdf");
 }
 
-/* A search for the end from each beginning would take minutes. */
+/* A search for the end of each word would take minutes. */
 TEST(many_words_without_an_end_take_no_time)
 {
     enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readable text of HTML: of mail programs, damaged, and hostile.
+ * The readable text of HTML that mail programs write, and of damaged and hostile HTML.
  */
 #include "mail/html_text.h"
 
@@ -14,7 +14,7 @@
 #include "support/test.h"
 
 enum {
-    MANY = 60 * 1000, /* enough for what recurses to overflow its stack, and for what is not linear to hang */
+    MANY = 60 * 1000, /* enough for recursion to overflow the stack, and for quadratic time to hang */
     CEILING = 64 * 1000 * 1000,
 };
 
@@ -226,7 +226,7 @@ TEST(damaged_html_loses_no_text)
     check(examples, ARRAY_LEN(examples));
 }
 
-/* ---- meant to do harm: that these end at all, soon, is what is looked for */
+/* ---- hostile HTML: the tests check that reading it ends, and soon */
 
 static void append_repeated(struct strbuf *html, const char *text, size_t times)
 {

@@ -134,7 +134,7 @@ TEST(an_update_carries_every_field)
          "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":\"https://x\","
          "\"future\":{\"x\":1},\"blocked_from_addresses\":{\"domains\":[\"x\"]}}"},
-        /* A record of the service may be saved as it is. */
+        /* A user may save the service's record unchanged. */
         {"{\"name\":\"A\\u0000B\"}",
          "{\"id\":\"box-1\",\"name\":\"A\\u0000B\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"
@@ -156,7 +156,7 @@ TEST(an_update_is_checked_with_words)
 {
     static const struct {
         const char *edited;
-        const char *reason; /* how it begins */
+        const char *reason; /* the beginning of the reason */
     } cases[] = {
         {"", "not JSON: line 1"},
         {"{\"name\":", "not JSON: line 1"},

@@ -16,7 +16,7 @@ TEST(text_that_jansson_refuses_is_replaced)
 {
     static const struct {
         const char *text;
-        const char *meaning; /* as jansson writes it */
+        const char *meaning; /* the value, as jansson writes it */
     } cases[] = {
         {"[\"\\ud800\",\"\\udc00x\",\"\\ud83d\\ude00\"]", "[\"\uFFFD\",\"\uFFFDx\",\"\U0001F600\"]"},
         {"[\"\\ud83d\\ud83d\\uf8ff\"]", "[\"\uFFFD\uFFFD\uF8FF\"]"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The JSON writer: valid JSON of anything, and nothing in it that a terminal would obey.
+ * The JSON writer makes valid JSON of any bytes, without characters that a terminal would obey.
  */
 #include "mail/json_writer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Message-IDs in what mail programs write.
+ * Message-IDs in headers as mail programs write them.
  */
 #include <glib.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "base/strbuf.h"
 #include "mail/message_id.h"
 
-/* All of a value, with a blank behind each. */
+/* Checks the ids of a header's value. `expected` has a blank behind each. */
 static void assert_ids(const char *value, const char *expected)
 {
-    /* A copy of this length, so that nothing behind it is read unseen. */
+    /* A copy of exact length, so that a sanitizer sees reads beyond the end. */
     size_t len = strlen(value);
     _cleanup_free_ char *bytes = malloc(len + 1);
     memcpy(bytes, value, len);
@@ -113,7 +113,7 @@ TEST(the_newest_ids_of_very_long_values_count)
 
 static void assert_message(const char *message, const char *expected)
 {
-    /* A copy of this length, so that nothing behind it is read unseen. */
+    /* A copy of exact length, so that a sanitizer sees reads beyond the end. */
     size_t len = strlen(message);
     _cleanup_free_ char *bytes = malloc(len + 1);
     memcpy(bytes, message, len);

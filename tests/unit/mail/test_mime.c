@@ -86,7 +86,7 @@ TEST(parts_end_where_a_line_is_the_boundary_and_nowhere_else)
     }
 }
 
-/* Each entity by its type, each leaf with its role, each defect by its number. */
+/* The visitor notes the type of each entity, the role of each leaf, and the number of each defect. */
 static int note_entity(void *context, const struct mime_entity *entity)
 {
     strbuf_appendf(context, "%.*s", (int)entity->depth, "    ");
@@ -145,7 +145,7 @@ static int join_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return text == NULL ? error : mime_texts_add(context, leaf, role, text);
 }
 
-/* 24 MB in 9,999 parts: a copy of all before it for each would take minutes. */
+/* 24 MB in 9,999 parts would take minutes if each part caused a copy of all parts before it. */
 TEST(many_texts_are_joined_in_time_in_proportion_to_them)
 {
     enum {

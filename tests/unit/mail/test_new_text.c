@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The new text of a mail, in texts as mail programs write them.
+ * The new text of mails as mail programs write them.
  */
 #include "mail/new_text.h"
 
@@ -562,7 +562,7 @@ TEST(long_texts_are_read_in_one_pass)
     }
 }
 
-/* Lines that could begin one are put together in a place of fixed size. */
+/* The lines of a possible attribution are joined in a buffer of fixed size. */
 TEST(attributions_of_every_length_are_none_without_their_end)
 {
     char text[1000];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receipts are JSON, whatever is in them, and have the service's report of the sent mail.
+ * Receipts are valid JSON for any texts in them, and include the service's report of the sent mail.
  */
 #include <limits.h>
 
@@ -107,7 +107,7 @@ TEST(a_receipt_stays_json_with_them)
     assert_int_equal(receipt_end("{}", 2), 2);
 }
 
-/* The receipt is what a user looks at when something is wrong. */
+/* A user reads the receipt after an error, so it must be readable even then. */
 TEST(a_damaged_request_makes_a_receipt_that_is_json)
 {
     static const char *const requests[] = {

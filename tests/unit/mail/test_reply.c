@@ -82,7 +82,7 @@ TEST(files_are_named_by_the_subject)
 
 /* ---- recipients */
 
-/* "a@x.example, b@x.example|text that is no address". */
+/* Fills a list from "a@x.example, b@x.example|text that is no address". */
 static void fill(struct address_list *list, const char *addresses)
 {
     _cleanup_free_ char *usable = strdup(addresses != NULL ? addresses : "");
@@ -113,7 +113,7 @@ static char *make(enum reply_kind kind, const char *from, const char *reply_to, 
     return reply;
 }
 
-/* "a@x.example, b@x.example". */
+/* Writes the addresses as "a@x.example, b@x.example". */
 static void join(const json_t *request, const char *key, char ret_text[500])
 {
     size_t i;
@@ -153,7 +153,7 @@ TEST(answers_go_to_whom_mail_users_expect)
         {REPLY_ALL, "o'brien@x.example", NULL, "bob@inbox.example, d'arc@x.example", NULL,
          "o'brien@x.example", "d'arc@x.example"},
         {REPLY_FORWARD, "ann@x.example", "r@x.example", "bob@inbox.example", "c@x.example", "", ""},
-        /* a Reply-To that leads back here */
+        /* a Reply-To that is the inbox itself */
         {REPLY_SENDER, "ann@x.example", "bob@inbox.example", "bob@inbox.example, eve@x.example", NULL,
          "ann@x.example", ""},
         {REPLY_ALL, "ann@x.example", "BOB@inbox.example", "bob@inbox.example, eve@x.example", NULL,
@@ -189,7 +189,7 @@ TEST(an_answer_names_sender_email_and_kind)
                         forward);
 }
 
-/* ---- what users write */
+/* ---- texts of users */
 
 static int parse(enum reply_kind kind, const char *text, struct draft **ret_draft, char **ret_reason)
 {
@@ -287,7 +287,7 @@ TEST(an_answer_goes_to_all_its_recipients_or_to_none)
         enum reply_kind kind;
         const char *from, *reply_to, *to, *cc;
         const char *text;
-        const char *missing; /* the header that has to be given; NULL: it is sent */
+        const char *missing; /* the header that the user has to add; NULL if the answer is sent without */
         const char *answer_to, *answer_cc;
     } cases[] = {
         {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "Yes.\n", "a To header", NULL, NULL},

@@ -49,7 +49,7 @@ static int parse(const char *text, struct search_query *ret_query)
 
 struct row {
     const char *text;
-    const char *terms; /* NULL: refused, in words */
+    const char *terms; /* NULL if the query is refused with a reason */
 };
 
 static void assert_rows(const struct row *rows, size_t len)
@@ -201,7 +201,7 @@ TEST(every_group_of_facts_has_to_be_met)
 {
     static const struct {
         const char *query;
-        bool is_met; /* on the 15th in alice@inbox.example */
+        bool is_met; /* by an email of the 15th in alice@inbox.example */
     } rows[] = {
         {"x", true},
         {"x in:ALICE", true},
@@ -312,7 +312,7 @@ TEST(a_record_that_cannot_be_read_is_refused)
     };
     struct search_record record;
     for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
-        /* With nothing behind it that could be read by mistake. */
+        /* A copy of exact length, so that a sanitizer sees reads beyond the end. */
         size_t len = strlen(broken[i]);
         _cleanup_free_ char *exact = malloc(len > 0 ? len : 1);
         memcpy(exact, broken[i], len);

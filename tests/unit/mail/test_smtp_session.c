@@ -12,11 +12,11 @@
 #include "base/cleanup.h"
 #include "mail/smtp_session.h"
 
-/* ---------------------------------------------------------------- a service that writes down what it gets */
+/* ---------------------------------------------------------------- a service that records its messages */
 
 struct fake_service {
-    const char *answer;      /* to messages */
-    struct strbuf delivered; /* "sender>recipient,recipient:text|", for each */
+    const char *answer;      /* the answer to each message */
+    struct strbuf delivered; /* "sender>recipient,recipient:text|" for each message */
 };
 
 static const char *check_recipient(void *context, const char *address)
@@ -108,7 +108,7 @@ static void codes(const char *answers, char ret_codes[1024])
 
 struct dialogue {
     const char *said;
-    const char *answered; /* codes */
+    const char *answered; /* the codes of the answers */
     const char *delivered;
 };
 
@@ -124,7 +124,7 @@ static const struct dialogue smtp[] = {
     /* dots */
     {BEGIN "..\r\n...x\r\n.x\r\nx.\r\n.\r\n", BEGUN " 250", ENVELOPE ".\r\n..x\r\nx\r\nx.\r\n|"},
 
-    /* no other end than the one */
+    /* only <CR><LF>.<CR><LF> ends a message */
     {BEGIN "a\n.\nMAIL FROM:<e@v>\n.\r\nb\r\n.\r\n", BEGUN " 250",
      ENVELOPE "a\n.\nMAIL FROM:<e@v>\n.\r\nb\r\n|"},
     {BEGIN "a\r.\rb\r.\r\nc\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r.\rb\r.\r\nc\r\n|"},
@@ -206,7 +206,7 @@ static const struct dialogue login[] = {
     {HELLO "STARTTLS now\r\nMAIL FROM:<a@x>\r\nSTARTTLS\r\n", "250 501 250 503", ""},
     {"STARTTLS\r\n", "503", ""},
 
-    /* Clear text behind STARTTLS may come from an attacker on the way. */
+    /* Clear text behind STARTTLS may come from an attacker in the network. */
     {HELLO "STARTTLS\r\n" BEGIN "injected\r\n.\r\n", "250 220", ""},
 };
 
@@ -253,7 +253,7 @@ TEST(dialogues_are_answered)
     }
 }
 
-/* ---------------------------------------------------------------- what is too much */
+/* ---------------------------------------------------------------- limits */
 
 static void assert_answered(struct world *world, const char *expected)
 {
@@ -280,7 +280,7 @@ TEST(a_message_may_have_fifty_million_bytes)
         assert_answered(&world, surplus > 0 ? BEGUN " 552" : BEGUN " 250");
         assert_int_equal(surplus > 0 ? 0 : MESSAGE_MAX_BYTES + strlen(ENVELOPE "|"),
                          world.service.delivered.len);
-        /* It goes on with the next one. */
+        /* The session accepts the next message. */
         strbuf_clear(&world.service.delivered);
         say(&world, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
         assert_answered(&world, "250 250 354 250");
@@ -294,7 +294,7 @@ TEST(all_messages_under_way_have_a_common_bound)
     struct world world;
     world_open(&world, DIALECT_SMTP);
     say(&world, BEGIN "1\r\n");
-    world.text_bytes += TEXTS_MAX_BYTES - 7; /* those of others */
+    world.text_bytes += TEXTS_MAX_BYTES - 7; /* as if other sessions held them */
     say(&world, "2345");
     assert_int_equal(TEXTS_MAX_BYTES, world.text_bytes);
     say(&world, "6");
@@ -353,7 +353,7 @@ TEST(a_client_with_too_many_mistakes_is_disconnected)
     world_close(&world);
 }
 
-/* ---------------------------------------------------------------- what a delivery comes to */
+/* ---------------------------------------------------------------- answers of the host */
 
 TEST(the_host_answers_a_message)
 {

@@ -17,7 +17,7 @@
 #define SECRET "s3cret"
 #define NOW_MS INT64_C(1795168800000) /* 2026-11-20T10:00:00Z */
 
-/* The outcome of a body that is signed as it should be. */
+/* Returns the result of webhook_check() for a correctly signed body. */
 static int check(const char *body, char **ret_inbox_id)
 {
     char signature[65];
@@ -27,7 +27,7 @@ static int check(const char *body, char **ret_inbox_id)
 
 TEST(a_webhook_names_its_inbox)
 {
-    /* By openssl dgst -sha256 -hmac s3cret. */
+    /* The signature was made by openssl dgst -sha256 -hmac s3cret. */
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
     static const char signature[] = "02691cab1f6cd5a3ebaa3bb7f74708290a6b8792b59b427946df2e2bf63b1193";
     char *inbox_id = NULL;
@@ -119,7 +119,7 @@ TEST(a_body_that_the_service_never_sends_is_refused)
     }
 }
 
-/* A stranger chooses the subject, and the texts. */
+/* The sender of an email controls its subject and texts. */
 TEST(other_fields_of_the_body_are_ignored)
 {
     static const char body[] =
@@ -158,7 +158,7 @@ TEST(each_webhook_counts_once)
             snprintf(signature, sizeof(signature), "%016zx%048d", i + 1, 0);
             assert_int_equal(webhook_memory_add(memory, signature), round == 0);
         }
-    /* One more takes the place of the first. */
+    /* One more signature replaces the first. */
     assert_true(webhook_memory_add(memory, "ffffffffffffffff"));
     assert_true(webhook_memory_add(memory, "0000000000000001"));
     assert_false(webhook_memory_add(memory, "0000000000000003"));
