@@ -538,8 +538,7 @@ static bool has_control_character(const char *line, size_t len)
     return false;
 }
 
-/* Wipes the line, which may have held a password. It was reserved at full size, so no copy was left behind.
- */
+/* Wipes the line, which may have held a password. Its memory never moves, since it was reserved in full. */
 static void wipe_line(struct smtp_session *session)
 {
     explicit_bzero(session->line.data, session->line.capacity);

@@ -108,7 +108,8 @@ TEST(nothing_in_a_text_hides_or_moves_another)
         for (size_t k = 0; k < folder.len; k++) {
             const struct content_entry *entry = &folder.entries[k];
             size_t len = strlen(cases[i].text);
-            bool has_end = cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* of its last line */
+            bool has_end =
+                cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* added to the last line */
             bool is_same = entry->kind == CONTENT_HEAD ||
                            (strncmp(entry->bytes, cases[i].text, len) == 0 &&
                             (entry->len == len || (has_end && entry->bytes[len] == '\n')));
@@ -116,7 +117,7 @@ TEST(nothing_in_a_text_hides_or_moves_another)
                 fail_msg("case %zu: %s is \"%s\"", i, entry->name, entry->bytes);
             texts += entry->kind != CONTENT_HEAD;
         }
-        assert_int_equal(texts, 5); /* body, new, prompt, thread, the email before */
+        assert_int_equal(texts, 5); /* body, new, prompt, thread, the previous email */
         content_folder_release(&folder);
     }
 

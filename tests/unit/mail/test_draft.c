@@ -441,7 +441,7 @@ TEST(too_many_recipients_or_attachments_are_refused)
     assert_refused(&message, -EMSGSIZE);
 }
 
-/* Such a message is refused before it is parsed, which would take ten times its memory. */
+/* Such messages are not read to their end, which would take ten times their memory. */
 TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 {
     static const struct {
@@ -489,7 +489,7 @@ TEST(a_flood_of_empty_parts_is_refused)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
-/* This once took minutes, when strlen(boundary) was called for each line. */
+/* This once took minutes, because the boundary's length was computed for each line. */
 TEST(a_long_boundary_is_looked_for_in_many_lines)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
@@ -567,7 +567,7 @@ TEST(a_message_cut_in_its_headers_is_never_accepted)
     }
 }
 
-/* A multipart cut before its closing boundary is refused; one cut within the boundary's line is complete. */
+/* A multipart that is cut before the end of its closing boundary is refused. */
 TEST(a_cut_multipart_message_is_never_accepted)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -588,8 +588,7 @@ TEST(a_cut_multipart_message_is_never_accepted)
     assert_true(accepted > 0);
 }
 
-/* Cuts the message at each position, and changes each byte: no crash, no leak, and a reason for each error.
- */
+/* Cuts the message anywhere, and changes any one byte: no crash, no leak, and a reason for each error. */
 static void survive(const char *folder, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;

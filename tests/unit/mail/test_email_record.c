@@ -213,8 +213,7 @@ TEST(a_record_has_a_ceiling)
 
     size_t len = EMAIL_RECORD_MAX_BYTES;
     memcpy(text + len - 2, "\"}", 2);
-    assert_int_equal(email_record_from_text(text, len, &record),
-                     -EMSGSIZE); /* the layout makes the text longer than the bound */
+    assert_int_equal(email_record_from_text(text, len, &record), -EMSGSIZE); /* too long with its layout */
 
     len -= 100;
     memcpy(text + len - 2, "\"}", 2);
@@ -362,7 +361,7 @@ static void check_line_of(const char *text)
     _cleanup_json_ json_t *object = load(line);
     assert_true(json_equal(object, expected));
     _cleanup_free_ char *compact = json_dumps(object, JSON_COMPACT);
-    assert_true(strlen(compact) <= len + 32); /* only escapes can make the line longer than jansson's */
+    assert_true(strlen(compact) <= len + 32); /* escapes apart, the line is no shorter than jansson's */
     email_record_release(&record);
 }
 

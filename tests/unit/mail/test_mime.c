@@ -86,7 +86,7 @@ TEST(parts_end_where_a_line_is_the_boundary_and_nowhere_else)
     }
 }
 
-/* The visitor notes the type of each entity, the role of each leaf, and the number of each defect. */
+/* The visitor notes the type of each entity, the role and text of each leaf, and each defect. */
 static int note_entity(void *context, const struct mime_entity *entity)
 {
     strbuf_appendf(context, "%.*s", (int)entity->depth, "    ");
