@@ -57,7 +57,8 @@ void address_list_write(const struct address_list *list, struct json_writer *wri
 
 static int append(struct address_list *list, const char *address, const char *name)
 {
-    bool is_full = (list->len & (list->len - 1)) == 0; /* the capacity is a power of two */
+    bool is_full =
+        (list->len & (list->len - 1)) == 0; /* the capacity is `len` rounded up to a power of two */
     if (is_full) {
         struct address *items = realloc(list->items, (list->len == 0 ? 1 : list->len * 2) * sizeof(*items));
         if (items == NULL)

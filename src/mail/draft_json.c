@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The JSON form of a message: the service's send request, in which addresses may also be strings. Every field
- * and its type is checked, since the service would report an error late or not at all.
+ * The JSON form of a message: the service's send request, also with addresses as strings and attachments by
+ * name. All fields and types are checked, since the service would report an error late or not at all.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -117,8 +117,7 @@ static int read_one_address(struct draft_reading *reading, const char *path, con
     return error == 0 && list->len != before + 1 ? refuse(reading, path, "not one email address") : error;
 }
 
-/* The value may be a string with several addresses, as in a header. A string in an array holds one address.
- */
+/* The value may be a string with several addresses, like a header; a string in an array holds one. */
 static int read_addresses_field(struct draft_reading *reading, const char *field, const json_t *value,
                                 void *target)
 {

@@ -17,8 +17,8 @@
 enum {
     KEY_CHARS = 8,
     DIGEST_CHARS = 64,
-    SUBJECT_MAX_BYTES = 1024,  /* read of a subject; more would only take time to normalise */
-    SAFE_TEXT_MAX_BYTES = 180, /* kept of a text that was made safe */
+    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read; more could not change the slug */
+    SAFE_TEXT_MAX_BYTES = 180, /* bytes of a text that are kept when it is made safe */
     EXTENSION_MAX_BYTES = 32,  /* a longer extension counts as part of the stem */
 };
 

@@ -398,8 +398,7 @@ static int decode_pieces(const struct parameter *parameter, char **ret_text)
     return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
 }
 
-/* If a parameter has both forms, the numbered pieces are preferred, since programs add the plain one as a
- * fallback. */
+/* If a program writes the name in both forms, the numbered pieces are the better text, and are used. */
 static int decode_parameter(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;

@@ -75,7 +75,7 @@ static const char *skip_attribute(const char *at)
 }
 
 /* Takes the position behind a tag's name. Returns true if the tag has few attributes, and all HTML parsers
- * agree on where they begin and end. */
+ * agree on where these begin and end. */
 static bool is_plain(const char *at)
 {
     for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
@@ -353,11 +353,10 @@ struct text_layout {
     unsigned int owed_blanks;
     bool keeps_blanks; /* set by the caller: keep blanks at the beginning of a line */
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
-    size_t
-        prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* offset in `prefix` at which each level's ends; [0] is 0 */
-    unsigned int level;                          /* may pass TEXT_LAYOUT_LEVELS_MAX */
-    unsigned int lowest_level;                   /* since the last text; blank lines have its prefix */
-    char mark[TEXT_LAYOUT_MARK_SIZE];            /* replaces the innermost prefix of the next line */
+    size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* end of each level in `prefix`; [0] is 0 */
+    unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
+    unsigned int lowest_level;                      /* since the last text; blank lines have its prefix */
+    char mark[TEXT_LAYOUT_MARK_SIZE];               /* replaces the innermost prefix of the next line */
 };
 
 enum {
@@ -502,7 +501,7 @@ struct html_reading {
     unsigned int preformatted; /* open preformatted elements */
     unsigned int lists;        /* open lists */
     unsigned int
-        next_item[HTML_LISTS_MAX + 1]; /* next number by depth of list, 0 if not numbered; [0] unused */
+        next_item[HTML_LISTS_MAX + 1]; /* by depth of list; 0 if not numbered; [0] is outside lists */
     char *link;                        /* address of the open link, or NULL */
     size_t link_begin;                 /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */

@@ -21,7 +21,7 @@
 
 struct json_writer {
     struct strbuf *out;  /* borrowed; its sticky error is the writer's */
-    unsigned int indent; /* spaces per level; 0: all on one line */
+    unsigned int indent; /* spaces per level; 0 for all on one line */
     unsigned int depth;
     bool is_empty; /* nothing in the current object or array yet */
     bool after_key;

@@ -91,7 +91,7 @@ struct email_query {
     size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
                      fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. It never
                      fails so with a limit of 1, which only asks whether the server answers */
-    const char *search_term; /* in subject, bodies, attachment names; NULL: no search. A Core server may
+    const char *search_term; /* in subject, bodies, attachment names; NULL for no search. A Core server may
                                 ignore the term and answer with all emails */
     bool with_invalid;       /* also lists emails that rules or checks held back (valid_only=false) */
     bool may_be_unchanged;   /* an answer equal to the last whole one of this query gives SERVICE_OK with

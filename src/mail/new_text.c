@@ -328,8 +328,7 @@ static enum attribution attribution_of(struct text_line line)
                     (found.time || found.address);
     bool has_sender = found.address && ends_with(line, ">");
     bool has_verb = has_phrase(line, contains, PHRASE_VERB);
-    /* In Turkish and other languages the sender is before the date: "Ann <ann@x.example>, 20 Kas 2026 10:14
-     * yazdı". */
+    /* The sender may be before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı". */
     bool has_all = found.year && found.time && found.address && memchr(line.text, '<', line.len) != NULL;
     if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
         return ATTRIBUTION_SURE;

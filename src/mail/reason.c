@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reason quotes text of users, so it is made valid UTF-8 without control characters for terminals.
+ * A reason quotes text of users, so it is made valid UTF-8 without characters that a terminal obeys.
  */
 #include "mail/reason.h"
 

@@ -23,7 +23,7 @@ enum reply_kind {
 /* The email that is answered. */
 struct reply_original {
     const char *email_id;
-    const char *inbox_address;        /* of the inbox that it is in; NULL: not known */
+    const char *inbox_address;        /* of the inbox that has the email; NULL if not known */
     const struct email_content *head; /* its subject and its addresses */
     const char *const *own_addresses; /* of all inboxes: left out of an answer to all */
     size_t own_addresses_len;

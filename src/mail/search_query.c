@@ -39,8 +39,7 @@ char *search_fold(const char *text)
 {
     if (is_ascii(text))
         return g_ascii_strdown(text, -1);
-    /* Accents are separated from letters before folding and again after it, since folding can compose them.
-     */
+    /* Accents are separated from letters before and after folding, since folding can compose them. */
     _cleanup_free_ char *apart = g_utf8_normalize(text, -1, G_NORMALIZE_ALL);
     _cleanup_free_ char *folded = apart == NULL ? NULL : g_utf8_casefold(apart, -1);
     return folded == NULL ? NULL : g_utf8_normalize(folded, -1, G_NORMALIZE_ALL);

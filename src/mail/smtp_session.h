@@ -36,7 +36,7 @@ enum smtp_dialect {
 
 /* A complete message. */
 struct smtp_message {
-    const char *sender; /* of the envelope; "": the null sender */
+    const char *sender; /* of the envelope; "" for the null sender */
     const char *const *recipients;
     size_t recipients_len; /* 1 to SMTP_RECIPIENTS_MAX */
     const char *text;      /* any bytes */
