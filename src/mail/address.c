@@ -57,8 +57,7 @@ void address_list_write(const struct address_list *list, struct json_writer *wri
 
 static int append(struct address_list *list, const char *address, const char *name)
 {
-    bool is_full =
-        (list->len & (list->len - 1)) == 0; /* the capacity is `len` rounded up to a power of two */
+    bool is_full = (list->len & (list->len - 1)) == 0; /* capacities are powers of two */
     if (is_full) {
         struct address *items = realloc(list->items, (list->len == 0 ? 1 : list->len * 2) * sizeof(*items));
         if (items == NULL)
@@ -223,9 +222,8 @@ static bool is_shown(const char *text)
     return true;
 }
 
-/* Reads `local@domain` with gaps before and within it, and appends it to `address` without the gaps. If
- * `domain` is not NULL, a local part alone is an address at this domain. Returns the end; NULL if the text is
- * not an address. */
+/* Reads `local@domain` with gaps before and within it, and appends it to `address` without the gaps. With a
+ * `domain`, a local part alone is an address there. Returns the end; NULL if there is no address. */
 static const char *read_address(const char *text, const char *domain, struct strbuf *address)
 {
     const char *local_end = read_words(text, true, address);

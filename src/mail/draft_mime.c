@@ -201,8 +201,8 @@ static bool is_ended(const struct header_section *section)
 }
 
 /* Reads header lines up to a blank line, or to the end. `where` (format_where()) is the beginning of an
- * error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a header is given twice that may
- * not be; -EMSGSIZE. */
+ * error's reason. Return: 0; -EBADMSG if a line is no valid header, or a single header is repeated;
+ * -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
 {
@@ -223,8 +223,8 @@ static int read_header_section(struct draft_reading *reading, const char *where,
 }
 
 /* Checks that the bytes begin with the header section of a message: only header lines up to a blank line,
- * with one of To, Cc, Bcc, Subject and From (in an answer, any header with HEADER_COUNTS). Return: 0;
- * -EBADMSG if they do not; -EMSGSIZE. */
+ * with one of To, Cc, Bcc, Subject and From (in an answer, one with HEADER_COUNTS). Return: 0; -EBADMSG if
+ * not; -EMSGSIZE. */
 static int read_message_header_section(struct draft_reading *reading, struct span message,
                                        struct header_section *ret_section)
 {
@@ -408,7 +408,7 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return mime_texts_add(&reading->texts, leaf, role, text);
 }
 
-/* Checks the header section of a part. That of the message was checked before. */
+/* Checks the header section of a part. The message's own section was checked before. */
 static int begin_entity(void *context, const struct mime_entity *entity)
 {
     struct draft_reading *reading = context;

@@ -2,8 +2,7 @@
 /*
  * Makes and checks file names. No text of a sender can produce a `/`, a control character, a leading dot or
  * dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail"). The caller frees every
- * name that is returned. Functions return NULL when out of memory, and for no other reason unless one is
- * given.
+ * name that is returned. NULL means out of memory, unless stated otherwise.
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
 #define INBOXFS_MAIL_FILE_NAME_H
@@ -44,8 +43,7 @@ bool file_name_is_backup(const char *name);
  * dot starts no extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Reverses file_name_numbered(): makes "report.pdf" of "report-2.pdf". Returns NULL if there is no number, or
- * when out of memory. */
+/* Reverses file_name_numbered(): "report.pdf" of "report-2.pdf". NULL if it has no number or no memory. */
 char *file_name_unnumbered(const char *name);
 
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
@@ -61,8 +59,7 @@ bool file_name_is_valid(const char *name);
 bool file_name_is_harmless(const char *name);
 
 /* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A
- * folder in which no two texts are equal can be copied to any file system. Returns NULL if the name is not
- * UTF-8. */
+ * folder in which no two texts are equal can be copied to any file system. NULL if the name is not UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

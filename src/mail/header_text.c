@@ -303,8 +303,7 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* Returns the piece to which `suffix` belongs, the text between name and "=": nothing, "*", "*2" or "*2*".
- * Returns NULL for any other suffix. */
+/* Finds the piece by the text between name and "=": nothing, "*", "*2" or "*2*". NULL for any other text. */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;

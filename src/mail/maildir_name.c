@@ -63,8 +63,7 @@ static bool take_flags(const char *text, uint64_t *ret_flags)
     return true;
 }
 
-/* The parsed name is formatted again and compared with the text, to refuse numbers with a sign or leading
- * zeros. */
+/* Formats the parsed name again for a comparison, to refuse numbers with a sign or leading zeros. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret)
 {
     char again[MAILDIR_NAME_SIZE];

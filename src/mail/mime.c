@@ -163,8 +163,7 @@ enum boundary_line {
     LINE_ENDS_MULTIPART,
 };
 
-/* A boundary line is "--", the boundary, "--" if it closes the multipart, and blanks (RFC 2046 section
- * 5.1.1). */
+/* RFC 2046 section 5.1.1: "--", the boundary, "--" if the line closes the multipart, and blanks. */
 static enum boundary_line find_boundary(const struct mime_parts *parts, struct span line)
 {
     size_t len = 2 + parts->boundary_len;

@@ -126,7 +126,7 @@ struct mime_entity {
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* of a multipart */
     bool has_usual_text;     /* of a multipart/alternative: Markdown and its like then give no plain text */
-    unsigned int plain_part; /* number of the part that gives a multipart/alternative its text; 0 before */
+    unsigned int plain_part; /* number of the part that gives a multipart/alternative its text, or 0 */
     unsigned int html_part;  /* number of the part that gives it, or a multipart/related, its HTML */
 };
 

@@ -222,8 +222,7 @@ static bool is_separator(struct text_line line)
     return is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL);
 }
 
-/* Returns true for "##- Please type your reply above this line -##" or "Reply ABOVE THIS LINE to post a
- * comment". */
+/* Returns true for "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to comment". */
 static bool is_reply_line(struct text_line line)
 {
     char small[MARK_MAX_BYTES] = "";
@@ -245,8 +244,8 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A person wrote a line with a comma, such as "Sent from my desk, as
- * the telephone is gone". */
+/* Returns true for "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as usual".
+ */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
@@ -540,8 +539,7 @@ static bool is_near_end(const struct new_text *reading, struct text_line line)
     return true;
 }
 
-/* Returns true if a signature or the footer of a mailing list begins with this line. Many programs drop the
- * blank of "-- ". */
+/* Returns true if a signature or a list's footer begins here. Many programs drop the blank of "-- ". */
 static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))

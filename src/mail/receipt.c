@@ -32,8 +32,7 @@ static const char *text_or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-/* Writes the request on one line. A request that was damaged in the database, and is no longer JSON, becomes
- * a string. */
+/* Writes the request on one line; as a string if it was damaged in the database and is no longer JSON. */
 static void write_request(struct json_writer *writer, const char *request)
 {
     _cleanup_json_ json_t *value = NULL;
