@@ -43,7 +43,7 @@ bool file_name_is_backup(const char *name);
  * dot starts no extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Reverses file_name_numbered(): "report.pdf" of "report-2.pdf". NULL if it has no number or no memory. */
+/* Reverses file_name_numbered(): "report.pdf" of "report-2.pdf". NULL also if there is no number. */
 char *file_name_unnumbered(const char *name);
 
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
@@ -59,7 +59,8 @@ bool file_name_is_valid(const char *name);
 bool file_name_is_harmless(const char *name);
 
 /* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A
- * folder in which no two texts are equal can be copied to any file system. NULL if the name is not UTF-8. */
+ * folder in which no two texts are equal can be copied to any file system. NULL also if the name is not
+ * UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

@@ -24,7 +24,7 @@ enum {
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list(); NULL if there is none or no memory. The caller frees. */
+/* Returns the first id of message_id_list(); NULL if there is none, or out of memory. The caller frees. */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message, which may be cut off behind that header; NULL

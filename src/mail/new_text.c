@@ -244,8 +244,7 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as usual".
- */
+/* Returns true for "Sent from my iPhone". A person writes commas: "Sent from my desk, as usual". */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
