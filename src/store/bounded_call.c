@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller waits for whichever comes first: the end, its own cancel, the time.
+ * The caller waits until the function has ended, its own cancel is set, or the time has passed.
  */
 #include "store/bounded_call.h"
 

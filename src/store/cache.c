@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables, their statements, and the hashes by which damage of a row is noticed.
+ * The tables, their statements, and the hashes that show whether a row is damaged.
  */
 #include "store/cache.h"
 
@@ -301,7 +301,7 @@ static void end_rows(struct record_reader *reader)
     reader->rows = NULL;
 }
 
-/* Return: 1 when the current row is the record's; 0 when there is none; -errno. */
+/* Steps to the row of the record. Return: 1; 0 when there is no such row; -errno. */
 static int find_row(struct record_reader *reader, uint64_t text, bool is_backwards)
 {
     int more;
@@ -345,7 +345,7 @@ void record_reader_end(struct record_reader *reader)
 
 /* ---------------------------------------------------------------- loading */
 
-/* Returns NULL if the value has a NUL in it, or is no text. */
+/* Returns NULL if the value is no text, or has a NUL in it. */
 static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
@@ -426,7 +426,7 @@ static int load_state(struct connection *connection, struct cache_state *ret_sta
     return error == -ENOENT ? 0 : error;
 }
 
-/* Ignores errors, as of a full disk: the next start deletes the rows. */
+/* Ignores errors (such as a full disk): the next start deletes the rows. */
 static void delete_gone(struct cache *cache)
 {
     struct connection *connection = NULL;

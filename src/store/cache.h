@@ -3,13 +3,15 @@
  * The cache: one database, cache/mail.sqlite3, of data that can be fetched from the service again. A user
  * may delete it while the program is not running.
  *
- * - inboxes: a row each, with its record. Sent mail is in an inbox of its own, which is not shown as one.
- * - emails: a narrow row each, with all that the index in memory (index.h) needs. Its number is the email's.
- * - records: the records of emails as text, by numbers of their own. A record that changes becomes a new row;
- *   the old row is listed in replaced_records, and deleted when no open index.jsonl can need it any more
+ * - inboxes: one row for each inbox, with its record. Sent mail is in an inbox of its own, which is not
+ * shown.
+ * - emails: one narrow row for each email, with all that the index in memory (index.h) needs. The number of
+ *   the row is the email's.
+ * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
+ *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_clean()).
- * - search: the full-text index, by the numbers of emails, and search_pending, the emails that it does not
- *   have yet, or whose row has to change (search_index.h).
+ * - search: the full-text index, by the numbers of emails, and search_pending, the emails that the index does
+ *   not have yet, or whose row in it has to change (search_index.h).
  * - parts and part_bytes: fetched content (content_cache.h).
  * - message_ids: the emails of each Message-ID (message_ids.h).
  *
@@ -17,8 +19,8 @@
  * power cut. Each row of inboxes, emails and records has a hash of its values, because SQLite does not
  * notice a changed byte in a value.
  *
- * A file that is damaged, foreign or of a newer version is set aside and filled anew. A thread that finds
- * damage later calls cache_note(), and the next sync makes the database anew (index_renew_cache()).
+ * A file that is damaged, foreign or of a newer version is set aside, and a new file is filled. A thread that
+ * finds damage later calls cache_note(), and the next sync makes the database anew (index_renew_cache()).
  */
 #ifndef INBOXFS_STORE_CACHE_H
 #define INBOXFS_STORE_CACHE_H
@@ -95,8 +97,8 @@ int64_t cache_digest(const char *text);
 /* Returns `error`, or -EIO for -EUCLEAN, which marks the cache as damaged. May be called from any thread. */
 int cache_note(struct cache *cache, int error);
 
-/* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno: then every
- * use of the cache fails until the next call succeeds. */
+/* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno: every use
+ * of the cache then fails until a later call succeeds. */
 int cache_renew(struct cache *cache);
 
 /* Begin and end a turn to write (database_begin_write(), database_end_write()), and pass errors to
@@ -106,7 +108,7 @@ int cache_end_write(struct cache *cache, int error);
 
 /* ---------------------------------------------------------------- rows */
 
-/* How an inbox became known; a higher one replaces a lower one. */
+/* How an inbox became known; a higher value replaces a lower one. */
 enum inbox_origin {
     INBOX_OF_SENT,    /* has the sent mail */
     INBOX_OF_NO_NAME, /* has the emails whose records name no inbox */
@@ -123,7 +125,7 @@ struct inbox_row {
     int64_t record_ms;   /* when the record changed */
     int64_t changed_ms;  /* when the record, or the set of emails, changed */
     const char *id;
-    const char *address; /* or NULL */
+    const char *address; /* NULL if not known */
     const char *name;    /* of its folder */
     const char *json;
     size_t json_len;
@@ -131,15 +133,15 @@ struct inbox_row {
 
 struct email_row {
     uint32_t number;
-    uint32_t inbox; /* its number */
+    uint32_t inbox; /* number of its inbox */
     uint32_t json_len;
     uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
     int64_t date_ms;
     int64_t seen_ms;  /* when this record was first seen */
-    bool is_held;     /* the service holds the email back, so it is listed apart */
+    bool is_held;     /* the service holds the email back, so it is not listed with the others */
     uint64_t text;    /* number of its record */
-    const char *key;  /* email_record.h */
-    const char *name; /* of its file */
+    const char *key;  /* the service's id, or a substitute (email_record.h) */
+    const char *name; /* file name */
 };
 
 /* Called with each row, inboxes first, in order of their numbers. Strings are valid during the call only. A
@@ -156,21 +158,21 @@ struct cache_state {
     bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
 };
 
-/* Deletes inboxes that are gone and records that were replaced, then reads all rows (waits for the disk). No
- * other thread may use the cache yet. Return: 0; -EUCLEAN when a row is damaged; the visitor's error; -errno
+/* Deletes the inboxes that are gone and the replaced records, then reads all rows (waits for the disk). Call
+ * before other threads use the cache. Return: 0; -EUCLEAN when a row is damaged; the visitor's error; -errno
  * of SQLite. */
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state);
 
-/* Each writes in the caller's turn. Return: 0; -errno of SQLite. */
+/* Each writes a change in the caller's turn. Return: 0; -errno of SQLite. */
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
 int cache_put_email(struct connection *connection, const struct email_row *row);
 int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t text, const char *json, size_t len);
-/* Notes that no email has this record any more. */
+/* Notes that the record was replaced: no email has it any more. */
 int cache_note_replaced(struct connection *connection, uint64_t text);
 int cache_set_first_sync_done(struct connection *connection, bool is_done);
 
-/* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes what is left. */
+/* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining ones. */
 void cache_clean(struct cache *cache);
 
 /* ---------------------------------------------------------------- records */
@@ -180,11 +182,11 @@ void cache_clean(struct cache *cache);
  * read. */
 int cache_read_record(struct cache *cache, uint64_t text, size_t len, char **ret_json);
 
-/* Reads a series of records. A record whose number follows the last one costs a step of SQLite, not a lookup.
+/* Reads a series of records. Reading the record with the next number costs a step of SQLite, not a lookup.
  */
 struct record_reader {
     struct cache *cache;
-    struct connection *connection; /* NULL if there is none */
+    struct connection *connection; /* NULL if the cache could not be opened for reading */
     sqlite3_stmt *rows;            /* NULL before the first read and after an error */
     bool is_backwards;             /* `rows` lists the numbers downwards */
     uint64_t next;                 /* the number of the next row */

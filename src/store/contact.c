@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The outcomes of requests show whether the service can be reached and takes the key. The first request of a
- * mount shows, too, whether the cache is that of the key's account.
+ * mount also shows whether the cache belongs to the key's account.
  */
 #include "store/contact.h"
 
@@ -137,7 +137,7 @@ static int stop_at_once(void *context, struct email_record *record)
     return 0;
 }
 
-/* Every service lists mail, and refuses that without a valid key. */
+/* Every service can list mail, and refuses to list it without a valid key. */
 static void list_one_email(struct mail_service *service, struct cancel *cancel, struct service_result *ret)
 {
     const struct email_query query = {.inbox_id = NULL, .limit = 1};

@@ -28,13 +28,15 @@
 enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
-    LEVEL = 1,                /* of zlib: 6 makes texts 8 % shorter in twice the time */
-    USE_INTERVAL_S = 60 * 60, /* a use so soon after the last written one is not written */
-    AGAIN_INTERVAL_S = 60,    /* the same for a passing part: the program that had it fetched reads on */
-    ROW_BYTES = 100,          /* size of a part's row without its bytes */
-    SETTLED_PERCENT = 90,     /* of the bound: a new part below is settled, above it is passing */
-    LEFT_PERCENT = 95,        /* of the bound: to here parts are removed when it is exceeded */
-    PASSING_PERCENT = 5,      /* of the bound: passing parts that are not removed before settled ones */
+    LEVEL = 1,                /* of zlib; level 6 makes texts 8 % shorter in twice the time */
+    USE_INTERVAL_S = 60 * 60, /* a use within this time after the last written one is not written */
+    AGAIN_INTERVAL_S =
+        60,          /* likewise for a passing part: the program for which it was fetched is still reading */
+    ROW_BYTES = 100, /* size of a part's row without its bytes */
+    SETTLED_PERCENT = 90, /* of the bound: while all parts have less, a new part is settled, else passing */
+    LEFT_PERCENT = 95,    /* of the bound: when it is exceeded, parts are removed until this is left */
+    PASSING_PERCENT =
+        5, /* of the bound: settled parts are removed once passing parts have no more than this */
 };
 
 /* ---------------------------------------------------------------- serialized texts */
@@ -43,7 +45,7 @@ enum {
  * parts are then no longer found. */
 static const char pack_version[] = "4";
 
-/* In the machine's byte order. Name, id and bytes follow. */
+/* The numbers are in the machine's byte order. Name, id and bytes come after this struct. */
 
 struct packed_entry {
     uint32_t kind;
@@ -433,8 +435,8 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     return 0;
 }
 
-/* Deletes passing or settled parts, least recently used first and never the newest, while all parts have more
- * than `target_bytes`, and these parts more than `min_bytes`. */
+/* Deletes passing or settled parts, least recently used first and never the newest, while all parts together
+ * have more than `target_bytes`, and those of this kind more than `min_bytes`. */
 static int delete_parts(struct content_cache *content, struct connection *writer, bool is_passing,
                         uint64_t target_bytes, uint64_t min_bytes)
 {
@@ -540,6 +542,6 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
         return error;
     error = cache_end_write(content->cache, put_locked(content, writer, part, compressed, len));
     if (error != 0)
-        content->is_counted = false; /* the transaction was rolled back, and `bytes` is wrong */
+        content->is_counted = false; /* the transaction was rolled back, so `bytes` is wrong */
     return error;
 }

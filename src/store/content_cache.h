@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The cache of fetched content. It consists of *parts*: the texts of an email are one part, its raw message
- * is one, each attachment is one. A part has a key, made of the service's ids. The bytes of a short part are
- * compressed in a row of the cache (cache.h: parts, part_bytes); the bytes of a long part are a file in the
- * folder cache/parts, named by the number of the part.
+ * is one, each attachment is one. A part has a key, which is made from the service's ids. The bytes of a
+ * short part are compressed in a row of the cache (cache.h: parts, part_bytes); the bytes of a long part are
+ * a file in the folder cache/parts, named by the number of the part.
  *
- * The bytes of all parts are bounded. Below nine tenths of the bound a new part is *settled*; above, a new
- * part is *passing*, and becomes settled when it is read again a minute or more later. So one pass over more
- * content than fits replaces only the last tenth. The least recently used parts of either kind are removed
- * first; the newest is never removed.
+ * The bytes of all parts are bounded. While the parts have less than nine tenths of the bound, a new part is
+ * *settled*. Otherwise it is *passing*, and becomes settled when it is read again a minute or more later. So
+ * one pass over more content than fits replaces only the last tenth. The least recently used parts of either
+ * kind are removed first; the newest is never removed.
  *
- * Nothing is durable. A damaged part is removed and counts as missing. Every function may be called from any
+ * No write is durable. A damaged part is removed and counts as missing. Every function may be called from any
  * thread, and waits for the disk.
  */
 #ifndef INBOXFS_STORE_CONTENT_CACHE_H
@@ -44,16 +44,16 @@ struct content_bytes {
 
 struct content_cache {
     struct cache *cache; /* borrowed */
-    int dir_fd;          /* of the files */
+    int dir_fd;          /* the folder of the files */
     uint64_t max_bytes;
-    pthread_mutex_t lock;           /* a leaf */
+    pthread_mutex_t lock;           /* no other lock is taken while it is held */
     int64_t used[CONTENT_USED_MAX]; /* keys of parts whose use is not written yet; protected by lock */
     size_t used_len;                /* protected by lock */
     uint64_t files;                 /* number of files created so far; protected by lock */
     /* Only the thread that has the turn to write uses the next four. */
     atomic_bool is_counted;
     unsigned int renewals; /* cache.renewals when the parts were counted */
-    uint64_t bytes;        /* of all parts */
+    uint64_t bytes;        /* total size of all parts */
     int64_t last_number;
 };
 
@@ -69,7 +69,7 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
 /* Reads the bytes of a part. The caller releases them. Return: 0; -ENOENT when the part is missing or
  * damaged; -errno when the cache cannot be read. */
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
-/* Gets only the length. Same errors, but does not notice damage. */
+/* Gets only the length, without noticing damage. Return: as content_cache_read(). */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
 void content_bytes_release(struct content_bytes *bytes);
 
@@ -87,13 +87,13 @@ struct content_new_part {
     const char *file_name; /* from content_cache_create_file() if the bytes are in a file, which is renamed */
     uint32_t email;
     const char *email_id;
-    /* Written in the same turn: */
-    const char *message_id;             /* of the email (message_ids.h); or NULL */
-    const struct content_folder *texts; /* for searches (search_index.h); or NULL */
+    /* Written in the same transaction as the part: */
+    const char *message_id;             /* of the email (message_ids.h); NULL if not known */
+    const struct content_folder *texts; /* for searches (search_index.h); NULL to write none */
 };
 
 /* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the
- * bound; another -errno when the disk does not take it. */
+ * bound; another -errno when it cannot be written. */
 int content_cache_put(struct content_cache *content, const struct content_new_part *part);
 
 /* Serializes the texts of an email, and parses them. Return: 0; -EBADMSG when the bytes are damaged; -ENOMEM.

@@ -2,7 +2,7 @@
 /*
  * Changes that a user makes at the service: a new inbox, its settings, whether an email is valid. The index
  * changes only after the service has accepted the change. A refusal is reported to the caller, and as an
- * event, with its reason. Contracts: store.h.
+ * event, with its reason.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,8 +59,8 @@ static void list_new_inboxes(void *context, struct cancel *cancel)
 }
 
 /* Lists the inboxes once while online (waits for the network, LOOK_TIMEOUT_MS). Concurrent callers share the
- * next list. A slow list is not repeated for LOOK_AGAIN_MS: many messages that are handed in call this one
- * after the other, and rm of an attachment waits for them. */
+ * next list. A slow list is not repeated for LOOK_AGAIN_MS: each of many messages that are handed in at once
+ * calls this function, and rm of an attachment waits for all of them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
@@ -209,7 +209,7 @@ static void run_update(void *context, struct cancel *cancel)
     inbox_record_release(&current);
     if (update->error != 0 || !upsert(update, request, cancel))
         return;
-    /* The service has accepted the update, so a failure to read it again is no failure of the update. */
+    /* The service has accepted the update, so the update succeeds even if the new record cannot be read. */
     struct update shown = *update;
     shown.reason = NULL;
     if (!fetch_record(&shown, cancel, &changed) ||
@@ -263,7 +263,8 @@ static int errno_of_mark(const struct service_result *result)
     return result_errno_of_change(result);
 }
 
-/* Updates the email by the record of the answer. Returns false if the answer has no record of this email. */
+/* Updates the email with the record of the answer. Returns false if the answer has no record of this email.
+ */
 static bool take_record(struct index *index, uint32_t inbox, const char *id,
                         const struct email_record *record)
 {
@@ -284,8 +285,8 @@ static bool shows_as(struct store *store, uint32_t email, bool is_valid)
     return store_get_email(store, email, &view) && view.is_held == !is_valid;
 }
 
-/* Lists the inbox again, if the answer had no record. The wait is bounded, because the kernel keeps the
- * folder locked meanwhile; after a time-out the sync goes on in the background. */
+/* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder
+ * locked meanwhile; after a time-out the sync goes on in the background. */
 static int list_again(struct store *store, const struct email_view *email, const char *id, int64_t until_ms,
                       struct cancel *cancel, char **ret_reason)
 {

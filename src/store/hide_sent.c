@@ -45,12 +45,12 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
     return error;
 }
 
-/* Ignores errors: without memory or disk the email is shown again. */
+/* Ignores errors: the email then appears again. */
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
     store->service->ops->get_capabilities(store->service, &capabilities);
-    /* A service without the list never shows sent mail. */
+    /* If the service has no list of sent mail, no sent mail is shown. */
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));

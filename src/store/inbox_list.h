@@ -18,7 +18,7 @@ struct inbox_list { /* empty: all zeros */
 
 void inbox_list_release(struct inbox_list *list);
 
-/* Fetches the list (waits for the network). The list is complete only if the outcome is SERVICE_OK. */
+/* Fetches the list (waits for the network). `list` is complete only if the outcome is SERVICE_OK. */
 void inbox_list_fetch(struct inbox_list *list, struct mail_service *service, struct cancel *cancel,
                       struct service_result *ret);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables, then how they are loaded, then the queries: each takes read_lock once, while it fills in
- * views.
+ * The tables, then loading, then the queries. Each query takes read_lock once, while it fills in views.
  */
 #include "store/index.h"
 
@@ -74,7 +73,7 @@ uint32_t email_list_find_key(const struct email_table *emails, const struct emai
 
 /* ---------------------------------------------------------------- adding */
 
-/* Grows by at least a quarter, so that a table which grows by small steps is seldom moved. */
+/* Adds at least a quarter, so that a table that grows in small steps is seldom reallocated. */
 static uint64_t larger_capacity(uint64_t capacity, uint64_t least)
 {
     uint64_t usual = capacity + capacity / 4 + 16;
@@ -388,7 +387,8 @@ void index_release(struct index *index)
 
 /* ---------------------------------------------------------------- the cache */
 
-/* The rows of a cache never contradict each other: their hashes are checked, and they are written in turns.
+/* The rows of an undamaged cache never contradict each other: their hashes are checked, and rows that belong
+ * together are written in one transaction.
  */
 static int load_inbox(void *context, const struct inbox_row *row)
 {
@@ -475,7 +475,7 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
     return error;
 }
 
-/* After an error a row is written with the next emails. */
+/* After an error, the row is written with the next emails. */
 static void write_inboxes_locked(struct index *index)
 {
     struct connection *connection = NULL;
@@ -497,7 +497,7 @@ bool index_renew_cache(struct index *index)
     if (!atomic_load(&index->cache->is_damaged) || cache_renew(index->cache) != 0)
         return false;
     atomic_fetch_add(&index->lost, 1);
-    /* If the next start comes before the next complete lists, these must announce nothing. */
+    /* If the program restarts before the next complete lists, those lists must announce nothing. */
     index->is_first_sync_unsaved = true;
     write_inboxes_locked(index);
     return true;
@@ -602,7 +602,7 @@ void index_notify_event(const struct index *index, enum event_kind kind, const c
 /* ---------------------------------------------------------------- queries */
 
 enum {
-    SKIP_MAX = 4096 /* entries examined while the lock is held once */
+    SKIP_MAX = 4096 /* entries examined before the lock is released */
 };
 
 static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
@@ -635,7 +635,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
     };
 }
 
-/* Finds an inbox, or that of sent mail. Returns NULL if there is none, or it is gone. */
+/* Finds an inbox, or INDEX_SENT. Returns NULL if there is no such inbox, or it is gone. */
 static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
@@ -846,8 +846,8 @@ uint32_t index_find_inbox_of_no_name(struct index *index)
 
 /* ---------------------------------------------------------------- senders */
 
-/* Finds the inbox with this address or, for NULL, the only one that has an address. Returns NULL if there is
- * none, or several. */
+/* Finds the inbox with this address or, for NULL, the only one that has an address. Returns NULL if no inbox,
+ * or more than one, fits. */
 static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;
@@ -956,7 +956,7 @@ static size_t list_locked(const struct index *index, const struct inbox *inbox, 
                           uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
-    /* A position below 0 wraps around, which is beyond the end, too. */
+    /* A position below 0 wraps around to one beyond the end. */
     for (size_t looked = 0; looked < max && position < inbox->emails.len;
          looked++, position += (size_t)step) {
         uint32_t email = inbox->emails.order[position];

@@ -6,12 +6,12 @@
  *
  * Inboxes and emails have numbers. The number of an email is that of its row in the cache. Numbers grow in
  * the order in which emails became known, which is the order of listings; emails that were removed before
- * this start leave gaps. Each inbox finds its emails by file name, and by key: the service's id, or a
- * substitute (email_record.h). A removed email stays in memory, so that it has the same number and name if
- * it returns.
+ * this start leave gaps. Each inbox finds its emails by file name, and by key (the service's id, or a
+ * substitute: email_record.h). A removed email stays in memory, so that it gets its old number and name if it
+ * returns.
  *
- * Sent mail is in the inbox INDEX_SENT, which is in no list of inboxes. Sent mail that the user hid is held
- * back there.
+ * Sent mail is in the inbox INDEX_SENT, which no list of inboxes contains. Sent mail that the user hid is
+ * marked as held back.
  *
  * There are two locks. A writer holds `write_lock` during the whole change, and `read_lock` for writing only
  * while it changes the memory. A reader holds `read_lock` for reading; a writer may read without it. Order:
@@ -47,16 +47,17 @@ enum {
 
 struct email_entry {
     uint64_t text;    /* number of its record (cache.h) */
-    const char *name; /* the key is after it: email_table_add_texts() */
+    const char *name; /* the key follows its NUL: email_table_add_texts() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* first complete list without it since, monotonic; 0: none; as seen_in */
+    uint32_t missing_ms; /* monotonic time of the first complete list without the email; 0: none; protected as
+                            seen_in */
     uint32_t inbox : 24; /* at most INDEX_SENT */
     bool is_gone : 1;
-    bool is_held : 1; /* the service holds the email back, so it is listed apart */
+    bool is_held : 1; /* the service holds the email back, so it is not listed with the others */
 };
 
 /* Returns the service's id, or its substitute (email_record.h). */
@@ -79,10 +80,10 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    uint64_t seed;               /* of hashes */
+    uint64_t seed;               /* of the hashes of names and keys */
     GStringChunk *texts;         /* names and keys */
-    struct email_entry *entries; /* by number; the name of an unused one is NULL */
-    uint32_t len;                /* above the highest number given so far */
+    struct email_entry *entries; /* by number; an unused entry has the name NULL */
+    uint32_t len;                /* the highest number given so far, plus 1 */
     uint32_t capacity;
 };
 
@@ -107,13 +108,13 @@ struct hashed_text {
 
 /* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
 struct listing_state {
-    unsigned int max_listed;      /* the highest limit that the service answers; 0 if none was refused */
-    unsigned int complete_syncs;  /* counts complete syncs, some of which forget refusals */
+    unsigned int max_listed;      /* the highest limit that the service accepts; 0 if it refused none */
+    unsigned int complete_syncs;  /* number of complete syncs; every few of them, refusals are forgotten */
     bool refuses_held;            /* the service refused to list held emails */
-    bool with_held;               /* the requests of the answers below asked for held emails */
+    bool with_held;               /* the lists below were requested with held emails */
     unsigned int complete_limit;  /* of the last complete list */
     uint64_t changes_at_complete; /* email_list.changes when the inbox was equal to that list */
-    uint64_t changes_at_newest;   /* the same for the last list of the newest emails */
+    uint64_t changes_at_newest;   /* likewise for the last list of the newest emails */
 };
 
 struct inbox {
@@ -123,7 +124,7 @@ struct inbox {
     char *folded_name; /* file_name_fold() of the name */
     bool is_unsaved;   /* the cache did not take the row */
     struct email_list emails;
-    uint32_t seen_in; /* in lists of inboxes; like the next, as in struct email_entry */
+    uint32_t seen_in; /* this and missing_ms: as in struct email_entry, but for lists of inboxes */
     uint32_t missing_ms;
     struct listing_state listings;
 };
@@ -132,7 +133,7 @@ struct inbox_table {
     struct inbox **items; /* by number; NULL if not used */
     uint32_t len;
     uint32_t capacity;
-    struct inbox *of_no_name; /* has the emails that name no inbox; NULL if there was none yet */
+    struct inbox *of_no_name; /* has the emails that name no inbox; NULL before the first of them */
     struct inbox sent;        /* INDEX_SENT, not among the items */
     GHashTable *by_id;        /* including inboxes that are gone, without of_no_name */
     GHashTable *by_name;      /* by folded_name, without inboxes that are gone */
@@ -170,8 +171,8 @@ struct index {
     uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
-    atomic_uint open_indexes;       /* store_index_new(): while there are any, no records are deleted */
-    atomic_uint lost;               /* records that were lost: until 0, no list may be "not modified" */
+    atomic_uint open_indexes;       /* open index.jsonl files; while there are any, no records are deleted */
+    atomic_uint lost;               /* number of lost records; unless 0, no answer may be "not modified" */
 };
 
 /* ---------------------------------------------------------------- lifecycle and notes */
@@ -182,45 +183,50 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
                const struct event_listener *events, struct cache *cache);
 void index_release(struct index *index);
 
-/* Makes a damaged cache anew (waits for the disk). Records are missing until the next complete lists restore
- * them. Returns true if the cache was damaged and there is a new one. */
+/* Replaces a damaged cache by a new one (waits for the disk). Records are missing until the next complete
+ * lists restore them. Returns true if the cache was damaged and there is a new one. */
 bool index_renew_cache(struct index *index);
 
-/* Counts a record, or the new length of one that had `len_before`. Call with both locks held. */
+/* Counts a record of `len` bytes that replaces one of `len_before` (0 for a new record). Call with both locks
+ * held. */
 static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)
 {
     index->size.bytes += len;
     index->size.bytes -= len_before;
 }
 
-/* Return: 0; -EDQUOT when `emails` and `bytes` more exceed the bounds. Call with write_lock held. */
+/* Return: 0; -EDQUOT when another `emails` emails of `bytes` bytes would exceed the bounds. Call with
+ * write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
 struct index_size index_get_size(struct index *index);
 
-/* Returns a number for a listing, never 0. It goes into seen_in of each email that the listing has. */
+/* Returns a number for a listing, never 0. The number is stored in seen_in of each email that the listing
+ * has. */
 uint32_t index_begin_listing(struct index *index);
 
-/* Notes that the first sync has listed all mail: mail in inboxes that appear later is new. Returns true the
- * first time. */
+/* Notes that the first sync has listed all mail, so that mail of inboxes that appear later is announced.
+ * Returns true the first time. */
 bool index_end_first_sync(struct index *index);
 
 /* Notes that the service lists held emails. The first time, reports every inbox as changed. */
 void index_note_held_shown(struct index *index);
 
-/* Notes that a record could not be read: logs that once, and makes the next complete list restore it. */
+/* Notes that a record could not be read: logs the first loss, and makes the next complete list restore the
+ * record. */
 void index_note_lost(struct index *index);
 
 /* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
 void index_clean(struct index *index);
 
-/* Call the listener, with no lock held. `path` and `id` as in struct event. */
+/* Call the listener; the caller holds no lock. `path` and `id` are as in struct event. */
 void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change);
 void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change);
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* ---------------------------------------------------------------- queries, beside those of store.h */
+/* ---------------------------------------------------------------- queries, in addition to those of store.h
+ */
 
 /* Finds an inbox by id. Returns false if there is none, or it is gone. */
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);
@@ -231,7 +237,7 @@ void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
 /* Returns the number of the inbox of emails that name no inbox, or NUMBER_NONE if there are none. */
 uint32_t index_find_inbox_of_no_name(struct index *index);
 
-/* Does store_find_sender() without the network. */
+/* Like store_find_sender(), but without the network. */
 int index_find_sender(struct index *index, const char *address, char **ret_address);
 
 /* Returns true if there is an inbox with this address. */
@@ -240,12 +246,12 @@ bool index_has_address(struct index *index, const char *address);
 /* Finds the position of an email in its inbox. Returns false if there is no such email. */
 bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position);
 
-/* Lists the emails of an inbox that are shown among `max` positions from `position` on, in steps of `step` (1
- * or -1). Returns their number. */
+/* Examines `max` positions from `position` on, in steps of `step` (1 or -1), and lists the emails there that
+ * are shown. Returns their number. */
 size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
                        size_t max);
 
-/* Picks up to `max` emails, the newest and oldest of each of the first inboxes. Returns their number. */
+/* Picks up to `max` emails: the newest and the oldest of the first inboxes. Returns their number. */
 size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);
 
 /* ---------------------------------------------------------------- tables; the caller holds the locks */
@@ -274,8 +280,8 @@ int email_table_reserve(struct email_table *emails, struct email_list *list, uin
 void email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash);
 
-/* Add an email to the sums of its list, and subtract it before it changes. An email that is gone does not
- * count. */
+/* Add an email to the sums of its list, and subtract it before it changes. Both ignore an email that is
+ * gone. */
 void email_list_count_in(struct email_list *list, const struct email_entry *entry);
 void email_list_count_out(struct email_list *list, const struct email_entry *entry);
 
@@ -284,8 +290,8 @@ struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number);
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
 
 /* Chooses a safe folder name for `inbox` (NULL if it is new): the address if possible, otherwise made from
- * the id. No other inbox has the name, or one that differs only in case or normalisation. The caller frees
- * it. Returns NULL without memory. */
+ * the id. No other inbox has the name, or a name that differs only in case or normalisation. The caller frees
+ * the name. Returns NULL when out of memory. */
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 
@@ -293,7 +299,7 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
  * high, or another inbox has the number or the name; -ENOMEM. */
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row);
 
-/* Takes the name from an inbox that is gone, so that another may get it. The number stays. */
+/* Frees the name of an inbox that is gone, so that another inbox may get it. The inbox keeps its number. */
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);
 
 #endif

@@ -250,7 +250,7 @@ static void notify_mail(const struct index *index, const struct batch_item *item
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
-/* An email that is no longer held back is announced like a new one. */
+/* An email that is no longer held back is announced like a new email. */
 static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
     static const enum store_change changes[] = {
@@ -312,8 +312,8 @@ static bool name_is_reserved(const char *name)
     return strcmp(name, "inbox.json") == 0; /* names of emails end in .json */
 }
 
-/* Chooses "STEM.json", or a name with more of the key while an email of the inbox, gone or not, has the name.
- * The caller compares the name with those of the batch. Return: 0; -ENOMEM. */
+/* Chooses "STEM.json"; adds more of the key while an email of the inbox, gone or not, has that name. The
+ * caller compares the name with those of the batch. Return: 0; -ENOMEM. */
 static int choose_name(const struct index *index, const struct email_list *list,
                        const struct email_record *record, char buffer[NAME_MAX_BYTES],
                        struct hashed_text *ret_name)
@@ -334,7 +334,7 @@ static int choose_name(const struct index *index, const struct email_list *list,
     }
 }
 
-/* Returns false for a record that the cache has lost, so that it is written again. */
+/* Returns false if the cache has lost the record, so that the record is written again. */
 static bool has_same_text(struct index *index, const struct email_entry *entry,
                           const struct email_record *record)
 {
@@ -443,10 +443,10 @@ struct complete_list {
     uint32_t listing;
     uint32_t now_ms;
     bool with_held;
-    bool is_lacking; /* emails are missing from it that are not confirmed as gone */
+    bool is_lacking; /* it lacks emails that are not yet confirmed as gone */
 };
 
-/* Finds gone emails from *place on, and moves *place. Returns their number. */
+/* Finds emails that are gone from *place on, and moves *place. Returns their number. */
 static size_t find_gone(const struct index *index, const struct inbox *inbox, struct complete_list *list,
                         size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
@@ -487,7 +487,7 @@ static int delete_email(struct connection *connection, const struct index *index
     return error == 0 ? search_index_remove(connection, email) : error;
 }
 
-/* Ignores errors: after the next start, complete lists find again that these emails are gone. */
+/* Ignores errors: after the next start, complete lists will show again that these emails are gone. */
 static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
 {
     struct connection *connection = NULL;
@@ -499,7 +499,7 @@ static void delete_emails(const struct index *index, const uint32_t *emails, siz
     (void)cache_end_write(index->cache, error);
 }
 
-/* Returns the position for the next call. */
+/* Returns the `place` for the next call. */
 static size_t remove_batch(struct index *index, uint32_t inbox_number, struct complete_list *list,
                            size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {

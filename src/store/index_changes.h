@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Changes to the index. Each change is written to the cache, then shown, then reported to the listener.
- * Emails that the cache does not take (a full disk) are not shown until a later list has them again. Inboxes
- * are shown in any case; the cache gets them with the next emails that it takes.
+ * Emails that cannot be written (a full disk) are not shown until a later list has them again. Inboxes are
+ * shown all the same; they are written with the next emails that can be.
  *
- * New and changed emails are collected in a batch, which is written in one transaction and shown at one
- * moment, by email_batch_flush(). The caller flushes the batch before it waits for the network.
+ * New and changed emails are collected in a batch, which email_batch_flush() writes in one transaction and
+ * shows all at once. The caller flushes the batch before it waits for the network.
  *
- * A new email gets its file name when it is put into a batch. choose_name() skips each name that an email of
- * the inbox has, or had when it was removed since the start; a batch that has the name is flushed first. The
- * name is in the email's row and stays as long as the cache; to index_open(), two emails of an inbox with
- * one name are damage. email_batch_flush() checks again for keys and names that another thread has added.
+ * A new email gets its file name when it is put into a batch. choose_name() skips the names of all emails of
+ * the inbox, also of those removed since the start; a batch that has the name is flushed first. The name is
+ * in the email's row, and lasts as long as the cache; index_open() takes two emails of an inbox with one name
+ * for damage. email_batch_flush() checks again for keys and names that another thread has added.
  *
- * The emails of an inbox go and return with it, and are not reported one by one.
+ * The emails of an inbox are removed and return with it, and are not reported one by one.
  *
  * One complete list without an email or inbox removes nothing: a service that starts may list nothing, or
- * half, for a while, and a mail program may copy a Maildir just then. The email or inbox is removed when
- * another complete list lacks it, INDEX_CONFIRM_MS later or more, and no list in between had it.
+ * only half, for a while, and a mail program may copy a Maildir in that time. The email or inbox is removed
+ * when another complete list lacks it, INDEX_CONFIRM_MS later or more, and no list in between had it.
  */
 #ifndef INBOXFS_STORE_INDEX_CHANGES_H
 #define INBOXFS_STORE_INDEX_CHANGES_H
@@ -34,7 +34,7 @@ enum {
     BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
 };
 
-/* Hashes of the keys or names in a batch. Most that it lacks are ruled out by the bits. */
+/* Hashes of the keys or names in a batch. The bits rule out most hashes that the batch lacks. */
 struct batch_hashes {
     uint32_t values[EMAIL_BATCH_MAX];
     uint64_t bits[BATCH_HASH_BITS / 64];
@@ -52,8 +52,8 @@ struct batch_item {
     enum index_put put;
     uint32_t number;          /* NUMBER_NONE until a new email gets one */
     bool is_new;              /* no email of the index has the key, not even a removed one */
-    size_t offset;            /* of its JSON in texts */
-    struct email_entry entry; /* its new values */
+    size_t offset;            /* of the email's JSON in email_batch.texts */
+    struct email_entry entry; /* the email's new values */
 };
 
 struct email_batch {  /* empty: all zeros */
@@ -68,9 +68,9 @@ struct email_batch {  /* empty: all zeros */
 
 void email_batch_release(struct email_batch *batch);
 
-/* Writes, shows and reports the emails. The batch is then empty, also after a failure: a later list has the
+/* Writes, shows and reports the emails. The batch is then empty, even after a failure: a later list has the
  * emails again. Return: 0; -ENOENT when the inbox is gone; -EAGAIN when another thread took a name of the
- * batch; -EOVERFLOW when the numbers run out; -ENOMEM; -errno of the cache, as -ENOSPC or -EIO. */
+ * batch; -EOVERFLOW when the numbers run out; -ENOMEM; -errno of the cache, such as -ENOSPC or -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Puts a new or changed email into `batch`, which is flushed first if it is full, is of another inbox, or has
@@ -85,7 +85,8 @@ enum {
 };
 
 /* Call after the complete list `listing` (with held emails if `with_held`). Removes the emails that this list
- * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked others, which stay.
+ * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list also lacked emails that are
+ * not removed yet.
  */
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
                            bool *ret_is_lacking);
@@ -95,20 +96,21 @@ bool index_has_assigned(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. A known inbox is not updated by
- * a record with the origin INBOX_FROM_MAIL. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the record is
- * too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many inboxes. */
+/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. A record with the origin
+ * INBOX_FROM_MAIL does not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the
+ * record is too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many
+ * inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 
 /* Adds the inbox for emails that name no inbox, or finds it. */
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 
-/* Call after the complete list of inboxes `listing`. Removes the inboxes that it confirms to be gone, except
- * those that emails still name. */
+/* Call after the complete list of inboxes `listing`. Removes the inboxes that the list confirms to be gone,
+ * except those that emails still name. */
 void index_end_inbox_list(struct index *index, uint32_t listing);
 
-/* Returns the number of inbox numbers given so far. */
+/* Returns how many inbox numbers were given so far. */
 uint32_t index_inbox_numbers(struct index *index);
 
 /* Counts the emails of the inbox that were added, changed or removed since the start. */
@@ -117,7 +119,8 @@ uint64_t index_count_changes(struct index *index, uint32_t number);
 /* Notes that all mail of the inbox is known: later mail is announced. */
 void index_end_backfilling(struct index *index, uint32_t number);
 
-/* Sets later modification times of all inboxes, whose folders show other names now, and reports each. */
+/* Gives all inboxes a later modification time, since their folders now show other names, and reports each
+ * inbox. */
 void index_touch_inboxes(struct index *index);
 
 #endif

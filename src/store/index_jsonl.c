@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An open index.jsonl has the start of each line and the number of its record. Records are not deleted while
- * it is open, so a read makes only the lines that it returns. Lines never move: a read at the end first adds
- * lines for the emails that arrived since, in order of date.
+ * In memory, an open index.jsonl has the offset of each line and the number of its record. Records are not
+ * deleted while it is open, so each read makes only the lines that it returns. Lines never move: a read at
+ * the end first adds lines, in order of date, for the emails that arrived in the meantime.
  */
 #include "store/store_private.h"
 
@@ -24,7 +24,7 @@ struct jsonl_line {
 };
 
 struct store_index {
-    struct index *index; /* deletes no records while open_indexes counts this */
+    struct index *index; /* its open_indexes counts this file, so it deletes no records */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
     size_t len;            /* protected by lock, like all below */
@@ -116,8 +116,8 @@ static void sort_lines(struct store_index *open, size_t first)
     }
 }
 
-/* Call with the lock held for writing, or before another thread has `open`. Return: 0; -ENOENT when the inbox
- * is gone; -ENOMEM. */
+/* Adds lines for new emails. Call with the lock held for writing, or before other threads know `open`.
+ * Return: 0; -ENOENT when the inbox is gone; -ENOMEM. */
 static int add_lines(struct store_index *open)
 {
     struct index *index = open->index;
@@ -130,7 +130,7 @@ static int add_lines(struct store_index *open)
     else if (inbox->emails.changes != open->changes)
         error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (open->len > first) /* otherwise lines may be NULL */
+    if (open->len > first) /* qsort() does not accept the NULL of an empty array */
         sort_lines(open, first);
     return error;
 }
@@ -206,7 +206,7 @@ static int write_part(struct record_reader *reader, const struct store_index *op
 }
 
 /* Emails mostly arrive in the order of their dates, newest first or last, so neighbouring lines have
- * neighbouring records: hence the record_reader. */
+ * neighbouring records, which a record_reader reads fast. */
 static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct record_reader reader;

@@ -27,15 +27,15 @@ enum {
 /* ---------------------------------------------------------------- boxes */
 
 struct maildir_box {
-    uint32_t number; /* in the file */
+    uint32_t number; /* primary key in the database */
     uint32_t uidvalidity;
     char *id;              /* the inbox's; owned */
     GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
     GHashTable *by_email;  /* the messages whose emails were seen in this mount */
-    GHashTable *by_digest; /* a set of all messages: a struct maildir_mail begins with its digest */
+    GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
     uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
-    bool is_stale;    /* the inbox may hold other emails than these */
+    bool is_stale;    /* the inbox may have changed since the last sync */
     bool has_changed; /* the inbox changed after maildir_memory_begin_sync() */
 };
 
@@ -103,7 +103,7 @@ static struct maildir_mail *add_mail(struct maildir_box *box, const struct maild
     return added;
 }
 
-/* Adds a message, or replaces the one with its U number; an email number that is set stays. Return: 0;
+/* Adds a message, or replaces the one with its U number, but keeps an email number that was set. Return: 0;
  * -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
 static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
@@ -169,8 +169,8 @@ struct noted_size {
 
 struct maildir_memory {
     struct clock *clock;       /* borrowed */
-    struct database *database; /* NULL if it cannot be used */
-    int error;                 /* the reason, or 0 */
+    struct database *database; /* NULL if the database cannot be used */
+    int error;                 /* why `database` is NULL; else 0 */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
     struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
@@ -232,12 +232,13 @@ static int64_t pack_bits(const struct maildir_mail *mail)
            (mail->is_removed ? MAIL_IS_REMOVED : 0);
 }
 
-/* Writes a box with the folders' times as the touch will make them. */
+/* Writes a box with the folder times that apply_touch() will set. */
 static int put_box(struct maildir_memory *memory, struct connection *writer, const struct maildir_box *box,
                    const struct touch *touch)
 {
     int64_t changed_ns[MAILDIR_FOLDERS];
-    pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() moves them under it alone */
+    pthread_rwlock_rdlock(
+        &memory->read_lock); /* maildir_memory_note_gone() changes messages under read_lock alone */
     memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
     pthread_rwlock_unlock(&memory->read_lock);
     apply_touch(touch, changed_ns);
@@ -285,7 +286,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
 
 /* ---------------------------------------------------------------- loading */
 
-/* An invalid row is damage. Without the row its number would be given twice, so it is not skipped. */
+/* An invalid row is damage, and is not skipped: its number would be given a second time. */
 static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
 {
     int64_t number = sqlite3_column_int64(row, 0);
@@ -424,7 +425,7 @@ static int make_box_locked(struct maildir_memory *memory, const char *id, struct
         number++;
     if (number >= BOXES_MAX)
         return -EOVERFLOW;
-    /* The uidvalidity is the current time: a database made after this one was lost has other ones. */
+    /* The uidvalidity is the current time: a database that replaces a lost one then has other values. */
     struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
     int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
     if (error != 0)
@@ -520,8 +521,8 @@ bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
 }
 
 struct plan {
-    GArray *changed; /* struct maildir_mail, with their new values */
-    uint32_t added;  /* number of new messages among these */
+    GArray *changed; /* struct maildir_mail: the new values of the messages */
+    uint32_t added;  /* number of new messages in `changed` */
     struct touch touch;
 };
 
@@ -542,7 +543,7 @@ static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_
     }
 }
 
-/* Binds a message of an earlier mount to its email at once, even if the plan fails. */
+/* Sets the email number of a message from an earlier mount at once, even if the plan fails. */
 static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
                          uint8_t *is_seen, const struct maildir_sighting *sighting)
 {
@@ -628,7 +629,7 @@ int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const str
     return box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
 }
 
-/* Writes nothing: the next sync finds that the email is gone, and writes that. */
+/* Writes nothing to the disk: the next sync finds that the email is gone, and writes the row. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
 {
     WRITE_GUARD(&memory->read_lock);
@@ -698,7 +699,7 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
     memory->sizes[memory->sizes_len++] = (struct noted_size){box, known};
     if (memory->sizes_len == SIZES_MAX) {
         (void)write_mails(memory, NULL, NULL, NULL, 0);
-        memory->sizes_len = 0; /* after an error, too: the sizes are fetched again in the next mount */
+        memory->sizes_len = 0; /* even after an error: the sizes are fetched again in the next mount */
     }
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of the Maildirs, which the service does not have: the uidvalidity of each inbox; the U number,
- * folder, flags and size of each message (only a fetch shows its size). It is in memory, and in two tables
- * of maildir/maildir.sqlite3. U numbers and flags are durable before they are shown. The database is not in
- * the cache, since a user may delete the cache. A damaged database, or one of a newer version, stays as it
- * is; the log reports it, and there are no Maildirs.
+ * The state of the Maildirs that the service does not have: the uidvalidity of each inbox; the U number,
+ * folder, flags and size of each message (the size is known only after a fetch). It is in memory, and in two
+ * tables of maildir/maildir.sqlite3. U numbers and flags are durable before they are shown. The database is
+ * not in the cache, since a user may delete the cache. A damaged database, or one of a newer version, is not
+ * changed; the log reports it, and there are no Maildirs.
  *
  * Each message gets the next U number, from 1 on, when it is first seen, and no other message ever gets that
  * number. A message that leaves the inbox has the same number when it returns. A message that a user removed
@@ -36,7 +36,7 @@ enum {
 enum maildir_folder {
     MAILDIR_NEW,
     MAILDIR_CUR,
-    MAILDIR_FOLDERS /* how many */
+    MAILDIR_FOLDERS /* number of folders */
 };
 
 struct maildir_mail {
@@ -45,11 +45,11 @@ struct maildir_mail {
     int64_t size;                               /* bytes of the raw message; -1 if not known yet */
     uint64_t flags;                             /* maildir_name.h */
     uint32_t uid;                               /* the U number */
-    uint32_t email; /* the store's number; NUMBER_NONE if not seen in this mount */
+    uint32_t email; /* the store's number of the email; NUMBER_NONE if not seen in this mount */
     uint8_t folder; /* enum maildir_folder */
     bool has_info;
     bool is_gone;    /* the inbox does not hold the email now */
-    bool is_removed; /* a user removed the message from the Maildir, for good */
+    bool is_removed; /* a user removed the message from the Maildir; never reset */
 };
 
 static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
@@ -60,8 +60,8 @@ static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
 /* An email that the inbox holds. */
 struct maildir_sighting {
     uint32_t email;  /* the store's number */
-    const char *id;  /* the service's; may be NULL if maildir_memory_find_email() finds the email */
-    int64_t epoch_s; /* its date */
+    const char *id;  /* the service's id; may be NULL if maildir_memory_find_email() finds the email */
+    int64_t epoch_s; /* the email's date */
 };
 
 struct maildir_memory;
@@ -121,7 +121,8 @@ struct maildir_mark {
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
 
-/* Removes a message from the Maildir for good. Durability and errors as maildir_memory_mark(). */
+/* Removes a message from the Maildir permanently and durably (waits for the disk). Return: as
+ * maildir_memory_mark(). */
 int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
 /* Notes the size of a message. Waits for the disk only when 256 sizes are noted, which are then written: a

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of a digest and the id of an email, in the order in which they were noted.
+ * Each row has the digest of a Message-ID and the id of an email. Rows are in the order in which they were
+ * noted.
  */
 #include "store/message_ids.h"
 

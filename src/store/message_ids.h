@@ -5,9 +5,8 @@
  * Message-ID of a message when its content is fetched. The service's lists do not have Message-IDs.
  *
  * It is a table of the cache (cache.h), bounded in number: the oldest rows go first. One Message-ID may
- * belong to several emails, one in each inbox that got the message. Senders choose Message-IDs, so the
- * number of emails for each is bounded, too, and the first ones stay. A row has 64 bits of the Message-ID's
- * digest.
+ * belong to several emails, one in each inbox that got the message. Senders choose Message-IDs, so the number
+ * of emails for each is bounded, too; the first ones are kept. A row has 64 bits of the Message-ID's digest.
  */
 #ifndef INBOXFS_STORE_MESSAGE_IDS_H
 #define INBOXFS_STORE_MESSAGE_IDS_H
@@ -16,11 +15,11 @@
 
 enum {
     MESSAGE_IDS_MAX = 1000 * 1000,
-    MESSAGE_IDS_EMAILS_MAX = 64, /* of one Message-ID */
+    MESSAGE_IDS_EMAILS_MAX = 64, /* emails of one Message-ID */
 };
 
-/* Notes the Message-ID of an email, without brackets, in the caller's turn to write of the cache. Ignores an
- * `email_id` of more than 255 bytes. Return: 0; -errno of SQLite. */
+/* Notes the Message-ID of an email, without brackets, while the caller has the turn to write to the cache.
+ * Ignores an `email_id` of more than 255 bytes. Return: 0; -errno of SQLite. */
 int message_ids_note(struct connection *writer, const char *message_id, const char *email_id);
 
 /* Finds the ids of the emails that have the Message-ID, in the order in which they were noted; there may be

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Linear probing, at most four fifths full. The first slot is the hash scaled to the capacity. So the
- * capacity need not be a power of two, and a growing table is copied from front to back, which the CPU's
- * caches like.
+ * Linear probing, at most four fifths full. The first slot for a number is its hash scaled to the capacity.
+ * So the capacity need not be a power of two, and a growing table is copied from front to back, which the
+ * CPU's caches like.
  */
 #include "store/number_table.h"
 
@@ -51,7 +51,8 @@ void number_table_add(struct number_table *table, uint32_t hash, uint32_t number
     table->used++;
 }
 
-/* Returns the least capacity for that many numbers, or the usual step of growth if that is more. */
+/* Returns the least capacity for that many numbers, or the capacity after the usual growth if that is more.
+ */
 static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
 {
     uint64_t least = numbers + numbers / 4 + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hash table of 32-bit numbers. The caller knows the object of a number, its hash, and how it is compared.
- * Numbers are never removed. A slot has the hash beside the number, so that objects are compared only when
- * the whole hash is equal.
+ * A hash table of 32-bit numbers. Each number stands for an object, which only the caller can hash and
+ * compare. Numbers are never removed. A slot has the hash beside the number, so that objects are compared
+ * only when the whole hash is equal.
  */
 #ifndef INBOXFS_STORE_NUMBER_TABLE_H
 #define INBOXFS_STORE_NUMBER_TABLE_H

@@ -187,9 +187,10 @@ static bool copy_unwanted(const struct search_query *query, struct search_query 
 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
-    OFFLINE_TIMEOUT_MS = 2 * 1000, /* if the service did not answer the last request */
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* used if the service did not answer the last request */
     CATCH_UP_TIMEOUT_MS = 1000,
-    SERVICE_TERMS_MAX = 4,     /* terms that the service is asked for, a request each; the longest ones */
+    SERVICE_TERMS_MAX =
+        4, /* the service is asked only for this many terms, the longest, with one request each */
     LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
@@ -203,7 +204,7 @@ struct search {
     struct search_hits found;                           /* from the service */
     struct search_hits local;                           /* from the index */
     struct search_hits unwanted;                        /* emails with a negated text, from both */
-    struct search_hits *taking;                         /* the set to which take_hit() adds */
+    struct search_hits *taking;                         /* take_hit() adds to this set */
     const struct search_term *asked[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
     uint32_t unknown_inbox; /* the inbox of a hit that the store does not have yet; or NUMBER_NONE */
     bool has_facts;
@@ -229,7 +230,7 @@ static bool has_facts(const struct search_query *query)
     return false;
 }
 
-/* Every hit passes this test, whether it is from the service or from the index. */
+/* Tests a hit of the service or of the index: every hit in the result has passed. */
 static bool is_hit(const struct search *search, uint32_t email)
 {
     struct email_view view;
@@ -276,7 +277,7 @@ static bool catch_up(const struct search *search)
     return more == 0;
 }
 
-/* Adds the emails that meet the facts. Returns false after the time-out, or without memory. */
+/* Adds the emails that meet the facts. Returns false after the time-out, or when out of memory. */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];
@@ -402,7 +403,7 @@ static enum search_ability test_ability(struct search *search)
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, take_nothing, &count);
-    /* Before the outcome: a list of every email may be too long to be read. */
+    /* Checked before the outcome: a list of every email may be too long to be read. */
     if (count > 0)
         return SEARCH_ABILITY_ABSENT;
     switch (outcome) {
@@ -416,7 +417,8 @@ static enum search_ability test_ability(struct search *search)
     }
 }
 
-/* Returns true if the service can search. Tests that again each hour, once the account has an email. */
+/* Returns true if the service can search. Repeats the test each hour. Without an email in the account there
+ * is no test. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -463,7 +465,7 @@ static const char *only_inbox(const struct search *search)
     return id;
 }
 
-/* Asks the service for one term. Returns false if the service did not answer. */
+/* Requests the hits for one term. Returns false if the service did not answer. */
 static bool ask_for_term(struct search *search, const char *inbox_id, const char *term,
                          struct search_hits *ret_hits)
 {
@@ -508,8 +510,8 @@ static bool is_asked_for(const struct search *search, const struct search_term *
     return false;
 }
 
-/* A truncated answer does not prove that an email lacks the term. So an answer that is complete replaces a
- * truncated one, and only answers of the same kind are intersected. */
+/* A truncated answer does not prove that an email lacks the term. So a complete answer replaces a truncated
+ * one, and only two complete or two truncated answers are intersected. */
 static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;
@@ -544,7 +546,7 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
     return is_answered;
 }
 
-/* A group with one word that the service is not asked for cannot narrow the result. */
+/* A group cannot narrow the result if the service is not asked for one of its words. */
 static bool is_group_asked_for(const struct search *search, const struct search_term *first, size_t len)
 {
     return is_wanted_text(first, len) && has_words(first, len) && (len > 1 || is_asked_for(search, first));
@@ -571,7 +573,7 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
     return true;
 }
 
-/* The service searches words alone; subject:, from:, to: and attachments are tested in the index. */
+/* The service only searches for words; subject:, from:, to: and attachments are tested in the index. */
 static void narrow_locally(struct search *search, struct search_hits *found)
 {
     struct search_query query;
@@ -603,8 +605,8 @@ static bool ask_service(struct search *search)
     return false;
 }
 
-/* A hit that the store does not know starts a sync of its inbox, but only now and then: the service may find
- * emails that its lists never have. */
+/* A hit that the store does not know starts a sync of its inbox, but only from time to time, since the
+ * service may find emails that its lists never have. */
 static bool fetch_unknown(struct search *search)
 {
     struct store *store = search->store;
@@ -620,7 +622,7 @@ static bool fetch_unknown(struct search *search)
            sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 
-/* After a sync, since new emails may have an unwanted text. */
+/* Called after a sync, since new emails may have an unwanted text. */
 static void refresh_unwanted(struct search *search)
 {
     struct search_query unwanted;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A search (store_search(), store.h) joins the hits of the service with the hits of the local index. The
- * service searches bodies and attachments that were never fetched. It gets one request per word or phrase,
- * and the store intersects the answers, so that a query means the same to the service and to the index.
+ * service also searches bodies and attachments that were never fetched. The store makes one request for each
+ * word or phrase and intersects the answers, so that a query means the same to the service and to the index.
  * While the service does not answer, or cannot search, the hits of the index are the whole result.
  */
 #ifndef INBOXFS_STORE_SEARCH_H
@@ -21,8 +21,8 @@ enum search_ability {
 struct searcher {
     pthread_mutex_t lock;
     enum search_ability ability; /* protected by lock, like all below */
-    int64_t ability_ms;          /* when the ability was tested, monotonic */
-    int64_t synced_ms;           /* when a search last started a sync for an unknown email, monotonic */
+    int64_t ability_ms;          /* monotonic time of the last test of the ability */
+    int64_t synced_ms;           /* monotonic time when a search last started a sync for an unknown email */
 };
 
 void searcher_init(struct searcher *searcher);

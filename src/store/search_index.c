@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* Words of the column `attached`. A word is searched in all columns, so these are of the private use area,
- * which no user searches. */
+/* Words of the column `attached`. A word is searched in all columns, so these words are private use
+ * characters, which no user searches for. */
 static const char attached_unknown[] = "\uE000";
 static const char attached_none[] = "\uE001";
 static const char attached_some[] = "\uE002";
@@ -73,10 +73,10 @@ int search_index_note_content(struct connection *connection, uint32_t email,
 /* ---------------------------------------------------------------- indexing the noted emails */
 
 enum {
-    EMAILS_AT_ONCE = 512 /* take some 50 ms */
+    EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* Without content (`attached` NULL), the row's content stays as it is. */
+/* If `attached` is NULL, the content in the row is kept. */
 static int index_record(struct connection *connection, int64_t email, const struct search_record *record,
                         const char *attached, const char *body)
 {
@@ -92,7 +92,7 @@ static int index_record(struct connection *connection, int64_t email, const stru
                               attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
 }
 
-/* An email that is gone has no record, and is not indexed. */
+/* Skips an email that is gone, since it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
     struct search_record record;
@@ -154,7 +154,7 @@ static void append_term(struct strbuf *text, const struct search_term *term)
 {
     static const struct {
         const char *column;
-        const char *word; /* NULL: that of the term */
+        const char *word; /* NULL: the term's text */
     } kinds[] = {
         [SEARCH_WORD] = {"", NULL},
         [SEARCH_SUBJECT] = {"subject : ", NULL},

@@ -21,7 +21,7 @@
 #include "store/cache.h"
 
 enum {
-    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* of a body; a search does not find words after that */
+    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* part of a body that is indexed */
 };
 
 /* Notes, in a turn, that the record of an email is new or changed. Return: 0; -errno of SQLite. */
@@ -30,13 +30,13 @@ int search_index_note(struct connection *connection, uint32_t email);
 /* Removes an email from the index, in a turn. Return: 0; -errno of SQLite. */
 int search_index_remove(struct connection *connection, uint32_t email);
 
-/* Notes, in a turn, the body of an email and the names of its attachments, unless the index has them. Return:
- * 0; -errno of SQLite; -ENOMEM. */
+/* Notes, in a turn, the body of an email and the names of its attachments, unless the index already has them.
+ * Return: 0; -errno of SQLite; -ENOMEM. */
 int search_index_note_content(struct connection *connection, uint32_t email,
                               const struct content_folder *folder);
 
-/* Indexes some of the noted emails, in a turn of its own. May be called from any thread. Return: 1 when there
- * may be more; 0 when there are none; -errno of SQLite. */
+/* Indexes some of the noted emails, in a turn of its own. May be called from any thread. Return: 1 when more
+ * may be noted; 0 when there are none; -errno of SQLite. */
 int search_index_catch_up(struct cache *cache);
 
 /* Receives a hit. */
@@ -45,9 +45,9 @@ typedef void (*search_hit_sink)(void *context, uint32_t email);
 /* Called from time to time; returns true if the search is to end. */
 typedef bool (*search_stop)(void *context);
 
-/* Finds the emails that match one term of each group of the query, in no order. The query has at least one
- * term, and no facts; is_negated is ignored. May be called from any thread. Return: 0; -EINTR when `stop`
- * returned true; -errno when the cache cannot be read. */
+/* Finds the emails that match at least one term of each group of the query, in no particular order. The query
+ * has at least one term, and no facts; is_negated is ignored. May be called from any thread. Return: 0;
+ * -EINTR when `stop` returned true; -errno when the cache cannot be read. */
 int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
                       search_stop stop, void *context);
 
