@@ -30,13 +30,11 @@ enum {
     CHUNK_BYTES = 64 * 1024,
     LEVEL = 1,                /* of zlib; level 6 makes texts 8 % shorter in twice the time */
     USE_INTERVAL_S = 60 * 60, /* a use within this time after the last written one is not written */
-    AGAIN_INTERVAL_S =
-        60,          /* likewise for a passing part: the program for which it was fetched is still reading */
-    ROW_BYTES = 100, /* size of a part's row without its bytes */
-    SETTLED_PERCENT = 90, /* of the bound: while all parts have less, a new part is settled, else passing */
-    LEFT_PERCENT = 95,    /* of the bound: when it is exceeded, parts are removed until this is left */
-    PASSING_PERCENT =
-        5, /* of the bound: settled parts are removed once passing parts have no more than this */
+    AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still read */
+    ROW_BYTES = 100,          /* size of a part's row without its bytes */
+    SETTLED_PERCENT = 90,     /* of the bound: up to here, a new part is settled */
+    LEFT_PERCENT = 95,        /* of the bound: at the bound, parts are removed down to this */
+    PASSING_PERCENT = 5,      /* of the bound: when passing parts have no more, settled ones go */
 };
 
 /* ---------------------------------------------------------------- serialized texts */

@@ -53,8 +53,7 @@ struct email_entry {
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* monotonic time of the first complete list without the email; 0: none; protected as
-                            seen_in */
+    uint32_t missing_ms; /* monotonic, of the first complete list that lacks it; 0: none; as seen_in */
     uint32_t inbox : 24; /* at most INDEX_SENT */
     bool is_gone : 1;
     bool is_held : 1; /* the service holds the email back, so it is not listed with the others */
