@@ -36,7 +36,7 @@ struct contact {
     int64_t unreachable_until_ms;
     int64_t busy_until_ms;
     char error[256];      /* reason of the last failure, "" while online */
-    char sync_error[256]; /* reason why the last complete sync lacks something, "" if it does not */
+    char sync_error[256]; /* why the last complete sync lacks something; "" if it is complete */
 };
 
 void contact_init(struct contact *contact, const struct index *index);

@@ -97,7 +97,7 @@ static int check_inbox(struct store *store, const char *email_id, const char *fr
 {
     struct email_view email;
     struct inbox_view inbox;
-    /* An id is in one inbox alone, so the inbox that is searched first does not matter. */
+    /* Only one inbox has the id, so it does not matter which inbox is searched first. */
     if (!store_find_email_by_id(store, 0, email_id, &email) || !store_get_inbox(store, email.inbox, &inbox))
         return -ENOENT;
     return inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;

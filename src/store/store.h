@@ -24,9 +24,9 @@ struct store;
 enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
-    STORE_REMOVED,  /* complete lists of the service no longer have it */
+    STORE_REMOVED,  /* complete lists of the service no longer contain it */
     STORE_MOVED,    /* an email's is_held changed */
-    STORE_RETURNED, /* an email that was removed is listed again, and is not announced */
+    STORE_RETURNED, /* a removed email is listed again; it is not announced */
 };
 
 struct email_view {
@@ -34,7 +34,7 @@ struct email_view {
     uint32_t inbox;   /* number of its inbox */
     const char *name; /* file name with ".json", unique in its inbox */
     size_t json_len;  /* bytes of the file: store_read_email() */
-    uint64_t text;    /* number of the file's content: each content has another */
+    uint64_t text;    /* number of the record; a changed record has a new number */
     int64_t date_ms;  /* mtime: the record's date or, without one, when it was first seen */
     int64_t seen_ms;  /* ctime: when this content was first seen */
     bool is_held;     /* rules or checks of the inbox hold the email back: store_list_held() */
@@ -46,8 +46,8 @@ struct inbox_view {
     const char *id;
     const char *address;  /* NULL if not known */
     size_t json_len;      /* bytes of inbox.json: store_read_inbox() */
-    int64_t changed_ms;   /* when the record, or the set of emails, last changed: mtime of the folder */
-    int64_t record_ms;    /* when the record last changed: mtime of inbox.json */
+    int64_t changed_ms;   /* mtime of the folder: when the record, or the set of emails, last changed */
+    int64_t record_ms;    /* mtime of inbox.json: when the record last changed */
     size_t emails;        /* number of emails shown */
     size_t held;          /* number of emails held back */
     uint64_t index_bytes; /* size of index.jsonl */
@@ -55,11 +55,12 @@ struct inbox_view {
 
 /* Called for each change by the thread that made it, with no lock held. The functions must not block, nor
  * call store_sync(), store_create_inbox() or store_update_inbox(). Emails that an inbox had before it was
- * first listed are reported as one change of the inbox. A removed email can still be found by number. */
+ * first listed are reported as one change of the inbox. store_get_email() still finds a removed email. */
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail, by its number (store_get_email()). The first list of many is reported once, by any of them.
+    /* Sent mail changed (store_get_email() finds it). Many that are listed for the first time are reported by
+     * one call, for any of them.
      */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
@@ -75,21 +76,22 @@ struct store_config {
     struct clock *clock;            /* borrowed */
     int state_dir_fd;               /* borrowed; the cache is its folder "cache" */
     int64_t poll_interval_ms;       /* 0: no polls */
-    bool adopt_state;               /* accept a cache whose inboxes are none of this key's */
-    uint64_t content_cache_bytes;   /* bound for content (store_content.h); 0 turns content off */
+    bool adopt_state;               /* accept a cache that has no inbox of this key's account */
+    uint64_t content_cache_bytes;   /* bound for cached content (store_content.h); 0 turns content off */
     struct store_listener listener; /* functions may be NULL */
     struct event_listener events;   /* `mail`, `inbox`, `offline`, `online`; notify may be NULL */
 };
 
-/* Opens the cache (waits for the disk). A damaged cache is set aside and filled anew. Return: 0; -ENOMEM;
- * -errno when the folder or the database cannot be opened (a full disk), with a reason that the caller frees.
+/* Opens the cache (waits for the disk). A damaged cache is set aside, and a new one is filled. Return: 0;
+ * -ENOMEM; -errno when the folder or the database cannot be opened (such as on a full disk). On failure the
+ * caller frees *ret_reason.
  */
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
 
 /* Asks the service for the first time, before the mount answers (waits for the network, about 10 s at most).
- * Return: 0; -EHOSTUNREACH when the service cannot be reached, so that the mount shows the cache; -EACCES
- * when it refuses the key; -ESTALE when the cache has inboxes of another key, and adopt_state is false. On
- * failure the caller frees *ret_reason. */
+ * Return: 0; -EHOSTUNREACH when the service cannot be reached (the mount can show the cache); -EACCES when it
+ * refuses the key; -ESTALE when the cache has inboxes of another key, and adopt_state is false. On failure
+ * the caller frees *ret_reason. */
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason);
 
 /* Starts the sync thread (sync.h). Return: 0; -errno when the thread cannot be started. */
@@ -100,16 +102,16 @@ void store_stop(struct store *store);
 /* NULL-safe. Call store_stop() first. */
 void store_free(struct store *store);
 
-/* Starts a sync soon, since the network changed or the machine woke up, but not before the time that the
- * service asked for. Does not wait. */
+/* Call when the network has changed or the machine woke up. Starts a sync soon, but not before the time that
+ * the service asked for. Does not wait. */
 void store_network_changed(struct store *store);
 
 /* Each fills in *ret. Returns false if there is no such inbox or email, or it is gone. */
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret);
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
-bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* finds gone ones, too */
-/* Finds an email by id, in this inbox before others. */
+bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* also one that is gone */
+/* Finds an email by id; looks in this inbox first. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
 /* Returns true once a sync has listed all mail of the account since the cache was made. Until then the
@@ -125,32 +127,33 @@ const char *store_get_email_id(struct store *store, uint32_t email);
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Lists at most `max` from `position` on (0 at first). ret_positions[i] is the position after view i.
- * Positions stay valid while the list changes. Returns the number of views filled in, 0 at the end. */
+/* Lists at most `max` inboxes or emails from `position` on (0 at first). ret_positions[i] is the position
+ * after view i. Positions stay valid while the list changes. Returns the number of views filled in, 0 at the
+ * end. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
-/* The same for emails that are held back. store_shows_held() returns true once the service has answered a
- * request for them. */
+/* Like the functions above, for emails that are held back. store_shows_held() returns true once the service
+ * has answered a request for held emails. */
 bool store_shows_held(struct store *store);
 bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* The same for sent mail, which the service lists whether it was sent from here or not. It is in no inbox,
- * and email_view.inbox has no meaning; store_get_email() finds it by number. */
+/* Like the functions above, for sent mail: all that the service lists, even if it was sent elsewhere. It is
+ * in no inbox, so email_view.inbox has no meaning; store_get_email() finds it by number. */
 bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
-/* Hides sent mail for good, even if the service has not listed it yet. Waits for the disk. */
+/* Hides sent mail permanently, even if the service has not listed it yet. Waits for the disk. */
 void store_hide_sent(struct store *store, const char *id);
 size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
                        uint64_t *ret_positions, size_t max);
 
-/* Opens the index.jsonl of an inbox: a line of compact JSON for each record, in order of date, with the
- * file's name as `file`. Its lines never change while it is open; new emails are added at its end. Call
- * store_index_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
+/* Opens the index.jsonl of an inbox: one line of compact JSON for each record, in order of date, with the
+ * file name as the member `file`. Its lines never change while it is open; new emails are added at its end.
+ * Call store_index_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
 struct store_index;
 int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
 void store_index_free(struct store_index *open);
@@ -172,20 +175,20 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
  * not wait. Calls before the sync begins share it; such syncs begin at least a quarter of a second apart. */
 void store_request_sync(struct store *store, const char *inbox_id);
 
-/* Reports whether a request of the outbox reached the service. If that contradicts the store, the sync thread
- * lists one email to decide (contact.h). Does not wait. */
+/* Reports whether a request of the outbox reached the service. If the store assumes the contrary, the sync
+ * thread lists one email to find out (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);
 /* Returns true unless the last answers showed that the service works and takes the key. Does not wait. */
 bool store_is_offline(struct store *store);
 
-/* Creates an inbox (waits for the network, 5 s), and requests its first sync (the welcome email). Return: 0;
- * -EINVAL when this is no address or the service refuses it; -EEXIST when the inbox exists; -EACCES when the
- * service refuses the key; -EAGAIN when it is busy; -EHOSTUNREACH when it cannot be reached; -EINTR when
- * cancelled. */
+/* Creates an inbox (waits for the network, 5 s), and requests its first sync (for the welcome email). Return:
+ * 0; -EINVAL when `address` is no address, or the service refuses it; -EEXIST when the inbox exists; -EACCES
+ * when the service refuses the key; -EAGAIN when it is busy; -EHOSTUNREACH when it cannot be reached; -EINTR
+ * when cancelled. */
 int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
                        char **ret_reason);
 
-/* Writes inbox.json to the service (waits for the network): reads the record again, replaces the fields that
+/* Writes inbox.json to the service (waits for the network): fetches the record, replaces the fields that
  * `text` has, and upserts all fields. Return: 0; -EINVAL when `text` is not JSON, has wrong types, or is
  * refused; -EPERM when the service has no GET /inbox to read the record; -ENOENT when the service no longer
  * has the inbox; the errors of store_create_inbox(). */
@@ -198,9 +201,9 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason);
 
-/* Finds the sending address for a message: `address` if it is an inbox, or if GET /inbox has not answered
- * yet; the only inbox if `address` is NULL. For an unknown address it lists the inboxes again, since the
- * inbox may be new (waits for the network, 5 s, while online). The caller frees *ret_address. Return: 0;
+/* Finds the sending address for a message: `address` if an inbox has it, or if GET /inbox has not answered
+ * yet; if `address` is NULL, that of the only inbox. For an unknown address it lists the inboxes again, since
+ * the inbox may be new (waits for the network, 5 s, while online). The caller frees *ret_address. Return: 0;
  * -EADDRNOTAVAIL when there is no such inbox, or `address` is NULL and there is not exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
@@ -218,13 +221,13 @@ enum {
 struct store_search {
     uint32_t *emails;
     size_t len;
-    bool is_truncated;     /* other emails match, or may match */
-    bool is_service_asked; /* the service answered; otherwise these are the hits of the local index */
+    bool is_truncated;     /* other emails match too, or may match */
+    bool is_service_asked; /* the service answered; otherwise only the local index was searched */
 };
 
-/* Searches the service and the local index for `text` (mail/search_query.h). Waits for both, 10 s at most,
- * and then returns the hits found so far. The caller releases *ret. Return: 0; -EINTR when cancelled;
- * -ENOMEM; the errors of search_query_parse(); -errno when no thread can be started. */
+/* Searches the service and the local index for `text` (mail/search_query.h). Waits at most 10 s for both, and
+ * returns the hits found by then. The caller releases *ret. Return: 0; -EINTR when cancelled; -ENOMEM; the
+ * errors of search_query_parse(); -errno when no thread can be started. */
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
 void store_search_release(struct store_search *search);
 
@@ -236,12 +239,12 @@ struct store_status {
     int64_t next_poll_ms; /* realtime of the next poll, now during a poll; 0: no polls */
     size_t inboxes;
     size_t emails;
-    size_t kept_emails; /* emails that count towards the bound, those that are gone, too */
+    size_t kept_emails; /* emails that count towards the bound, including those that are gone */
     size_t kept_emails_max;
     uint64_t kept_bytes; /* of records */
     uint64_t kept_bytes_max;
     char error[256];      /* reason of the last failure, "" while online */
-    char sync_error[256]; /* reason why the last complete sync lacks something, "" if it does not */
+    char sync_error[256]; /* why the last complete sync lacks something; "" if it is complete */
 };
 void store_get_status(struct store *store, struct store_status *ret);
 

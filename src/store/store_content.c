@@ -29,27 +29,27 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* texts in memory, beside those of open files */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* texts in memory, without those of open files */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
-    MESSAGE_HEAD_BYTES = 64 * 1024, /* start of a raw message that is searched for its Message-ID */
+    MESSAGE_HEAD_BYTES = 64 * 1024, /* part of a raw message that is searched for the Message-ID */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
     ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
-    LATER_MS = 500,               /* pause between them unless the answer has a Retry-After */
+    LATER_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
     LATER_MAX_MS = 10 * 1000,     /* the longest Retry-After that is waited for */
-    TOO_LONG_MAX = 64,            /* remembered parts that were longer than allowed */
-    TOO_LONG_MS = 60 * 60 * 1000, /* time for which such a part is not requested again */
+    TOO_LONG_MAX = 64,            /* how many parts that were longer than allowed are remembered */
+    TOO_LONG_MS = 60 * 60 * 1000, /* how long such a part is not requested again */
 
-    AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; so at most 100 MB of JSON in memory */
+    AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; bounds JSON in memory to 100 MB */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
     AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
-    AHEAD_EMAILS = 128,                /* emails fetched ahead of a reader, at most, */
-    AHEAD_PER_EMAIL = 16,              /* and at most this many for each email that was read */
+    AHEAD_EMAILS = 128,                /* at most this many emails are fetched ahead of a reader, */
+    AHEAD_PER_EMAIL = 16,              /* and at most this many for each email that the reader has read */
     STREAMS_MAX = 8,                   /* readers that are followed at the same time */
     STREAM_STRIDE_MAX = 8,             /* positions that a reader may skip, in either direction */
-    STREAM_LEN_TO_BEGIN = 2,           /* emails read, after the first, before any is fetched ahead */
+    STREAM_LEN_TO_BEGIN = 2,           /* emails read after the first one before any is fetched ahead */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
@@ -62,9 +62,9 @@ struct content_request {
     uint32_t email;
     const char *email_id;
     const char *attachment_id; /* or NULL */
-    bool is_ahead;             /* fetched ahead, with the lower bounds */
-    bool has_attachments;      /* the attachments are fetched ahead, too */
-    bool is_known_to_exist;    /* the service was seen to have the email */
+    bool is_ahead;             /* fetched ahead, so the lower bounds apply */
+    bool has_attachments;      /* the email's attachments are to be fetched ahead, too */
+    bool is_known_to_exist;    /* an answer of the service showed that it has the email */
 };
 
 struct too_long {
@@ -81,9 +81,9 @@ struct read_stream {
     enum content_part part;
     size_t position;  /* position of the email that was read last */
     int step;         /* 1 or -1; 0: not known yet */
-    unsigned int len; /* emails read, after the first */
-    size_t covered;   /* positions after the last that were fetched ahead */
-    uint64_t used;    /* the count of uses at the last use; 0: never used */
+    unsigned int len; /* number of emails read after the first one */
+    size_t covered;   /* number of positions beyond `position` that were fetched ahead */
+    uint64_t used;    /* value of the counter of uses at the last use; 0: never used */
 };
 
 struct contents {
@@ -99,7 +99,7 @@ struct contents {
     atomic_bool has_raw;
     atomic_bool must_probe;     /* has_content and has_raw may be wrong */
     uint64_t missing;           /* hash of the emails that the last probe found without content; 0: none */
-    unsigned int probes_spared; /* used by the probe alone: probes skipped for these emails */
+    unsigned int probes_spared; /* probes skipped for the emails of `missing`; only the probe uses this */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signalled at the end of a probe, and with is_stopping */
@@ -108,14 +108,14 @@ struct contents {
     bool is_probe_wanted;  /* a sync ended after the current probe began */
     bool is_probe_overdue; /* a wait for the current probe timed out */
     GHashTable *loaded;    /* texts: struct store_content by email, each with a reference */
-    GQueue loaded_order;   /* the same, oldest first */
+    GQueue loaded_order;   /* the members of `loaded`, oldest first */
     size_t loaded_bytes;
     GHashTable *transfers; /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
     uint64_t stream_uses;
     unsigned int ahead_queued; /* transfers ahead of readers that have not ended */
     struct too_long too_long[TOO_LONG_MAX];
-    size_t too_long_next; /* index of the next one that is overwritten, modulo TOO_LONG_MAX */
+    size_t too_long_next; /* modulo TOO_LONG_MAX: index of the next entry to overwrite */
 };
 
 /* One part of an email on its way from the service to all readers of the part. No reader owns the transfer: a
@@ -125,11 +125,11 @@ struct content_transfer {
     struct worker_job job; /* must be first: run_transfer() casts the job */
     struct contents *contents;
     struct content_request request; /* owns its strings */
-    pthread_cond_t done;            /* not `changed`: hundreds of readers may wait for other transfers */
-    unsigned int references;        /* the job and the readers; protected by the lock, like all below */
+    pthread_cond_t done; /* separate from `changed`, since hundreds of readers may wait for other transfers */
+    unsigned int references; /* the job and the readers; protected by the lock, like all below */
     bool is_done;
-    int error;                     /* when done */
-    struct store_content *content; /* when done without an error */
+    int error;                     /* valid when done */
+    struct store_content *content; /* valid when done without an error */
 };
 
 static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
@@ -182,7 +182,7 @@ static struct store_content *find_loaded(struct contents *contents, uint32_t ema
     return content == NULL ? NULL : content_ref(content);
 }
 
-/* Drops the oldest texts above the bound, but never the newest. */
+/* Drops the oldest texts while they exceed the bound, but never the newest. */
 static void remember_locked(struct contents *contents, struct store_content *content)
 {
     if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
@@ -220,18 +220,18 @@ static int load(struct contents *contents, const struct content_request *request
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* The cache does not count files that are still being fetched, so together they may double its size. */
+/* The cache does not count files that are still being fetched. Together they may be as large as the cache. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
     return CLAMP(share, (uint64_t)AHEAD_MAX_BYTES, (uint64_t)CONTENT_FILE_MAX_BYTES);
 }
 
-/* The answer to one request: the part, and the data that is stored with it. */
+/* The answer to one request: the part, and the data that is stored with the part. */
 struct content_answer {
     struct store_content *content;
     char *message_id;                       /* or NULL */
-    char file_name[CONTENT_FILE_NAME_SIZE]; /* "" without a file */
+    char file_name[CONTENT_FILE_NAME_SIZE]; /* "" if the part is not in a file */
 };
 
 static int take_texts(const struct email_content *fetched, struct content_answer *answer)
@@ -290,7 +290,7 @@ static int request_bytes(struct contents *contents, const struct content_request
     return error;
 }
 
-/* Makes one request. Returns 0 whatever the outcome in `ret`, or -errno of the disk. */
+/* Makes one request. Return: 0, with the outcome in `ret`; -errno of the disk. */
 static int request_once(struct contents *contents, const struct content_request *request,
                         struct content_answer *answer, struct service_result *ret)
 {
@@ -441,7 +441,8 @@ static void finish_transfer(struct content_transfer *transfer, int error, struct
     pthread_cond_broadcast(&transfer->done);
 }
 
-/* Nothing is fetched ahead while the service is busy or away: readers would wait behind these requests. */
+/* Nothing is fetched ahead while the service is busy or unreachable: readers would wait behind these
+ * requests. */
 static int check_may_fetch(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
@@ -475,7 +476,7 @@ static void run_transfer(struct worker_job *job)
         error = fetch_and_keep(contents, request, &answer);
     struct store_content *content = is_known ? known : answer.content;
     finish_transfer(transfer, error, error == 0 ? content : NULL);
-    /* The transfer is out of the table by now, so no other thread changes has_attachments. */
+    /* The table no longer has the transfer, so no other thread changes has_attachments. */
     if (error == 0 && request->has_attachments)
         fetch_attachments_ahead(contents, content);
     content_answer_release(&answer);
@@ -563,7 +564,7 @@ static bool take_over_locked(struct content_transfer *transfer)
     return true;
 }
 
-/* Sets *ret_was_ahead if the result is that of a transfer with the bounds for fetching ahead. */
+/* Sets *ret_was_ahead if the transfer had the bounds for fetching ahead. */
 static int fetch_once_locked(struct contents *contents, const struct content_request *request,
                              int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
                              bool *ret_was_ahead)
@@ -641,7 +642,8 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. Otherwise, if `is_new`, restarts the least recently used. */
+/* Finds the stream that this position continues. If there is none and `is_new` is set, restarts the least
+ * recently used stream. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
                                               enum content_part part, size_t position, bool is_new)
 {
@@ -660,8 +662,8 @@ static struct read_stream *find_stream_locked(struct contents *contents, uint32_
     return oldest;
 }
 
-/* Moves the stream to the position. Returns the number of emails to fetch ahead: more than 0 once the reader
- * has read half of those that were fetched before. */
+/* Moves the stream to the position. Returns the number of emails to fetch ahead: 0 until the reader has read
+ * half of those that were fetched before. */
 static size_t continue_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
                                      uint32_t ret_emails[AHEAD_EMAILS])
 {
@@ -837,8 +839,8 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     return error;
 }
 
-/* One email without content proves nothing about the service, so the same emails are probed only now and
- * then. */
+/* One email without content proves nothing about the service, so emails without content are probed again only
+ * from time to time. */
 static bool must_skip_probe(struct contents *contents, uint64_t emails)
 {
     return emails == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX;
@@ -875,7 +877,7 @@ static bool exchange_flag(atomic_bool *flag, bool is_set)
     return atomic_exchange(flag, is_set) != is_set;
 }
 
-/* An unknown capability leaves the last answer as it is. */
+/* If a capability is unknown, the last answer stays valid. */
 static void publish_abilities(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);

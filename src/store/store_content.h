@@ -2,18 +2,17 @@
 /*
  * The content of an email consists of parts: its texts, its attachments, its raw message. The first read of a
  * part fetches the part from the service; threads that read the part at the same time share that transfer.
- * The cache then keeps the part, within a bound (content_cache.h), and later reads need no service. Content
- * never changes under an email's id; a part that was removed to make room is fetched again. When a program
- * reads the emails of a listing in order, the next emails are fetched ahead.
+ * The cache then keeps the part, within a bound (content_cache.h), and later reads do not need the service.
+ * Content never changes under an email's id; a part that was removed to make room is fetched again. When a
+ * program reads the emails of a listing in order, the next emails are fetched ahead.
  *
- * After a sync, a probe asks for the content of some listed emails. The probe shows whether the service has
- * content and raw messages at all.
+ * After a sync, a probe asks for the content of some listed emails. The probe shows whether the service
+ * offers content and raw messages at all.
  *
- * The functions that wait return 0 or:
- * -ENOENT when the service has no such email or attachment, or no content at all;
- * -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN when it is busy;
- * -ETIMEDOUT after 30 s (the transfer goes on), -EINTR when `cancel` is set or the store stops;
- * -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
+ * The functions that wait return 0 or: -ENOENT when the service has no such email or attachment, or offers no
+ * content at all; -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN
+ * when it is busy; -ETIMEDOUT after 30 s (the transfer goes on), -EINTR when `cancel` is set or the store
+ * stops; -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
  */
 #ifndef INBOXFS_STORE_STORE_CONTENT_H
 #define INBOXFS_STORE_STORE_CONTENT_H
@@ -42,10 +41,11 @@ struct store_content {
  * the service unless the cache has the texts. */
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content);
-/* Does the same for an attachment (`attachment_id`: the id of its entry) or the raw message (NULL). */
+/* Like store_content_get(), for an attachment (`attachment_id`: the id of its entry) or the raw message
+ * (NULL). */
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content);
-/* Gets only the length in bytes. Does not read a part that the cache has. */
+/* Gets only the length in bytes. Does not read the bytes of a part that is in the cache. */
 int store_content_get_len(struct store *store, uint32_t email, const char *attachment_id,
                           struct cancel *cancel, uint64_t *ret_len);
 /* NULL-safe. */
@@ -64,15 +64,15 @@ struct contents;
  * be made. */
 int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_bytes,
                  struct contents **ret_contents);
-/* Cancels transfers, waits until they have ended, and wakes waiting readers with -EINTR. NULL-safe. */
+/* Cancels transfers, waits until they have ended, and makes waiting readers return -EINTR. NULL-safe. */
 void contents_stop(struct contents *contents);
 /* NULL-safe. */
 void contents_free(struct contents *contents);
 
 /* Starts a probe in the background, after a sync. NULL-safe. */
 void contents_probe(struct contents *contents);
-/* Waits until the current probe has ended, at most 30 s; callers do not wait again for a probe that took
- * longer. Return: 0; -EINTR when `cancel` is set. NULL-safe. */
+/* Waits until the current probe has ended, at most 30 s; does not wait for a probe for which another wait has
+ * timed out. Return: 0; -EINTR when `cancel` is set. NULL-safe. */
 int contents_await_probe(struct contents *contents, struct cancel *cancel);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a store, for the units of this folder alone. Each unit implements the functions of store.h
- * and store_content.h that concern its part. store.c opens and frees the parts; the other units do not call
- * it.
+ * The parts of a store. Only units of this folder include this header. Each unit implements the functions of
+ * store.h and store_content.h that concern its part. store.c opens and frees the parts; the other units do
+ * not call it.
  */
 #ifndef INBOXFS_STORE_STORE_PRIVATE_H
 #define INBOXFS_STORE_STORE_PRIVATE_H
@@ -23,13 +23,13 @@ struct store {
     struct contact contact;
     struct contents *contents; /* NULL if content is turned off */
     struct sync *sync;
-    pthread_mutex_t looking_again; /* held while store_find_sender() lists the inboxes again (edit.c) */
-    atomic_uint looks;             /* number of such lists */
-    int64_t look_again_ms;         /* monotonic time of the next list, at the soonest; by looking_again */
+    pthread_mutex_t looking_again; /* lock held while store_find_sender() lists the inboxes again (edit.c) */
+    atomic_uint looks;             /* how often it has listed them */
+    int64_t look_again_ms;         /* monotonic; it lists them no earlier; protected by looking_again */
     struct searcher searcher;
 };
 
-/* Takes over and removes the files of version 0.2's cache in `dir_fd` (waits for the disk). */
+/* Imports and removes the files of version 0.2's cache in `dir_fd` (waits for the disk). */
 void take_over_version_0_2(struct store *store, int dir_fd);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the bottom up: a listing of mail, which takes one or more requests; a pass over the inboxes, their
- * mail, and sent mail; the thread that makes passes; the functions that request one.
+ * From the bottom up: listings of mail, each of one or more requests; passes over the inboxes, their mail,
+ * and sent mail; the thread that makes passes; the functions that request passes.
  */
 #include "store/sync.h"
 
@@ -28,8 +28,8 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* so the second answer is complete, and only the first 100 come twice */
-    GROWTH_CAREFUL = 4,           /* after the service refused a limit */
+    GROWTH_COMPLETE = 100 * 1000, /* so the second answer is complete, and only 100 records arrive twice */
+    GROWTH_CAREFUL = 4,           /* growth after the service refused a limit */
     REFUSAL_SYNCS = 3,            /* complete syncs after which a refused request is made again */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
@@ -39,17 +39,17 @@ enum {
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
     INBOXES_LISTED_MAX = 20,         /* a poll lists up to this many inboxes one by one */
-    INBOXES_INTERVAL_MS = 60 * 1000, /* between lists of more inboxes, since these are long */
+    INBOXES_INTERVAL_MS = 60 * 1000, /* between lists of more inboxes than that, since such lists are long */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval; a connection without answer takes 5 s more */
+    BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval if it is longer; a failed connection adds 5 s */
     SETTLE_MS = 500,             /* the kernel reports a change of the network in several steps */
-    NETWORK_PACE_MS = 10 * 1000, /* while online: router advertisements and containers cause changes, too */
+    NETWORK_PACE_MS = 10 * 1000, /* while online; router advertisements and containers cause changes, too */
     JITTER_PARTS = 10,           /* an interval varies by this fraction, either way */
     REQUESTS_PACE_MS = 250,
 };
 
-/* A request for a pass. One that is awaited is on the stack of the waiting thread; the others are freed when
+/* A request for a pass. An awaited request is on the stack of the waiting thread; the others are freed when
  * they are done. */
 struct sync_request {
     struct sync_request *next;
@@ -61,7 +61,7 @@ struct sync_request {
     char *reason;
 };
 
-/* Complete lists of many inboxes, some with each poll. See sync.h. */
+/* A round of complete lists of many inboxes, a few with each poll (sync.h). */
 struct sync_round {
     uint32_t next; /* the first inbox that is still to be listed */
     bool has_failed;
@@ -82,18 +82,18 @@ struct sync {
     bool is_started; /* protected by lock, like all below */
     bool is_stopping;
     bool must_check_contact; /* the thread is to call contact_check() */
-    /* Monotonic times, if not said otherwise: */
-    int64_t index_due_ms;         /* next work on the search index; CLOCK_FOREVER if it is up to date */
-    struct sync_request *waiting; /* for the next pass */
-    struct sync_request *running; /* taken up by the current pass */
+    /* Times are monotonic unless the comment says realtime: */
+    int64_t index_due_ms; /* next work on the search index; CLOCK_FOREVER if the index is up to date */
+    struct sync_request *waiting; /* requests for the next pass */
+    struct sync_request *running; /* requests that the current pass serves */
     int64_t requests_due_ms;      /* next pass for a request that is not urgent */
     struct backoff backoff;
     struct sync_round round;       /* used by the sync thread alone */
     int64_t next_ms;               /* next poll; CLOCK_FOREVER if there are no polls */
-    int64_t asked_until_ms;        /* the service asked for no poll before */
+    int64_t asked_until_ms;        /* the service asked that no poll begin before this time */
     int64_t network_due_ms;        /* next poll for a change of the network while online */
     int64_t complete_due_ms;       /* next complete poll */
-    int64_t last_complete_real_ms; /* last complete pass that lacked nothing, realtime; 0: never */
+    int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing; 0: never */
 };
 
 /* ---------------------------------------------------------------- one answer */
@@ -105,8 +105,8 @@ struct mail_listing {
     struct mail_service *service;
     struct cancel *cancel;
     const char *inbox_id; /* NULL for all inboxes */
-    const char *name;     /* for the user */
-    uint32_t inbox;       /* its number */
+    const char *name;     /* shown to the user */
+    uint32_t inbox;       /* number of the inbox */
     bool with_held;       /* also list emails that rules of the inbox hold back */
     bool only_known;      /* skip emails of unknown inboxes, since the service lists the inboxes */
     struct email_batch batch;
@@ -114,8 +114,8 @@ struct mail_listing {
     int unread;           /* positive errno if some records of the last answer cannot be read, or 0 */
     char *reason;         /* reason for `unread`; owned */
     unsigned int unknown; /* records of the last answer that were new or changed */
-    unsigned int limit;   /* of the last request that was answered */
-    unsigned int count;   /* records in that answer */
+    unsigned int limit;   /* limit of the last request that was answered */
+    unsigned int count;   /* number of records in that answer */
     uint64_t before;      /* the inbox's count of changes when the listing began */
     uint64_t changes;     /* changes that the listing has made */
     bool is_unchanged;    /* the last answer was "not modified" */
@@ -208,7 +208,8 @@ static int take_email_of_any(void *context, struct email_record *record)
 static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
     if (flush_batch(listing) != 0 && ret->outcome == SERVICE_OK) {
-        /* The service does not know that records were lost, so the next answer must not be "not modified". */
+        /* The service does not know that records of this answer were lost, so it must not answer "not
+         * modified" next time. */
         atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
@@ -220,7 +221,7 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
     listing->error = 0;
 }
 
-/* Makes one request. Returns the number of records in the answer, also of those that cannot be read, which
+/* Makes one request. Returns the number of records in the answer, including those that cannot be read, which
  * end_listing() reports. */
 static unsigned int list_once(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
                               struct service_result *ret)
@@ -276,8 +277,8 @@ static bool has_changed_since(const struct mail_listing *listing, uint64_t chang
     return listing->inbox_id != NULL && index_count_changes(listing->index, listing->inbox) != changes;
 }
 
-/* Returns true if the last answer was complete. (An answer longer than the limit is: that service ignores
- * it.) */
+/* Returns true if the last answer was complete. An answer with more records than the limit is complete, since
+ * that service ignores the limit. */
 static bool list_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
@@ -301,8 +302,8 @@ static unsigned int limit_below(const struct mail_listing *listing, unsigned int
     return listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
 }
 
-/* Finds the highest limit that the service answers, to about a quarter. Returns true if the last answer was
- * complete. */
+/* Finds the highest limit that the service answers, with an error of about a quarter. Returns true if the
+ * last answer was complete. */
 static bool list_up_to_refusal(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
 {
     while (refused - listing->limit > listing->limit / 4) {
@@ -325,8 +326,8 @@ static unsigned int next_limit(unsigned int limit)
     return limit <= LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LIMIT_MAX;
 }
 
-/* Limits are from a fixed series, so that the next sync makes the same request, which can be answered by "not
- * modified". */
+/* Limits are from a fixed series, so that the next sync repeats the same request, to which the answer may be
+ * "not modified". */
 static unsigned int first_limit(const struct mail_listing *listing, size_t known)
 {
     unsigned int limit = FIRST_LIMIT;
@@ -415,13 +416,14 @@ static void note_shown(const struct mail_listing *listing, enum sync_depth depth
         state->changes_at_newest = changes;
 }
 
-/* Prevents "not modified" as the next answer. */
+/* Makes sure that the next answer is not "not modified". */
 static void forget_answers(struct listing_state *state)
 {
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
-/* Another with_held is another request, so earlier answers do not count. */
+/* With another value of with_held the request differs, so "not modified" must not refer to earlier
+ * answers. */
 static void set_with_held(struct mail_listing *listing, bool with_held)
 {
     struct listing_state *state = listing->state;
@@ -430,8 +432,8 @@ static void set_with_held(struct mail_listing *listing, bool with_held)
     state->with_held = listing->with_held = with_held;
 }
 
-/* A service may not know with_invalid and refuse the request. The request is then made without it. Only a
- * status that can be about the parameter is remembered. */
+/* A service may not know with_invalid and refuse the request. The request is then repeated without the
+ * parameter. The refusal is remembered only if its status can be about the parameter. */
 static bool list_with_or_without_held(struct mail_listing *listing, enum sync_depth depth, size_t known,
                                       struct service_result *ret)
 {
@@ -446,7 +448,7 @@ static bool list_with_or_without_held(struct mail_listing *listing, enum sync_de
     return is_complete;
 }
 
-/* Fills in the listing from its inbox. Returns false if there is none. */
+/* Fills in the listing from its inbox. Returns false if there is no such inbox. */
 static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
 {
     READ_GUARD(&listing->index->read_lock);
@@ -500,7 +502,7 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
 static void list_all(struct index *index, struct mail_service *service, enum sync_depth depth,
                      struct cancel *cancel, struct service_result *ret)
 {
-    /* A new state will do: only emails without an inbox are removed here, and a complete list restores them.
+    /* A new state suffices: only emails without an inbox are removed here, and a complete list restores them.
      */
     struct listing_state state = {.max_listed = 0};
     struct mail_listing listing = {
@@ -529,10 +531,10 @@ struct sync_pass {
 
     pthread_mutex_t lock;   /* protects all below while several threads list inboxes */
     int error;              /* result_errno_of_listing() of the first failure, or 0 */
-    char *reason;           /* reason for the error, or for lists that lack something; or NULL */
+    char *reason;           /* reason for the error, or why lists lack something; or NULL */
     int64_t retry_after_ms; /* pause that the service asked for, or -1 */
-    bool has_answer;        /* result_is_answer() of some request */
-    bool must_wait;         /* the pass ended early, or had no answer: the next one waits for the backoff */
+    bool has_answer;        /* result_is_answer() was true for a request */
+    bool must_wait;         /* the pass ended early, or had no answer: the next pass waits for the backoff */
 };
 
 static void init_pass(struct sync_pass *pass, struct sync *sync)
@@ -591,7 +593,7 @@ static void explain_bound(const struct index *index, struct service_result *resu
     result->detail = reason;
 }
 
-/* Adds the outcome of one request to that of the pass, and releases `result`. */
+/* Adds the outcome of one request to the outcome of the pass, and releases `result`. */
 static void report_result(struct sync_pass *pass, struct service_result *result)
 {
     if (result->outcome == SERVICE_OK && result->http_status == 0)
@@ -664,12 +666,12 @@ static bool is_extended(struct mail_service *service)
 struct inbox_queue {
     struct sync_pass *pass;
     enum sync_depth depth;
-    uint32_t of_no_name; /* is skipped */
+    uint32_t of_no_name; /* this inbox is skipped */
     uint32_t next;       /* protected by pass->lock */
     uint32_t end;
 };
 
-/* Returns NUMBER_NONE if none is left, or if the pass ends early. */
+/* Returns NUMBER_NONE if no inbox is left, or if the pass ends early. */
 static uint32_t pop_inbox(struct inbox_queue *queue)
 {
     struct sync_pass *pass = queue->pass;
@@ -712,7 +714,8 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
 }
 
 /* Finds inboxes by the emails that name them, if the service has no list of inboxes. All mail is listed only
- * if no inbox is known yet, or if some emails name no inbox, since only this list has those. */
+ * if no inbox is known yet, or if some emails name no inbox, since only the list of all mail has those
+ * emails. */
 static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
@@ -952,8 +955,9 @@ static void pass_over_inbox_locked(struct sync *sync, uint32_t inbox, enum sync_
     release_pass(&pass);
 }
 
-/* Returns when the waiting requests are taken up, or CLOCK_FOREVER. Requests for the newest mail are delayed,
- * since each webhook makes one: many webhooks must not cause as many requests to the service. */
+/* Returns the time at which the next pass serves the waiting requests, or CLOCK_FOREVER. Requests for the
+ * newest mail are delayed, since each webhook makes one: many webhooks must not cause as many requests to the
+ * service. */
 static int64_t requests_due_ms_locked(const struct sync *sync)
 {
     for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)
@@ -999,7 +1003,7 @@ static void renew_cache_locked(struct sync *sync)
         sync->complete_due_ms = 0;
 }
 
-/* Pauses as long as the work took, so that readers of the cache get their turn. */
+/* Afterwards pauses as long as the work took, so that readers of the cache get their turn. */
 static void index_some_locked(struct sync *sync)
 {
     pthread_mutex_unlock(&sync->lock);
@@ -1175,7 +1179,7 @@ void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
     LOCK_GUARD(&sync->lock);
     struct sync_request *request = is_covered_locked(sync, inbox, depth) ? NULL : calloc(1, sizeof(*request));
-    if (request != NULL) { /* without memory, the next poll lists the mail */
+    if (request != NULL) { /* otherwise out of memory: the next poll lists the mail */
         request->inbox = inbox;
         request->depth = depth;
         append(&sync->waiting, request);

@@ -2,11 +2,11 @@
 /*
  * The sync keeps the store up to date with the service.
  *
- * The sync thread makes passes. A pass lists the newest mail, at each poll interval; or all mail, at the
- * start and every 15 minutes; or, on request, all or the newest mail of one inbox or of all. A request is
- * served by the next pass, never by the current one, whose answers may be older than the request. All
- * requests that wait share the next pass. After a failed pass the next one follows soon, then after growing
- * pauses (backoff) of at most the poll interval or 10 s, whichever is more; or at the time that the service
+ * The sync thread makes passes. At each poll interval a pass lists the newest mail; at the start and every 15
+ * minutes, all mail; on request, all or the newest mail of one inbox or of all inboxes. A request is served
+ * by the next pass, never by the current one, whose answers may be older than the request. All requests that
+ * wait share the next pass. After a failed pass the next one follows soon, then after growing pauses
+ * (backoff) of at most the poll interval or 10 s, whichever is more, but not before the time that the service
  * asked for.
  *
  * With many inboxes a poll lists the newest of all mail at once, and then completely lists the next few
@@ -29,13 +29,13 @@
 #define SYNC_ALL UINT32_MAX /* all inboxes, instead of the number of one */
 
 enum sync_depth {
-    SYNC_NEWEST,   /* the newest emails, and more while the last answer had unknown ones */
+    SYNC_NEWEST,   /* the newest emails, and more while the last answer had unknown emails */
     SYNC_COMPLETE, /* all emails */
 };
 
 struct sync;
 
-/* Returns NULL without memory. */
+/* Returns NULL when out of memory. */
 struct sync *sync_new(struct store *store);
 /* Call sync_stop() first. NULL-safe. */
 void sync_free(struct sync *sync);
@@ -46,7 +46,7 @@ int sync_start(struct sync *sync);
 void sync_stop(struct sync *sync);
 
 /* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
- * (monotonic). Return: -EHOSTUNREACH after that time; otherwise, and *ret_reason, as store_sync(). */
+ * (monotonic). Return: -EHOSTUNREACH when that time has come; otherwise as store_sync(), also *ret_reason. */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
 /* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share it. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes over the folder of the cache that version 0.2 left. Nearly all of it can be fetched again; only the
- * user knows which sent mail was hidden. To be deleted in the version after this.
+ * Imports from the cache folder of version 0.2 which sent mail the user hid. Nearly all other data can be
+ * fetched again. To be deleted in the next version.
  */
 #include <stdio.h>
 #include <unistd.h>
