@@ -33,7 +33,7 @@ int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd
     struct stat stat;
     *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_string, g_str_equal)};
     draft_root_init(&table->root, root_fd);
-    /* Lookups run side by side, and could otherwise keep a rename waiting for ever. */
+    /* Otherwise parallel lookups could keep a rename waiting for ever. */
     pthread_rwlockattr_init(&attributes);
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&table->names_lock, &attributes);
@@ -78,8 +78,7 @@ uint64_t draft_node_number(const struct draft_node *node)
     return node->is_root ? 0 : (uint64_t)(uintptr_t)node >> NUMBER_SHIFT;
 }
 
-/* Only the path in /proc is a name for the file of an O_PATH descriptor, by which it can be opened,
- * truncated or linked. */
+/* The file of an O_PATH descriptor can be opened, truncated or linked only by its path in /proc. */
 void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
 {
     snprintf(ret_path, DRAFT_FD_PATH_SIZE, "/proc/self/fd/%d", fd);
@@ -102,7 +101,7 @@ void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64
                 return;
             g_hash_table_remove(table->nodes, node->key);
         }
-        /* The name was perhaps the last reference to the parent. */
+        /* The node may have had the last reference to its parent. */
         struct draft_node *parent = node->parent;
         free_node(node);
         node = parent;
@@ -115,7 +114,7 @@ static bool has_name_locked(const struct draft_node *node, const struct draft_no
     return node->parent == parent && strcmp(node->name, name) == 0;
 }
 
-/* Sets the node's name; without a parent, or without memory, the node has none until the next lookup.
+/* Sets the node's name; without a parent, or when out of memory, the node has no name until the next lookup.
  * Returns the former parent, whose reference the caller gives back, or NULL. */
 static struct draft_node *set_name_locked(struct draft_node *node, struct draft_node *parent,
                                           const char *name)
@@ -242,7 +241,7 @@ int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_
     return hold_by_name(table, node, ret);
 }
 
-/* Not by ".": opening that needs the permission to search the folder, which listing does not. */
+/* Does not open ".", which would need permission to search the folder; listing does not need it. */
 int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -270,7 +269,7 @@ static struct draft_node *new_node_locked(struct draft_table *table, const char 
 }
 
 /* A file that is removed through the mount keeps its descriptor, so no other file gets its inode number, and
- * the key tells files apart. This does not hold for files removed past the mount. */
+ * the key tells files apart. Files that are removed past the mount are not protected in this way. */
 static struct draft_node *intern(struct draft_table *table, struct draft_node *parent, const char *name,
                                  const char *key)
 {
@@ -337,7 +336,7 @@ int draft_hold_name(struct draft_table *table, struct draft_node *parent, const 
     return error != 0 ? error : hold_known(table, folder.fd, name, ret);
 }
 
-/* A node that has another name by now keeps it. */
+/* If the node has another name by now, it keeps that name. */
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name)
 {
     struct draft_table *table = hold->table;
@@ -350,7 +349,7 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
         old_parent = set_name_locked(hold->node, NULL, NULL);
     pthread_mutex_unlock(&table->lock);
     draft_node_unref(table, old_parent, 1);
-    /* The file is removed: this hold ends with the node. */
+    /* The file is removed: this hold lasts as long as the node. */
     if (fstat(hold->fd, &stat) == 0 && stat.st_nlink == 0) {
         draft_node_unref(table, hold->node, 1);
         hold->table = NULL;
@@ -445,8 +444,8 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
     return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
-/* The file lives on in the spool, and may come back before the kernel forgets this node, so the node gives
- * up the file's key. Only draft_table_release() uses the new key. */
+/* The file lives on in the spool, and may come back before the kernel forgets this node, so the node gets
+ * another key, which only draft_table_release() uses. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
 {
     LOCK_GUARD(&table->lock);

@@ -2,25 +2,25 @@
 /*
  * The files and folders in drafts/ that the kernel knows. A *node* stands for one file. It has the file's
  * inode number, the folder and name under which the file was found last, and a count of the open files that
- * may write, for a draft that is being written must not be handed in. A file with several names has one
- * node, which stores the name that was looked up last: the kernel looks a name up before it uses it, so it
- * uses that name next.
+ * may write, for a draft that is being written must not be handed in. A file with several names has one node,
+ * which stores the name that was looked up last: the kernel looks up each name before its use, so it uses
+ * that name next.
  *
- * A node stays while the kernel, an open file or a node below it refers to it. The *number* by which the
- * kernel names a node is its address; the kernel names only nodes that it has looked up and not yet
- * forgotten. The kernel may remember any number of nodes, so a node has an O_PATH descriptor only while an
- * open file or a request *holds* it. The descriptor is opened by a path from the nearest held folder above,
- * and the inode number is compared. A removed file has no path: its node keeps the descriptor until the
- * kernel forgets the node, which it does as soon as no program uses the file.
+ * A node stays while the kernel, an open file or a node below it refers to it. The *number* of a node, by
+ * which the kernel refers to it, is its address; the kernel refers only to nodes that it has looked up and
+ * not yet forgotten. The kernel may remember any number of nodes, so a node has an O_PATH descriptor only
+ * while an open file or a request *holds* it. The descriptor is opened by a path from the nearest held folder
+ * above, and the inode number is compared. A removed file has no path: its node keeps the descriptor until
+ * the kernel forgets the node, which it does as soon as no program uses the file.
  *
  * Two locks, in this order. `names_lock` keeps names from being changed through the mount while a path is
  * followed: draft_table_rename() and draft_table_remove() hold it for writing, draft_hold() and
- * draft_table_find() for reading; making a new name needs no lock. Under it only functions of this table and
- * system calls on drafts/ are called; the latter may wait for the disk. A move into or out of the outbox
- * holds neither lock while it calls the outbox: only files are moved so, and no path leads through a file.
- * DRAFT_MOVING keeps writers away from a file that is being handed in. `lock` protects the nodes in memory.
- * No system call is made under it, and of other locks only that of a cancel is taken;
- * draft_node_begin_move() gives it up while it waits for writers.
+ * draft_table_find() for reading; making a new name needs no lock. Under names_lock only functions of this
+ * table and system calls on drafts/ are called; the latter may wait for the disk. A move into or out of the
+ * outbox holds neither lock while it calls the outbox: only files are moved so, and no path leads through a
+ * file. DRAFT_MOVING keeps writers away from a file that is being handed in. `lock` protects the nodes in
+ * memory. Under `lock` no system call is made, and no other lock is taken except that of a cancel;
+ * draft_node_begin_move() releases `lock` while it waits for writers.
  */
 #ifndef INBOXFS_TREE_DRAFT_TABLE_H
 #define INBOXFS_TREE_DRAFT_TABLE_H
@@ -41,18 +41,18 @@ enum {
 enum draft_state {
     DRAFT_HERE,
     DRAFT_MOVING, /* being handed in: opening it for writing fails */
-    DRAFT_LEFT,   /* handed in: no draft any more; if the file comes back, it gets a new node */
+    DRAFT_LEFT,   /* handed in, so no longer a draft; if the file comes back, it gets a new node */
 };
 
 /* All members but is_root are protected by the table's lock. */
 struct draft_node {
     char key[DRAFT_KEY_SIZE];  /* the file's inode number in hexadecimal, until the file has left */
-    bool is_root;              /* is open all the time, has no name, and is never freed */
-    struct draft_node *parent; /* with a reference; NULL if it has no name any more */
+    bool is_root;              /* a root is always open, has no name, and is never freed */
+    struct draft_node *parent; /* with a reference; NULL if the node has no name any more */
     char *name;
     uint64_t references;  /* lookups of the kernel, holders, nodes below it */
-    int fd;               /* O_PATH | O_NOFOLLOW, while there are holders */
-    unsigned int holders; /* including one that never ends, once the file is removed */
+    int fd;               /* O_PATH | O_NOFOLLOW; open while there are holders */
+    unsigned int holders; /* once the file is removed, one of them remains until the node is freed */
     unsigned int writers; /* open files that may write, until their RELEASE */
     enum draft_state state;
 };
@@ -60,19 +60,19 @@ struct draft_node {
 struct draft_table {
     struct clock *clock; /* borrowed */
     struct draft_node root;
-    dev_t device;                /* of the root: nothing mounted below it is shown */
+    dev_t device;                /* of the root; files on other devices are not shown */
     pthread_rwlock_t names_lock; /* taken before `lock` */
     pthread_mutex_t lock;
     pthread_cond_t writer_left;
-    GHashTable *nodes; /* protected by lock; by key, without roots */
+    GHashTable *nodes; /* struct draft_node by key, without roots; protected by lock */
 };
 
 /* Takes over `root_fd`, also on failure. Return: 0 or -errno of fstat(2). */
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd);
 void draft_table_release(struct draft_table *table);
 
-/* Makes another root: a folder elsewhere on the same filesystem, in which names can be looked up too. `fd`
- * is borrowed. */
+/* Makes another root: a folder elsewhere on the same filesystem, in which names can be looked up. `fd` is
+ * borrowed. */
 void draft_root_init(struct draft_node *root, int fd);
 
 /* Returns the node with this number; 0 is the root. The caller's request must name the node, which keeps it
@@ -96,9 +96,10 @@ struct draft_hold {
     struct draft_node *node;
     int fd;
 };
-/* Holds a node. Waits for the disk. Return: 0; -ESTALE when its name does not lead to it any more, because
- * the name was changed past the mount or removed (the kernel then looks the path up again); -ENAMETOOLONG
- * when the path from the nearest held folder above has more than 4,095 bytes; another -errno. */
+/* Holds a node. Waits for the disk. Return: 0; -ESTALE when the node's name does not lead to it any more,
+ * because the name was removed, or was changed past the mount (the kernel then looks the path up again);
+ * -ENAMETOOLONG when the path from the nearest held folder above has more than 4,095 bytes; another
+ * -errno. */
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret);
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)
@@ -115,8 +116,8 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node);
 
 /* ---------------------------------------------------------------- changing names */
 
-/* unlinkat(2) and renameat2(2). Both take names_lock for writing, and wait for the disk. Return: 0; -EXDEV
- * when a name leads to another filesystem; -errno as draft_hold() and of the system call. */
+/* These call unlinkat(2) and renameat2(2), hold names_lock for writing, and wait for the disk. Return: 0;
+ * -EXDEV when a name leads to another filesystem; -errno as draft_hold() and of the system call. */
 int draft_table_remove(struct draft_table *table, struct draft_node *parent, const char *name, int flags);
 int draft_table_rename(struct draft_table *table, struct draft_node *parent, const char *name,
                        struct draft_node *new_parent, const char *new_name, unsigned int flags);
@@ -130,7 +131,7 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
 
 /* ---------------------------------------------------------------- writers */
 
-/* Count the open files that may write. Return: 0; -EBUSY when the draft is being handed in, or was. */
+/* Count the open files that may write. Return: 0; -EBUSY when the draft is being, or was, handed in. */
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);
 void draft_node_end_write(struct draft_table *table, struct draft_node *node);
 unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node);

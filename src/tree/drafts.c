@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the
- * count of writers (draft_table.h), and the move of a file of the outbox back into drafts/. The folder that
- * a draft is moved to hands it in (items.h).
+ * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the count
+ * of writers (draft_table.h), and the move of a file of the outbox back into drafts/. A move to another
+ * folder is done by that folder, which hands the draft in (items.h).
  *
  * Nothing here is lasting, and open files are read and written through their own descriptors.
  */
@@ -102,7 +102,7 @@ static void release_drafts(struct tree *tree)
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_hold hold; /* keeps the node whatever name it has, or none */
+    struct draft_hold hold; /* keeps the node, whatever its name */
     int fd;
 };
 
@@ -137,7 +137,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
-/* The kernel may still cache bytes that others wrote through a mapping, perhaps in a hole. */
+/* The kernel may still cache bytes that programs wrote through a mapping, perhaps into a hole. */
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
@@ -156,7 +156,7 @@ static int sync_draft(struct tree_handle *handle, bool is_data_only)
 
 static int flush_draft(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    /* Closing a duplicate returns the errors of close(2) (EDQUOT, EIO) and leaves the file open. */
+    /* Closes a duplicate, to get the errors of close(2) (EDQUOT, EIO) while the file stays open. */
     int duplicate = fcntl(fd_of(handle), F_DUPFD_CLOEXEC, 0);
     return duplicate >= 0 && close(duplicate) != 0 ? -errno : 0;
 }
@@ -217,7 +217,7 @@ static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, 
     return 0;
 }
 
-/* Takes over `fd`, which created the file; -1 opens it. */
+/* Takes over `fd`, which created the file; opens the file if `fd` is -1. */
 static int open_node(struct tree *tree, struct draft_node *node, int fd, int flags,
                      struct tree_handle **ret_handle)
 {
@@ -229,7 +229,7 @@ static int open_node(struct tree *tree, struct draft_node *node, int fd, int fla
     if (error != 0)
         return error;
     error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
-    /* O_RDONLY | O_TRUNC writes only at the open. */
+    /* With O_RDONLY | O_TRUNC, only the open writes. */
     if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node);
     return error;
@@ -241,7 +241,8 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
-/* fchmod(2) sets the mode, for the kernel has applied the caller's umask, and this process has its own. */
+/* Sets the mode by fchmod(2): the kernel has applied the caller's umask, and openat(2) would also apply that
+ * of this process. */
 static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
 {
     int fd = openat(dir_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
@@ -391,7 +392,7 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
     return 0;
 }
 
-/* Removes the owner and group that the mount's options fix, when they are set to just these. */
+/* Drops owner and group from the change if they are set to the values that the mount's options fix. */
 static int drop_fixed(const struct tree_ownership *shown, struct tree_change *change)
 {
     if ((shown->has_uid && (change->fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
@@ -404,8 +405,8 @@ static int drop_fixed(const struct tree_ownership *shown, struct tree_change *ch
     return 0;
 }
 
-/* Programs that copy into drafts/ set its mode, owner and times in the end: only the times are set, and the
- * rest succeeds without effect, so that nothing is copied again. */
+/* At the end, programs that copy into drafts/ set the folder's mode, owner and times. Only the times are set;
+ * the rest succeeds without effect, so that they do not copy again. */
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
@@ -419,7 +420,7 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
 
 /* ---------------------------------------------------------------- names made and removed */
 
-/* A new folder inherits set-group-ID from its parent. */
+/* A new folder inherits the set-group-ID bit of its parent. */
 static int make_folder(int parent_fd, const char *name, mode_t mode)
 {
     struct stat stat;
@@ -436,7 +437,7 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
     if (node_kind(ino) != NODE_DRAFT)
         return -EPERM;
     int error = hold_inode(tree, ino, &hold);
-    /* A file that is being handed in must get no name here, by which it could be changed later. */
+    /* A file that is being handed in must not get another name, by which it could be changed later. */
     error = error != 0 ? error : draft_node_begin_write(&tree->drafts, hold.node);
     if (error != 0)
         return error;
@@ -447,7 +448,7 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
     return error;
 }
 
-/* The kernel has applied the caller's umask; this process has its own. */
+/* The kernel has applied the caller's umask; that of this process must not be applied, too. */
 static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new_entry *what)
 {
     mode_t mode = what->mode;

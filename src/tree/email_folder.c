@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The folder of an email: its texts, attachments, raw message and the thread before it, and the reply files.
- * The entries come from the email's content, which the first use fetches: so requests wait here. An open
+ * The entries come from the email's content, which the first use fetches; the request waits for that. An open
  * file keeps its bytes even if the cache drops them.
  */
 #include "tree/email_folder.h"
@@ -29,8 +29,8 @@ static const char message_name[] = "message.eml";
 static const char attachments_name[] = "attachments";
 static const char thread_name[] = "thread";
 
-/* The number of a NODE_EMAIL_FOLDER inode has the email, one of these kinds, and the index of an entry in
- * the email's struct content_folder. */
+/* The number of a NODE_EMAIL_FOLDER inode consists of the email's number, one of these kinds, and the index
+ * of an entry in the email's struct content_folder. */
 enum email_node_kind {
     EMAIL_NODE_FOLDER,      /* STEM/ */
     EMAIL_NODE_MESSAGE,     /* message.eml */
@@ -38,14 +38,14 @@ enum email_node_kind {
     EMAIL_NODE_THREAD,      /* thread/ */
     EMAIL_NODE_TEXT,        /* body.txt and so on */
     EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
-    EMAIL_NODE_EARLIER,     /* an email in thread/ that is not in the mount */
-    EMAIL_NODE_LINK,        /* an email in thread/ that is: a symbolic link to its text */
+    EMAIL_NODE_EARLIER,     /* in thread/: an email that is not in the mount */
+    EMAIL_NODE_LINK,        /* in thread/: a symbolic link to the text of an email in the mount */
 };
 
 struct email_node {
     uint32_t email;
     enum email_node_kind kind;
-    uint16_t index; /* EMAIL_NODE_TEXT and on */
+    uint16_t index; /* only for EMAIL_NODE_TEXT and the kinds after it */
 };
 
 static uint64_t email_node_ino(const struct email_node *node)
@@ -54,7 +54,7 @@ static uint64_t email_node_ino(const struct email_node *node)
                     ((uint64_t)node->email << KIND_BITS | node->kind) << INDEX_BITS | node->index);
 }
 
-/* `ino` is of NODE_EMAIL_FOLDER. */
+/* `ino` must be of kind NODE_EMAIL_FOLDER. */
 static struct email_node email_node_of(uint64_t ino)
 {
     uint64_t number = node_number(ino);
@@ -155,7 +155,7 @@ static int make_target(struct tree *tree, uint32_t email, const struct content_e
     return (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
-/* Fills in all but a size that must be fetched first. */
+/* Fills in all except a size that must be fetched first. */
 static void describe(struct tree *tree, const struct store_content *content, const struct email_node *node,
                      struct tree_entry *ret)
 {
@@ -244,7 +244,7 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
 static const struct {
     const char *name;
     enum email_node_kind kind;
-    enum content_kind holds; /* shown if there are such entries */
+    enum content_kind holds; /* the folder is shown if the content has entries of this kind */
 } fixed_nodes[] = {
     {message_name, EMAIL_NODE_MESSAGE, 0},
     {attachments_name, EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
@@ -376,7 +376,7 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
     if (error != 0)
         return error;
     dir->state = content;
-    /* Emails of a thread may come into the mount and leave it. */
+    /* Emails of a thread may appear in the mount and disappear. */
     dir->is_lasting = node.kind != EMAIL_NODE_THREAD;
     return 0;
 }
@@ -386,7 +386,7 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-/* The size takes a fetch, so the kernel must look the node up. */
+/* The size is known only after a fetch, so the kernel must look the node up. */
 static void leave_to_lookup(struct tree_entry *entry)
 {
     entry->ino = 0;
@@ -438,7 +438,7 @@ static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
 struct content_handle {
     struct tree_handle base;
     struct store_content *content; /* a reference, which keeps the bytes */
-    const char *bytes;             /* NULL: in the content's file */
+    const char *bytes;             /* NULL if the bytes are in the content's file */
     uint64_t len;
 };
 

@@ -19,7 +19,7 @@
 /* Returns true if `name` in the inbox is the folder of an email, and the service has content. Does not
  * wait. */
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
-/* Fills *ret in with the entry of this email's folder. */
+/* Fills in the entry of this email's folder. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 
 /* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content, also on

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events, each a line of JSON: the file events.jsonl, and the stream `events`. Both are read from memory. On
- * disk the lines are in two files: new lines are appended to events.jsonl; a full events.jsonl replaces
- * events.jsonl.1, whose lines are forgotten.
+ * Events, each a line of JSON: in the file events.jsonl and the stream `events`. Both are read from memory.
+ * On disk the lines are in two files: new lines are appended to events.jsonl; when events.jsonl is full, it
+ * replaces events.jsonl.1, whose lines are forgotten.
  *
  * A position counts the bytes ever logged in this process (plus those in the files at the start), so that
- * readers keep their positions when the older file goes. For the same reason later openers get events.jsonl
- * as another inode: each inode begins at the position where it was first found, and goes on growing for its
- * readers.
+ * readers keep their positions when the older file is removed. For the same reason later openers get
+ * events.jsonl as another inode: each inode begins at the position where it was first found, and goes on
+ * growing for its readers.
  *
  * A thread that adds an event holds `writing`, and waits for the disk; readers take only `lock`, and never
  * wait. A line that cannot be written stays in memory, and is missing after the next start.
@@ -50,7 +50,7 @@ struct event_log {
     int64_t changed_ms;
 };
 
-/* A line that does not fit is removed again, so that no partial line stays. */
+/* If only a part of the line could be written, removes that part. */
 static int write_line(struct event_log *log, const struct strbuf *line, bool is_full)
 {
     if (is_full) {
@@ -70,7 +70,7 @@ static int write_line(struct event_log *log, const struct strbuf *line, bool is_
     return error;
 }
 
-/* `is_full`: the line begins a new file. Returns false without memory. */
+/* `is_full`: the line begins a new file. Returns false when out of memory. */
 static bool add_line(struct event_log *log, const struct strbuf *line, bool is_full, int64_t time_ms)
 {
     LOCK_GUARD(&log->lock);
@@ -157,7 +157,7 @@ static void release_event_log(struct tree *tree)
 
 /* ---------------------------------------------------------------- positions */
 
-/* Copies bytes from the position on, fewer at the end. */
+/* Copies `len` bytes from the position on, or fewer at the end. */
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
     size_t offset = (size_t)(position - log->first);
@@ -220,8 +220,8 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     return 0;
 }
 
-/* The inode's number is the file's start in the log plus 1; 0 is the present start. All are shown as one
- * inode number, so that `tail -F` takes them for one file. */
+/* The inode's number is the file's start in the log plus 1; 0 stands for the present start. Users see one
+ * inode number for all of them, so that `tail -F` takes them for one file. */
 static int get_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                          struct tree_entry *ret)
 {

@@ -11,8 +11,8 @@ struct tree;
 
 /* Adds an event; readers of both files see it at once. Waits for the disk; the caller may hold no lock. */
 void events_add(struct tree *tree, const struct event *event);
-/* Adds the event of a user's request that failed; `path` is below the mount point, `error` the reason in
- * words. */
+/* Adds the event of a user's request that failed. `path` is relative to the mount point; `error` is the
+ * reason in words. */
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
 
 /* Counts the event for status.json. Only events_add() calls it. */

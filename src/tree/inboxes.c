@@ -29,15 +29,15 @@
 
 enum {
     EMAILS_AT_ONCE = 64,
-    FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record */
-    INDEX_BLOCK_BYTES = 128 * 1024,      /* preferred size of a read, since every read comes here */
-    INBOX_TEXT_MAX_BYTES = 1024 * 1024,  /* of inbox.json */
+    FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record is shorter */
+    INDEX_BLOCK_BYTES = 128 * 1024, /* preferred size of a read, since the kernel does not cache the file */
+    INBOX_TEXT_MAX_BYTES = 1024 * 1024, /* of inbox.json */
     WORD_BITS = 64,
 };
 
 struct inboxes {
-    /* The inbox of the latest lookups of emails, in the upper half, and their number, up to
-     * INBOX_LOOKUPS_OF_DEMAND. Threads rarely overwrite each other's counts. */
+    /* Upper half: the inbox of the latest lookups of emails; lower half: their number, up to
+     * INBOX_LOOKUPS_OF_DEMAND. Threads may overwrite each other's counts, but rarely do. */
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
@@ -71,8 +71,8 @@ static void release_inboxes(struct tree *tree)
 
 /* A listing carries the attributes of its entries, so that programs need not ask for them. But each entry
  * costs the kernel a kilobyte and two microseconds, for nothing if only names are wanted. So in a very large
- * inbox only the first emails are listed with attributes, until enough lookups show that programs need those
- * of the others. */
+ * inbox only the first emails are listed with attributes, until enough lookups show that programs need the
+ * attributes of the others. */
 static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
 {
     uint64_t first = (uint64_t)inbox << 32;
@@ -123,11 +123,11 @@ static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 struct email_handle {
     struct tree_handle base;
     uint32_t number;
-    uint64_t first_text; /* take_first_content_of_email(): the text that was given, or an older one */
+    uint64_t first_text; /* text number that take_first_content_of_email() gave, or an older one */
 };
 
-/* Reads the present record, not that of the open: the kernel caches the result for all readers of the file,
- * so old bytes for one reader would go to all. */
+/* Reads the current record, not the record at the time of the open: the kernel caches the bytes for all
+ * readers of the file. */
 static int read_email(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct email_handle *email = (struct email_handle *)handle;
@@ -195,7 +195,7 @@ struct inbox_handle {
     struct tree_handle base;
     uint32_t inbox;
     int fd;                 /* the text, in memory */
-    atomic_bool is_changed; /* since the open, or since it was sent to the service */
+    atomic_bool is_changed; /* the text changed since the open, or since it was last sent to the service */
     pid_t opener;           /* the process; if 0 (not known), every close gets the error */
 };
 
@@ -246,7 +246,8 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
 }
 
 /* Takes the text to send to the service, or NULL if nothing changed. The text then counts as sent, so that
- * one close(2) gets an error, and the service one request. Return: -EINVAL when it is not complete JSON. */
+ * only one close(2) gets an error, and the service gets one request. Return: -EINVAL when it is not complete
+ * JSON. */
 static int take_change(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
     _cleanup_free_ char *text = NULL;
@@ -370,8 +371,8 @@ struct inbox_file {
     const char *name;
     mode_t mode;
     unsigned int lasting;
-    blksize_t block_bytes; /* 0: as everywhere */
-    bool follows_mail;     /* the emails decide its size and time, else the inbox's record */
+    blksize_t block_bytes; /* 0: the default */
+    bool follows_mail;     /* size and time depend on the emails; otherwise on the inbox's record */
     int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                 struct tree_handle **ret_handle);
 };
@@ -395,7 +396,7 @@ static uint64_t file_ino(uint32_t inbox, size_t row)
     return node_ino(NODE_INBOX_FILE, (uint64_t)inbox << FILE_BITS | row);
 }
 
-/* Finds the file and its inbox; returns NULL if the inode is none, or gone. */
+/* Finds the file and its inbox. Returns NULL if the inode is no such file, or the inbox is gone. */
 static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struct inbox_view *ret_view)
 {
     size_t row = node_number(ino) & ((1U << FILE_BITS) - 1);
@@ -426,8 +427,8 @@ static int open_file(struct tree *tree, const struct tree_caller *caller, uint64
     return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
 }
 
-/* A writable file can be truncated only through an open file. Programs that copy set mode, times and owner
- * in the end: that succeeds without effect, for the text was taken. */
+/* A writable file can be truncated only through an open file. At the end, programs that copy set mode, times
+ * and owner; that succeeds without effect, since the text was accepted. */
 static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -555,8 +556,8 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-/* Puts an entry for each email from this position of the store on, only a name when enough entries had
- * attributes. Returns false if the buffer is full. */
+/* Puts an entry for each email from this position of the store on, without attributes once enough entries had
+ * them. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t position)
 {
     struct email_view views[EMAILS_AT_ONCE];
@@ -666,7 +667,8 @@ static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint6
     if (!store_get_inbox(tree->store, number, &view) ||
         get_folder(tree, caller, node_ino(NODE_INBOX, number), ret) != 0)
         return -EIO;
-    /* If the service writes the address in another form, the name leads there only once. */
+    /* If the service writes the address in another form, the folder has that name, and `name` does not
+     * last. */
     ret->is_name_lasting = strcmp(view.name, name) == 0;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outbox/, attachments/, sent/ and failed/: views of the outbox's items, writing them, and moves into and
- * out of these folders. The outbox handles the items; this file their names, attributes and open files.
+ * outbox/, attachments/, sent/ and failed/: views of the outbox's items, writing them, and moves into and out
+ * of these folders. The outbox handles the items; this file handles their names, attributes and open files.
  */
 #include "tree/items.h"
 
@@ -112,7 +112,7 @@ static int open_sent_record(struct tree *tree, const struct tree_caller *caller,
 
 const struct node_ops sent_record_ops = {.get = get_sent_record, .open = open_sent_record};
 
-/* Removes a record of mail sent elsewhere, for good. Return: -ENOENT when there is none. */
+/* Permanently removes a record of mail sent elsewhere. Return: 0; -ENOENT when there is no such record. */
 static int remove_sent_record(struct tree *tree, const char *name)
 {
     struct email_view view;
@@ -124,8 +124,8 @@ static int remove_sent_record(struct tree *tree, const char *name)
     return 0;
 }
 
-/* Returns the service's id of this file in sent/ (the caller frees it), or NULL if none is known, or in
- * another folder. */
+/* Returns the service's id of this file in sent/ (the caller frees it), or NULL if the id is not known, or
+ * the folder is not sent/. */
 static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
@@ -219,8 +219,8 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
 /* ---------------------------------------------------------------- listings */
 
 struct items_listing {
-    struct outbox_listing items; /* since the folder was read from the start */
-    GHashTable *ids;             /* the service's ids of those in sent/, which are the listing's */
+    struct outbox_listing items; /* the items when the folder was last read from the start */
+    GHashTable *ids;             /* the service's ids of the items in sent/; borrowed from `items` */
 };
 
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
@@ -259,9 +259,9 @@ static bool is_listed_as_item(struct tree *tree, GHashTable *ids, const struct e
            outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
 }
 
-/* The kernel may read from the middle when it has dropped a cached part. So a position is the order of
- * hand-in, not an index in the listing, which removals change. Mail sent elsewhere comes after all items: no
- * order reaches this number. */
+/* The kernel may read from the middle when it has dropped a cached part. So a position is the item's order of
+ * hand-in, not an index in the listing, which removals change. Mail sent elsewhere comes after all items,
+ * since no order reaches POSITION_SENT_RECORDS. */
 #define POSITION_SENT_RECORDS (UINT64_C(1) << 62)
 
 static uint64_t position_of(const struct outbox_entry *entry)
@@ -296,7 +296,7 @@ static void read_sent_records(const struct tree_dir *dir, GHashTable *ids, uint6
             return;
 }
 
-/* Only names, for nothing of these folders is lasting, and the kernel asks for each entry. */
+/* Passes only names: nothing in these folders is lasting, so the kernel asks for each entry anyway. */
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
     struct items_listing *listing = dir->state;
@@ -318,8 +318,8 @@ static int read_items(struct tree_dir *dir, uint64_t position)
 
 struct item_handle {
     struct tree_handle base;
-    struct item_maker *maker;             /* NULL: there is a file */
-    pthread_mutex_t making;               /* held while the maker makes it */
+    struct item_maker *maker;             /* NULL if the file existed at the open */
+    pthread_mutex_t making;               /* held while the maker makes the file */
     _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
     uint64_t number;                      /* set before `file` */
 };
@@ -345,7 +345,7 @@ static struct outbox_handle *file_of(const struct tree_handle *handle)
     return atomic_load(&((const struct item_handle *)handle)->file);
 }
 
-/* Gets the file, and makes it if there is none. */
+/* Gets the file, and makes it if it does not exist yet. */
 static int need_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, struct outbox_handle **ret_file)
 {
@@ -458,8 +458,8 @@ static const struct handle_ops item_handle_ops = {
     .abandon = abandon_item,
 };
 
-/* All who write to a reply file share its inode, and each writes a message of its own: so the kernel must
- * not cache. */
+/* All writers to a reply file share its inode, but each writes a message of its own, so the kernel must not
+ * cache. */
 int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
@@ -489,7 +489,8 @@ static int open_item(struct tree *tree, const struct tree_caller *caller, uint64
     uint64_t number = node_number(ino);
     struct outbox_stat stat;
     struct outbox_handle *file;
-    /* The item may have left since the lookup; the name is then free, or another item's. */
+    /* The item may have left the folder since the lookup; the name is then free, or belongs to another
+     * item. */
     if (node_kind(ino) == NODE_ITEM && outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
         is_settled(stat.folder)) {
         removed_names_forget(&tree->removed, ino);
@@ -528,7 +529,7 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
     return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
 
-/* install(1) and cp -p set mode and owner by path after closing, when the mail may have been sent: that
+/* install(1) and cp -p set mode and owner by path after the close, when the mail may already be sent, so that
  * succeeds without effect. */
 static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
@@ -590,7 +591,8 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
         removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
     if (error == -ENOENT &&
         removed_names_find(&tree->removed, folder_ino, name, caller->pid, now_ms, &entry) &&
-        node_kind(entry.ino) == NODE_RECEIPT) { /* not in outbox/: the message was sent, not cancelled */
+        node_kind(entry.ino) ==
+            NODE_RECEIPT) { /* removing a sent item from outbox/ must fail, since it cancels nothing */
         removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms);
         return 0;
     }
@@ -640,7 +642,7 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
                                caller->pid, &stat);
     if (error != 0)
         return error;
-    /* mv(1) of several files looks at each file after its move, when it may have been sent. */
+    /* mv(1) of several files looks at each file after its move, when the file may already be sent. */
     fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);
     removed_names_add(&tree->removed, items_folder_ino(to->folder), to->name, caller->pid,
                       clock_monotonic_ms(tree->clock), &entry);
@@ -729,8 +731,8 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 
 /* ---------------------------------------------------------------- the folders' operations */
 
-/* Programs that copy into the folder set its mode, owner and times at the end, when all was sent: that
- * succeeds without effect, so that nothing is copied again. */
+/* At the end, when all was sent, programs that copy into the folder set its mode, owner and times. That
+ * succeeds without effect, so that they do not copy again. */
 static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                              struct tree_handle *handle, const struct tree_change *change)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Moves between the outbox's folders and others. A draft that is moved into outbox/ or attachments/, or onto
- * a reply file, is *handed in*: it becomes an item of the outbox, and is no draft any more. An item that is
+ * a reply file, is *handed in*: it becomes an item of the outbox, and is no longer a draft. An item that is
  * moved into drafts/ is *taken out*. Only this layer includes this header. The moves wait for the disk.
  */
 #ifndef INBOXFS_TREE_ITEMS_H
@@ -27,13 +27,13 @@ int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 /* Makes the message of an open file, at the first write to it. */
 struct item_maker {
-    /* Called until it succeeds, by one thread at a time. `bytes`: written at the start of the file; NULL if
-     * nothing is written yet, or elsewhere in the file. */
+    /* Called until it succeeds, by one thread at a time. `bytes`: the bytes that are written at the start of
+     * the file; NULL if the write is elsewhere in the file, or there is none yet. */
     int (*make)(struct item_maker *maker, const struct tree_caller *caller, const void *bytes, size_t len,
                 struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
     void (*free)(struct item_maker *maker);
 };
-/* Opens a file for writing whose size the kernel does not know. Takes the maker, also on failure. Return: 0
+/* Opens for writing a file whose size the kernel does not know. Takes the maker, also on failure. Return: 0
  * or -ENOMEM. */
 int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
                       struct tree_handle **ret_handle);

@@ -12,13 +12,13 @@ bool maildir_is_shown(const struct tree *tree);
 
 /* To be called when the set of emails in an inbox changed. */
 void maildir_inbox_changed(struct tree *tree, uint32_t inbox);
-/* Stores the size of an email's raw message, in bytes. Waits for the disk. */
+/* Stores the size, in bytes, of an email's raw message. Waits for the disk. */
 void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size);
 /* To be called when an email left its inbox. */
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
-/* To be called when an email came into its inbox. */
+/* To be called when an email appeared in its inbox. */
 void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
-/* Is tree_find_announced(). */
+/* Implements tree_find_announced(). */
 int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size);
 /* Notifies the listener that the Maildir of an inbox may have changed. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);

@@ -28,39 +28,40 @@
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The names of each kind and of its table; the comment says what its number is, 0 if nothing is said. */
-#define NODE_KINDS(KIND)                                                                                    \
-    KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */       \
-    KIND(README, readme)                 /* README */                                                       \
-    KIND(STATUS, status)                 /* status.json */                                                  \
-    KIND(EVENT_LOG, event_log)           /* events.jsonl: its first byte in all logged ones, plus 1 */      \
-    KIND(EVENT_STREAM, event_stream)     /* events */                                                       \
-    KIND(CONTROL, control)               /* ctl */                                                          \
-    KIND(INBOXES, inboxes)               /* inboxes/ */                                                     \
-    KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's of the inbox */                   \
-    KIND(INBOX_FILE, inbox_file)         /* inbox.json and its like: the same, and a row of inboxes.c */    \
-    KIND(INVALID, invalid)               /* .invalid/: the store's of the inbox */                          \
-    KIND(EMAIL, email)                   /* the record of an email: the store's of the email */             \
-    KIND(EMAIL_FOLDER, email_folder)     /* the folder of an email, and all in it: email_folder.h */        \
-    KIND(REPLY_FILE, reply_file)         /* reply, reply-all, forward: reply_file.c */                      \
-    KIND(SEARCH, search)                 /* search/ */                                                      \
-    KIND(QUERY, query)                   /* search/QUERY/: the query's (search.c) */                        \
-    KIND(QUERY_RECORD, query_record)     /* .search.json: the query's */                                    \
-    KIND(SEARCH_HIT, search_hit)         /* a link to an email that was found: the store's of the email */  \
-    KIND(DRAFT, draft)                   /* drafts/ and all below: the number of struct draft_node */       \
-    KIND(OUTBOX_FOLDER, outbox_folder)   /* outbox/, attachments/: enum outbox_folder */                    \
-    KIND(RSYNC_FOLDER, rsync_folder)     /* .~tmp~/ in one of these: the same */                            \
-    KIND(SETTLED_FOLDER, settled_folder) /* sent/, failed/: enum outbox_folder */                           \
-    KIND(ITEM, item)                     /* a file in outbox/ or attachments/: the outbox's of the item */  \
-    KIND(SETTLED_ITEM, settled_item)     /* the same in sent/ and failed/: another inode, since the name in \
-                                            outbox/ stays valid for some seconds, and rename(2) between two \
-                                            names of one inode does nothing */                              \
-    KIND(RECEIPT, receipt)               /* NAME.receipt.json: the outbox's of the item */                  \
-    KIND(SENT_RECORD, sent_record)       /* in sent/, of mail sent elsewhere: the store's of sent mail */   \
-    KIND(MAILDIRS, maildirs)             /* maildir/ */                                                     \
-    KIND(MAILDIR, maildir)               /* maildir/ADDRESS and its folders: maildir.c */                   \
-    KIND(UIDVALIDITY, uidvalidity)       /* .uidvalidity of a Maildir: the store's of the inbox */          \
-    KIND(MAILDIR_MESSAGE, maildir_message) /* the store's of the email */
+/* The name of each kind and of its table. Each comment shows the files, and after a colon what the number is
+ * (without a colon it is 0). */
+#define NODE_KINDS(KIND)                                                                                     \
+    KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */        \
+    KIND(README, readme)                 /* README */                                                        \
+    KIND(STATUS, status)                 /* status.json */                                                   \
+    KIND(EVENT_LOG, event_log)           /* events.jsonl: position of its first byte in the log, plus 1 */   \
+    KIND(EVENT_STREAM, event_stream)     /* events */                                                        \
+    KIND(CONTROL, control)               /* ctl */                                                           \
+    KIND(INBOXES, inboxes)               /* inboxes/ */                                                      \
+    KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's number of the inbox */             \
+    KIND(INBOX_FILE, inbox_file)         /* inbox.json and so on: as INBOX, with a row of inboxes.c */       \
+    KIND(INVALID, invalid)               /* .invalid/: as INBOX */                                           \
+    KIND(EMAIL, email)                   /* the record of an email: the store's number of the email */       \
+    KIND(EMAIL_FOLDER, email_folder)     /* the folder of an email, and all in it: email_folder.c */         \
+    KIND(REPLY_FILE, reply_file)         /* reply, reply-all, forward: reply_file.c */                       \
+    KIND(SEARCH, search)                 /* search/ */                                                       \
+    KIND(QUERY, query)                   /* search/QUERY/: number of the query (search.c) */                 \
+    KIND(QUERY_RECORD, query_record)     /* .search.json: as QUERY */                                        \
+    KIND(SEARCH_HIT, search_hit)         /* a link to an email that was found: as EMAIL */                   \
+    KIND(DRAFT, draft)                   /* drafts/ and all below: the number of struct draft_node */        \
+    KIND(OUTBOX_FOLDER, outbox_folder)   /* outbox/, attachments/: enum outbox_folder */                     \
+    KIND(RSYNC_FOLDER, rsync_folder)     /* .~tmp~/ in outbox/ or attachments/: as OUTBOX_FOLDER */          \
+    KIND(SETTLED_FOLDER, settled_folder) /* sent/, failed/: enum outbox_folder */                            \
+    KIND(ITEM, item)                     /* a file in outbox/ or attachments/: the outbox's number of it */  \
+    KIND(SETTLED_ITEM, settled_item)     /* in sent/, failed/: as ITEM, but another inode, since the name in \
+                                            outbox/ stays valid for some seconds, and rename(2) between two  \
+                                            names of one inode does nothing */                               \
+    KIND(RECEIPT, receipt)               /* NAME.receipt.json: as ITEM */                                    \
+    KIND(SENT_RECORD, sent_record)       /* in sent/, for mail sent elsewhere: the store's number of it */   \
+    KIND(MAILDIRS, maildirs)             /* maildir/ */                                                      \
+    KIND(MAILDIR, maildir)               /* maildir/ADDRESS and its folders: maildir.c */                    \
+    KIND(UIDVALIDITY, uidvalidity)       /* .uidvalidity of a Maildir: as INBOX */                           \
+    KIND(MAILDIR_MESSAGE, maildir_message) /* a message in cur/ or new/: as EMAIL */
 
 #define NODE_KIND_ENUM(NAME, ops) NODE_##NAME,
 enum node_kind {
@@ -141,13 +142,13 @@ struct timespec timespec_of_ms(int64_t ms);
 /* Fills an entry in. `mode`: type and permission bits; `lasting`: LASTING_… flags. */
 void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, struct timespec mtime,
                 unsigned int lasting, struct tree_entry *ret);
-/* The same with milliseconds; `changed_ms` is 0 if the node did not change since the mount, or the time is
- * not known. */
+/* Like entry_fill(), with milliseconds. `changed_ms` is 0 if the node did not change since the mount, or the
+ * time of the change is not known. */
 void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
                    unsigned int lasting, struct tree_entry *ret);
 
-/* The same for the record of an email. Its mtime is the email's date, so a change of the record shows in its
- * ctime. */
+/* Like entry_fill(), for the record of an email. Its mtime is the email's date, so a change of the record
+ * shows in its ctime. */
 void entry_fill_record(const struct tree *tree, uint64_t ino, const struct email_view *view,
                        unsigned int lasting, struct tree_entry *ret);
 
@@ -160,21 +161,21 @@ struct tree_dir;
 
 /* `caller` may be NULL in get, lookup, open_dir and read_link. */
 struct node_ops {
-    /* Make the kind's part of struct tree (waits for the disk), and release it, also if `init` has failed or
-     * was not called. `state_name` begins the error message. */
+    /* `init` makes the kind's part of struct tree (waits for the disk). `release` frees it, also if `init`
+     * has failed or was not called. The error message begins with `state_name`. */
     int (*init)(struct tree *tree, int state_dir_fd);
     void (*release)(struct tree *tree);
     const char *state_name;
 
-    /* Fills the node's entry in. Return: 0; -ENOENT when it is gone; another -errno. NULL: the node always
+    /* Fills the node's entry in. Return: 0; -ENOENT when it is gone; another -errno. If NULL, the node always
      * exists, and the next three members define the entry. */
     int (*get)(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
     mode_t mode;                                                  /* type and permission bits */
     unsigned int lasting;                                         /* LASTING_… flags */
     int64_t (*changed_ms)(const struct tree *tree, uint64_t ino); /* NULL: the time of the mount */
-    /* Gives lookups back. NULL if they are not counted. */
+    /* Gives lookups back. NULL if lookups are not counted. */
     void (*forget)(struct tree *tree, uint64_t ino, uint64_t lookups);
-    /* `change` has a field at least. NULL: node_set_size() with -EACCES. */
+    /* `change` has at least one field. If NULL: node_set_size() with -EACCES. */
     int (*set_attributes)(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change);
     /* NULL: -EISDIR for a folder, -ELOOP for a link, else -ENOENT. */
@@ -186,27 +187,27 @@ struct node_ops {
 
     bool answers_at_once; /* tree_answers_at_once() */
 
-    /* The members below are for folders. lookup NULL: the node is no folder. */
+    /* The members below are for folders. If `lookup` is NULL, the node is no folder. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   struct tree_entry *ret);
-    /* Prepares a listing: sets `state`, and `is_lasting` if it differs from the table. NULL: nothing to
-     * do. */
+    /* Prepares a listing: sets `state`, and `is_lasting` if it differs from is_listing_lasting. May be
+     * NULL. */
     int (*open_dir)(const struct tree_caller *caller, struct tree_dir *dir);
-    /* Passes the entries from `position` on to dir_put(), until that returns false. NULL: the folder is
+    /* Passes the entries from `position` on to dir_put(), until it returns false. If NULL, the folder is
      * empty. */
     int (*read_dir)(struct tree_dir *dir, uint64_t position);
-    void (*release_dir)(struct tree_dir *dir);              /* frees `state`. NULL: it has none */
-    uint64_t (*parent)(struct tree *tree, uint64_t folder); /* inode of "..". NULL: the root */
+    void (*release_dir)(struct tree_dir *dir);              /* frees `state`; NULL if there is none */
+    uint64_t (*parent)(struct tree *tree, uint64_t folder); /* inode of ".."; if NULL, the root */
     bool is_listing_lasting;
-    bool has_own_dots; /* read_dir hands out "." and "..", and positions are its own */
+    bool has_own_dots; /* read_dir also passes "." and "..", and defines the positions */
     bool is_barrier;   /* fsync(2) waits until all items are settled (tree_is_barrier()) */
 
-    /* Returns true if new files of the folder are announced (tree_is_announced()). NULL: false. */
+    /* Implements tree_is_announced(). If NULL: false. */
     bool (*is_announced)(uint64_t folder);
-    /* Looks an announced file up, for the watch helper, without waiting. NULL: `lookup` does not wait. */
+    /* Looks an announced file up, for the watch helper, without waiting. If NULL, `lookup` does not wait. */
     int (*lookup_announced)(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
 
-    /* Changes in a folder. NULL: -EPERM. `rename` is called on the kind of `new_folder`. */
+    /* Changes in a folder; -EPERM if NULL. `rename` is that of the kind of `new_folder`. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
     int (*make)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -215,7 +216,7 @@ struct node_ops {
     int (*unlink)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name);
     int (*rename)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   uint64_t new_folder, const char *new_name, unsigned int flags);
-    /* fsync(2) of the folder. NULL: 0. */
+    /* fsync(2) of the folder; returns 0 if NULL. */
     int (*sync)(struct tree *tree, const struct tree_caller *caller, uint64_t folder);
 };
 
@@ -223,24 +224,24 @@ struct node_ops {
 NODE_KINDS(NODE_KIND_OPS)
 #undef NODE_KIND_OPS
 
-/* An `is_announced` that always returns true. */
+/* For `is_announced`: always returns true. */
 bool node_is_announced(uint64_t folder);
 
 /* Returns the operations of a node; for an invalid inode number all members are NULL. */
 const struct node_ops *node_ops_of(uint64_t ino);
 
-/* Fills the node's entry in. Return: 0; -ENOENT when the node is gone or was never there; another -errno. */
+/* Fills the node's entry in. Return: 0; -ENOENT when the node is gone or never existed; another -errno. */
 int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
 
-/* Sets a size through an open file. Return: the result of its set_size; `size_error` without a handle that
- * has one; -EPERM when other attributes are to change. */
+/* Sets the size of an open file. Return: the result of the handle's set_size; `size_error` when there is no
+ * handle, or it has no set_size; -EPERM when other attributes are to change. */
 int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
                   const struct tree_change *change, int size_error);
 
-/* Returns true if the flags of a rename are RENAME_NOREPLACE or none; only drafts/ takes others. */
+/* Returns true if the flags of a rename are RENAME_NOREPLACE or 0; only drafts/ accepts others. */
 bool node_takes_rename_flags(unsigned int flags);
 /* Returns the error of a refused rename: -EINVAL for flags other than RENAME_NOREPLACE, else -EPERM; never
- * -EXDEV, for mv(1) would then copy. */
+ * -EXDEV, since mv(1) would then copy. */
 int node_refuse_rename(unsigned int flags);
 
 /* ---------------------------------------------------------------- listings */
@@ -249,7 +250,7 @@ struct tree_dir {
     struct tree *tree;
     uint64_t ino; /* of the folder */
     const struct node_ops *ops;
-    bool is_lasting; /* the kernel may keep it until it is notified */
+    bool is_lasting; /* the kernel may keep the listing until it is notified */
     void *state;     /* owned by the folder's kind */
     GList link;      /* in the tree's list of listings */
 
@@ -262,7 +263,7 @@ struct tree_dir {
 /* Passes an entry to the sink; `next` is the position behind it. Returns false if the buffer is full: the
  * entry must then come again. */
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next);
-/* The same with name, shown inode number and type only; the kernel looks the name up if it needs more. */
+/* Passes only name, shown inode number and type; the kernel looks the name up if it needs more. */
 bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_ino, mode_t mode,
                   uint64_t next);
 
@@ -272,30 +273,30 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 struct handle_ops {
     enum tree_caching caching;
     bool is_control; /* tree_handle_is_control() */
-    /* NULL: -EBADF. `ret` is empty before; the caller releases it on failure. */
+    /* If NULL: -EBADF. `ret` is empty at the call; the caller releases it on failure. */
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                      size_t len, off_t offset);
-    /* tree_take_first_content(). NULL: false */
+    /* Implements tree_take_first_content(). If NULL: false */
     bool (*take_first_content)(struct tree_handle *handle, struct tree_data *ret);
     bool (*is_first_content_current)(struct tree_handle *handle);
-    /* NULL: true */
+    /* If NULL: true */
     bool (*is_readable)(struct tree_handle *handle);
-    /* NULL: -EPERM */
+    /* If NULL: -EPERM */
     int (*set_size)(struct tree_handle *handle, const struct tree_caller *caller, off_t size);
-    /* NULL: -EOPNOTSUPP */
+    /* If NULL: -EOPNOTSUPP */
     int (*allocate)(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
                     off_t len);
-    /* If NULL, or the result is -EOPNOTSUPP, the whole file is data */
+    /* If NULL, or if the result is -EOPNOTSUPP, the whole file counts as data */
     off_t (*seek)(struct tree_handle *handle, off_t offset, int whence);
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
-    /* Returns true if the file counts as closed well without a FLUSH. NULL: true */
+    /* Returns true if the file counts as closed well without a FLUSH. If NULL: true */
     bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL */
     void (*release)(struct tree_handle *handle);
-    /* Frees the handle of a file that no program has closed. NULL: release */
+    /* Frees the handle of a file that no program has closed. If NULL: release */
     void (*abandon)(struct tree_handle *handle);
 };
 
@@ -306,7 +307,7 @@ struct tree_handle {
     GList link;        /* in the tree's list of handles */
 };
 
-/* Returns a zeroed handle of `size` bytes, or NULL without memory. free() frees it until tree_open() or
+/* Returns a zeroed handle of `size` bytes, or NULL when out of memory. free() frees it until tree_open() or
  * tree_create() has returned it. */
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags);
 /* A `release` for handles that own nothing. */
@@ -318,12 +319,12 @@ static inline bool handle_is_writable(const struct tree_handle *handle)
 {
     return (handle->flags & O_ACCMODE) != O_RDONLY;
 }
-/* Returns a buffer of this length, which `ret` owns, or NULL without memory. The caller sets ret->len. */
+/* Returns a buffer of this length, which `ret` owns, or NULL when out of memory. The caller sets ret->len. */
 char *handle_read_buffer(struct tree_data *ret, size_t len);
 /* Reads from a text that outlives the reply. Return: 0; -EINVAL when `offset` is negative. */
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
-/* Opens a text that does not change while open. Takes `text`, also on failure. Return: 0; -EACCES unless for
- * reading only; -ENOMEM, also if `text` is NULL. */
+/* Opens a text that does not change while open. Takes `text`, also on failure. Return: 0; -EACCES when
+ * `flags` allow writing; -ENOMEM, also if `text` is NULL. */
 int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that were removed a moment ago: few, so they are looked through one by one.
+ * Names that were removed a moment ago. They are few, so a search compares each of them.
  */
 #include "tree/removed_names.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names that look different to one process, because it removed something a moment ago. There are two uses. A
- * receipt goes with its file, and stays visible to the process: `rm sent/<all>` and `find failed -type f
- * -delete` remove the receipt next, and must not fail because it is gone already. A reply file (reply_file.h)
- * never goes, and is hidden from the process, which creates it next.
+ * receipt is removed with its file, but stays visible to the process: `rm sent/<all>` and `find failed -type
+ * f -delete` remove the receipt next, and must not fail because it is gone already. A reply file
+ * (reply_file.h) cannot be removed, but is hidden from the process, which creates it next.
  */
 #ifndef INBOXFS_TREE_REMOVED_NAMES_H
 #define INBOXFS_TREE_REMOVED_NAMES_H
@@ -17,7 +17,7 @@
 #include "tree/tree.h"
 
 enum {
-    REMOVED_NAMES_MAX = 32, /* the latest */
+    REMOVED_NAMES_MAX = 32, /* only the latest are remembered */
     REMOVED_NAMES_MS = 10 * 1000,
 };
 
@@ -38,14 +38,14 @@ struct removed_names {
 void removed_names_init(struct removed_names *names);
 void removed_names_release(struct removed_names *names);
 
-/* Adds a name; `entry` is the one that the name led to. */
+/* Adds a name; `entry` is the entry that the name led to. */
 void removed_names_add(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                        int64_t now_ms, const struct tree_entry *entry);
 bool removed_names_find(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms, struct tree_entry *ret_entry);
 /* Forgets all names of this inode. */
 void removed_names_forget(struct removed_names *names, uint64_t ino);
-/* Forgets the name. Returns true if it was known. */
+/* Forgets the name. Returns true if the name was known. */
 bool removed_names_take(struct removed_names *names, uint64_t folder_ino, const char *name, pid_t pid,
                         int64_t now_ms);
 

@@ -171,7 +171,7 @@ struct answer_maker {
     struct item_maker base;
     struct tree *tree;
     struct reply_target target;
-    char *answers; /* NULL if not prepared yet */
+    char *answers; /* NULL before they are prepared */
     char *name;
 };
 
@@ -222,7 +222,7 @@ static void free_maker(struct item_maker *base)
     free(maker);
 }
 
-/* `must_prepare`: waits for the email's content, so that its errors are those of open(2). */
+/* `must_prepare`: waits for the email's content, so that open(2) fails with the errors of that wait. */
 static int open_answer(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        bool must_prepare, struct tree_handle **ret_handle)
 {

@@ -15,7 +15,8 @@ bool reply_file_has_name(const char *name);
  * place. */
 int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name, struct tree_entry *ret);
-/* Hides the file from this process for some seconds. Does not wait. Return: as reply_file_lookup(). */
+/* unlink(2): hides the file from this process for some seconds. Does not wait. Return: as
+ * reply_file_lookup(). */
 int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name);
 /* open(2) with O_CREAT, after an unlink. Does not wait. */
@@ -24,7 +25,7 @@ int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_handle **ret_handle);
 
 /* Hands in a draft (items_hand_in()) as the answer that this file stands for. Waits for the email's content.
- * Return: also the errors of store_content.h. */
+ * Return: as items_hand_in(), and the errors of store_content.h. */
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                        uint32_t email, const char *reply_name);
 

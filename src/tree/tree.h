@@ -3,8 +3,8 @@
  * The file tree that a user sees, without FUSE: its inodes, permissions, and contents. Other layers include
  * only this header. All functions may be called from any thread at any time; errors are -errno.
  *
- * The daemon connects it in this order: tree_new(); the listeners go into store_open() and outbox_open();
- * tree_attach(); then a session mounts it.
+ * The daemon connects the tree in this order: tree_new(); the listeners go into store_open() and
+ * outbox_open(); tree_attach(); then a session mounts it.
  */
 #ifndef INBOXFS_TREE_TREE_H
 #define INBOXFS_TREE_TREE_H
@@ -51,7 +51,8 @@ struct tree_config {
  * *ret_reason (caller frees) may be set on failure. */
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason);
 
-/* Return the listeners that the store and the outbox call after changes. Usable until tree_free(). */
+/* Return the listeners that the store and the outbox call after changes. The listeners are usable until
+ * tree_free(). */
 struct store_listener tree_store_listener(struct tree *tree);
 struct outbox_listener tree_outbox_listener(struct tree *tree);
 struct event_listener tree_event_listener(struct tree *tree);
@@ -61,20 +62,20 @@ struct event_listener tree_event_listener(struct tree *tree);
 void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
 
 /* Called when something changed that the kernel may have cached; from any thread, with only the listener's
- * lock held. The functions must not block or call back. They are not called for outbox/, attachments/ and
- * drafts/, which the kernel does not cache. */
+ * lock held. The functions must not block, nor call the tree. They are not called for outbox/, attachments/
+ * and drafts/, which the kernel does not cache. */
 struct tree_listener {
     /* The inode's attributes, content or listing changed. If `gone_name` is not NULL, only this entry of the
      * folder is gone. */
     void (*changed)(void *context, uint64_t ino, const char *gone_name);
-    void (*stream_grew)(void *context); /* there is something to read in `events` */
+    void (*stream_grew)(void *context); /* `events` has something to read */
     /* A file appeared in an inbox (after the first sync), in sent/ or in failed/, and no user created it.
-     * `path` is below the mount point. If it is NULL, the inode is a message in a Maildir that a user has
+     * `path` is below the mount point. If `path` is NULL, the inode is a message in a Maildir that a user has
      * looked at, and tree_find_announced() finds its path. */
     void (*appeared)(void *context, const char *path, uint64_t ino);
     void *context;
 };
-/* Sets the listener; NULL removes it. The one before is not called after the return. */
+/* Sets the listener; NULL removes it. After the return, the previous listener is not called any more. */
 void tree_set_listener(struct tree *tree, const struct tree_listener *listener);
 
 /* Frees the tree, after the session, the store's sync and the outbox have ended and all handles are
@@ -85,8 +86,8 @@ DEFINE_CLEANUP_FREE(tree)
 
 /* ---------------------------------------------------------------- names and attributes */
 
-/* Answers come from memory, or for drafts from the filesystem below. Other waits are documented at the
- * function. */
+/* Answers come from memory, or for drafts from the filesystem below. A function that may wait for more says
+ * so. */
 
 enum {
     TREE_ROOT_INO = 1
@@ -100,11 +101,11 @@ struct tree_caller {
 
 struct tree_attributes {
     struct stat stat; /* st_ino is the number that users see */
-    bool is_lasting;  /* valid until the listener is called, else only at this moment */
+    bool is_lasting;  /* valid until the listener is called; otherwise only at this moment */
 };
 
 struct tree_entry {
-    uint64_t ino;         /* names the node in later calls; 0 in a listing: look the name up first */
+    uint64_t ino; /* refers to the node in later calls; 0 in a listing if the name must be looked up first */
     bool is_name_lasting; /* the name leads to this inode until the listener is called */
     struct tree_attributes attributes;
 };
@@ -117,7 +118,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
 /* Applies the mount's options to attributes: owner, group, and with a umask the owner's permissions for all
- * others as far as the umask allows. All attributes of the tree are without it. */
+ * others as far as the umask allows. The attributes that the tree returns do not have these options
+ * applied. */
 void tree_show_as(const struct tree *tree, struct stat *attributes);
 
 /* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. `caller` may be NULL. */
@@ -133,7 +135,8 @@ bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */
 
-/* A position is a place in a listing to go on from; 0 is the start, and lists the present entries. */
+/* A position is a place in a listing from which it can be continued. Position 0 is the start, and lists the
+ * current entries. */
 
 struct tree_dir;
 
@@ -145,13 +148,13 @@ void tree_release_dir(struct tree_dir *dir);
 /* Returns true if the kernel may keep the listing until the listener is called. */
 bool tree_dir_is_lasting(const struct tree_dir *dir);
 
-/* Takes an entry; `next` is the position behind it. Returns false if the buffer is full: the entry then
- * comes again. If entry->ino is 0, the name must be looked up first, and only type and st_ino are valid. An
- * entry counts as no lookup. */
+/* Takes an entry; `next` is the position behind it. Returns false if the buffer is full; the entry is then
+ * passed again later. If entry->ino is 0, the name must be looked up first, and only type and st_ino are
+ * valid. An entry does not count as a lookup. */
 typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
 
-/* Passes entries from `position` on to the sink until it is full or the folder ends. One thread at a
- * time. */
+/* Passes entries from `position` on to the sink until it is full or the folder ends. Only one thread at a
+ * time may call this. */
 int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context);
 
 /* ---------------------------------------------------------------- open files */
@@ -164,15 +167,15 @@ struct tree_handle;
 /* How long the kernel may keep the content. */
 enum tree_caching {
     TREE_CACHE_NONE,    /* the kernel sends every read, regardless of the size */
-    TREE_CACHE_OPEN,    /* keep until the next open, or until size or mtime change */
-    TREE_CACHE_LASTING, /* keep until the listener is called */
-    TREE_CACHE_STREAM,  /* as NONE; it begins with events after the open. Offsets count, for shells and
-                           head(1) seek back when they read too much. A read of 0 bytes means that the
-                           reader waits for stream_grew. One thread at a time reads */
+    TREE_CACHE_OPEN,    /* until the next open, or until size or mtime change */
+    TREE_CACHE_LASTING, /* until the listener is called */
+    TREE_CACHE_STREAM,  /* not at all. The content begins with events after the open. Offsets matter, since
+                           shells and head(1) seek back when they read too much. After a read of 0 bytes, the
+                           reader waits for stream_grew. Only one thread at a time may read */
 };
 
 /* The result of a read. If `fd` is -1: bytes in memory, valid until the handle is released, or until `owned`
- * is freed. If not: `len` bytes of file `fd` from `offset` on, or fewer at its end. */
+ * is freed. Otherwise: `len` bytes of the file `fd` from `offset` on, or fewer at its end. */
 struct tree_data {
     const void *bytes;
     size_t len;
@@ -195,16 +198,16 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 /* Returns true if the file was opened for writing; else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
-/* Returns true if the file is ctl: a write is answered when the kernel and watchers know its results. */
+/* Returns true if the file is ctl: a write is answered only when the kernel and watchers know its results. */
 bool tree_handle_is_control(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
 /* Takes the whole content of a short file that is opened for the first time and stays in the kernel's cache.
- * Returns true once for each such file. */
+ * Returns true only once for each such file. */
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret);
 /* Returns false if the content has changed since tree_take_first_content(). */
 bool tree_is_first_content_current(struct tree_handle *handle);
-/* Returns true if a read finds something: false for a stream without new events. */
+/* Returns false for a stream without new events, else true. */
 bool tree_is_readable(struct tree_handle *handle);
 /* Return: the number of bytes written, or -errno. */
 ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
@@ -221,12 +224,11 @@ int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* Frees the handle, after the last close(2). */
 void tree_release(struct tree_handle *handle);
-/* Releases the handles that are left when the filesystem is gone for good: every file has been closed,
- * though the kernel may not have sent it. Files that were not closed well stay for
- * tree_abandon_handles(). */
+/* Releases the handles that are left when the filesystem is gone for good: every file has been closed, though
+ * the kernel may not have sent it. Leaves files that were not closed well to tree_abandon_handles(). */
 void tree_close_handles(struct tree *tree);
-/* Frees the handles and listings that are left when the kernel is gone with files open: a message that was
- * being written does not count as closed. After outbox_stop(). */
+/* Frees the handles and listings that are left when the mount ended with files open. A message that was being
+ * written does not count as closed. Call after outbox_stop(). */
 void tree_abandon_handles(struct tree *tree);
 
 /* ---------------------------------------------------------------- names made, removed and renamed */
@@ -254,7 +256,7 @@ int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
 int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name);
 
 /* renameat2(2). Between drafts/ and the outbox's folders it hands in and takes out, and waits (outbox.h).
- * Never returns -EXDEV, for mv(1) would then copy. */
+ * Never returns -EXDEV, since mv(1) would then copy. */
 int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 uint64_t new_parent, const char *new_name, unsigned int flags);
 
@@ -286,15 +288,16 @@ bool tree_is_barrier(uint64_t folder_ino);
 /* ---------------------------------------------------------------- announced files */
 
 /* A process of our own creates each file that the service brought, so that the kernel raises the events of
- * inotify (fs/watch_helper.h). Only that process sees the names as free. Creating waits for nothing. But the
- * kernel may have locked `new` of a Maildir for a lookup that waits for the service, so a second process
- * creates the messages there. */
+ * inotify (fs/watch_helper.h). Only that process sees the names as free. Creating a file does not wait,
+ * except in `new` of a Maildir: the kernel may have locked it for a lookup that waits for the service. So a
+ * second process creates the messages there. */
 
 /* Returns true if the listener is called for new files in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
 
-/* Answers that process's open(2) with O_CREAT | O_EXCL by the existing file. The handle can only be
- * released. Return: 0; -ENOENT when the file has gone meanwhile; -EPERM when the folder is not announced. */
+/* Opens the existing file, as the answer to that process's open(2) with O_CREAT | O_EXCL. The handle can only
+ * be released. Return: 0; -ENOENT when the file has gone meanwhile; -EPERM when the folder is not
+ * announced. */
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
