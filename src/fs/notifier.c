@@ -12,8 +12,8 @@
 #include "base/thread.h"
 
 enum {
-    /* How many queued invalidations are compared with a new one: many emails at once make one invalidation
-     * of their folder. */
+    /* How many queued invalidations are compared with a new one: many emails that appear at once make one
+     * invalidation of their folder. */
     SAME_SEARCH_MAX = 16
 };
 
@@ -34,7 +34,8 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
 
 static void notify_kernel(const struct notifier *notifier, const struct invalidation *invalidation)
 {
-    /* An error means that the kernel does not know the inode or is gone: it has nothing cached then. */
+    /* Ignores errors: they mean that the kernel does not know the inode, or that the mount has ended, so
+     * nothing is cached. */
     if (invalidation->name[0] != '\0')
         fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
                                          strlen(invalidation->name));
@@ -129,7 +130,7 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-/* A queued invalidation has not been carried out, so it covers this change too. */
+/* An equal invalidation that is still queued covers this change, too. */
 static bool is_queued_locked(const struct notifier *notifier, uint64_t ino, const char *name)
 {
     const GList *link = notifier->queue.head;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached,
- * the listener queues an *invalidation*, of an inode or of a name in a folder, and one thread carries the
- * invalidations out. A notification can wait in the kernel for requests that are under way. Therefore this
- * thread makes the notifications, with no lock held; a request makes one alone (see operations.c). The same
- * thread answers the readers of `events`. Files that appeared are handed to the watch helper.
+ * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached, the
+ * listener queues an *invalidation*, of an inode or of a name in a folder, and a thread carries them out by
+ * notifying the kernel. A notification can wait in the kernel for requests that are under way, so only this
+ * thread makes notifications, with no lock held (the one exception is in operations.c). The same thread
+ * answers the readers of `events`. Files that appeared are handed to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -21,7 +21,7 @@
 
 enum {
     NOTIFIER_WAIT_MS = 2 * 1000,
-    NOTIFIER_PAUSE_MS = 2, /* after a notification, unless a thread is in notifier_wait() */
+    NOTIFIER_PAUSE_MS = 2, /* pause after a notification, unless a thread is in notifier_wait() */
 };
 
 struct notifier {
@@ -35,8 +35,8 @@ struct notifier {
     pthread_cond_t changed;
     pthread_cond_t pause_ended; /* only the notifier's thread waits on this */
     GQueue queue;               /* struct invalidation; protected by lock, like all below */
-    uint64_t queued;            /* invalidations, ever */
-    uint64_t done;              /* invalidations carried out, in order of the queue */
+    uint64_t queued;            /* number of invalidations queued so far */
+    uint64_t done;              /* number of invalidations carried out so far, in order of the queue */
     unsigned int waiting;       /* threads in notifier_wait() */
     bool must_answer_readers;
     bool is_ending;
@@ -54,9 +54,9 @@ void notifier_release(struct notifier *notifier);
 /* Queues an invalidation of the file's content and attributes. Does not wait. */
 void notifier_forget_content(struct notifier *notifier, uint64_t ino);
 
-/* Waits until the kernel was notified of all that is queued now. Gives up after NOTIFIER_WAIT_MS, since a
- * notification can wait for requests that wait for this one. Must not be called while the kernel has locked
- * a folder for the caller's request. */
+/* Waits until all invalidations that are queued now were carried out. Gives up after NOTIFIER_WAIT_MS, since
+ * a notification can wait for a request that waits for the caller's. Must not be called while the kernel has
+ * locked a folder for the caller's request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 struct tree_listener notifier_listener(struct notifier *notifier);

@@ -30,15 +30,15 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
 /* ---------------------------------------------------------------- the content of a first open */
 
 /*
- * A program that opens a file mostly reads it next. At the first open the kernel gets the content before the
- * answer, and does not ask for it. So each file takes one request less, and another less later, since the
- * kernel asks for the attributes again after a read.
+ * A program that opens a file usually reads it next. At the first open the kernel gets the content before the
+ * answer, and so sends no read. This saves one request per file, and a second one later, since the kernel
+ * asks for the attributes again after a read.
  *
- * This notification is the only one made from within a request. It waits only for the file's pages, and
- * those can only be waiting for a read of the same file. Before the first open there was no read; and one
- * thread carries out all requests that are answered at once (fs/request_loop.h), so no other open is
- * answered meanwhile. Several threads do while the loop ends: then at most one of them is here, and another
- * answers the read.
+ * This notification is the only one made from within a request. It waits only for locks of the file's pages,
+ * which only a read of the same file can hold. Before the first open there was no read; and one thread
+ * carries out all requests that are answered at once (fs/request_loop.h), so no other open is answered at the
+ * same time. While the loop ends, several threads do; then at most one of them is in this function, and
+ * another answers the read.
  */
 
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
@@ -49,7 +49,8 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
     if (tree_take_first_content(handle, &data)) {
         struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
         bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
-        /* If the kernel refuses, it asks later. A change meanwhile may have been notified too early. */
+        /* If the kernel refuses the content, it reads later. The notification of a change may have come
+         * before the content, so the content is invalidated again. */
         if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
             !tree_is_first_content_current(handle))
             notifier_forget_content(operations->notifier, ino);
@@ -418,7 +419,7 @@ static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fu
         return;
     }
     int error = tree_read_dir(dir_of(file), (uint64_t)offset, put_entry, &part);
-    /* Entries put before an error are answered; the error comes with the next call. */
+    /* If an error comes after some entries, they are the answer; the next call returns the error. */
     if (error != 0 && part.used == 0)
         reply_status(fuse, error);
     else
@@ -471,7 +472,7 @@ static void op_init(void *context, struct fuse_conn_info *connection)
     connection->max_read = operations->max_read;
     if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
         connection->max_write = REQUEST_LOOP_MAX_WRITE;
-    /* Reads of one file, and lookups and listings of one folder, go on in parallel. */
+    /* Reads of one file, and lookups and listings of one folder, may run in parallel. */
     want(connection, FUSE_CAP_ASYNC_READ, true);
     want(connection, FUSE_CAP_PARALLEL_DIROPS, true);
     /* Attributes always come with a listing: find and stat loops list first and ask later, so the kernel's
@@ -482,13 +483,13 @@ static void op_init(void *context, struct fuse_conn_info *connection)
     want(connection, FUSE_CAP_ATOMIC_O_TRUNC, true);
     /* The kernel drops cached content and listings when size or mtime change. */
     want(connection, FUSE_CAP_AUTO_INVAL_DATA, true);
-    /* Sizes must be exact and all bytes here when a file is closed: no write-back cache. */
+    /* No write-back cache: when a file is closed, its size must be exact, and all bytes must have arrived. */
     want(connection, FUSE_CAP_WRITEBACK_CACHE, false);
     /* Reads are small: a pipe costs more than the copy that it saves. */
     want(connection, FUSE_CAP_SPLICE_READ, false);
     want(connection, FUSE_CAP_SPLICE_WRITE, false);
     want(connection, FUSE_CAP_SPLICE_MOVE, false);
-    /* Inode numbers of drafts are good only while the kernel holds them. */
+    /* Inode numbers of drafts are valid only until the kernel forgets them. */
     want(connection, FUSE_CAP_EXPORT_SUPPORT, false);
     /* The kernel clears set-user-id bits itself, by a SETATTR: as root, the filesystem below would not. */
     want(connection, FUSE_CAP_HANDLE_KILLPRIV, false);

@@ -20,7 +20,7 @@
 enum {
     PROC_STATUS_MAX_BYTES = 8192,
     CHECK_INTERVAL_MS = 100,
-    ERRNO_MAX = 511, /* the kernel rejects an answer with more, and the request would hang */
+    ERRNO_MAX = 511, /* the kernel rejects an answer with a higher errno, and the request would hang */
 };
 
 /* ---------------------------------------------------------------- pending signals */
@@ -30,7 +30,8 @@ static uint64_t bit_of(int signal_number)
     return UINT64_C(1) << (signal_number - 1);
 }
 
-/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, 0 if there is none. */
+/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, or 0 if there is no such
+ * line. */
 static uint64_t mask_of(const char *status, const char *line_start)
 {
     const char *line = strstr(status, line_start);
@@ -138,7 +139,7 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     pthread_mutex_unlock(&list->lock);
     if (is_closed)
         cancel_set(&request->cancel);
-    /* Calls interrupted() at once if the interrupt came before. */
+    /* Calls interrupted() at once if an interrupt has already come. */
     fuse_req_interrupt_func(fuse, interrupted, request);
 }
 
@@ -157,7 +158,7 @@ void request_end(struct fs_request *request)
 
 /* ---------------------------------------------------------------- answers */
 
-/* Long, for the notifier notifies the kernel of each change. */
+/* Long, since the notifier notifies the kernel of each change. */
 static const double lasting_seconds = 24 * 60 * 60;
 
 void reply_status(fuse_req_t fuse, int error)

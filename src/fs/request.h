@@ -40,16 +40,16 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool is_informed; /* a signal that is no order interrupted it (SIGCHLD); protected by the list's lock,
-                         like all below */
+    bool is_informed; /* a signal that only informs, such as SIGCHLD, interrupted it; protected by the list's
+                         lock, like all below */
     GList link;       /* in the list */
 };
 
 /* Return: 0 or -errno. The caller releases the list in any case. */
 int request_list_init(struct request_list *list);
-/* Sets the cancels of all requests, and of those that begin later. */
+/* Sets the cancels of all requests, including those that begin later. */
 void request_list_close(struct request_list *list);
-/* No request may be left. Also to be called after request_list_init() failed. */
+/* Call when no request is left, and also after request_list_init() failed. */
 void request_list_release(struct request_list *list);
 
 /* `request` must stay valid until request_end(), and `fuse` until it is answered. request_begin() does not
@@ -67,8 +67,8 @@ bool request_signals_only_inform(pid_t task);
 
 /* Answers with `error` (0 or -errno); the one place that converts it to the kernel's errno. */
 void reply_status(fuse_req_t fuse, int error);
-/* These answer with `error` if it is not 0. If the kernel does not accept the answer because the request was
- * interrupted, they give back the entry's lookup and release what was opened. */
+/* The functions below answer with `error` if it is not 0. If the kernel does not accept the answer because
+ * the request was interrupted, they give back the entry's lookup and release what was opened. */
 void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry);
 void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle);
 void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir);

@@ -78,7 +78,7 @@ static int64_t now_ns(void)
 
 /* Receives a message without waiting. Return: its length; 0 when there is none, or its request was
  * interrupted before it was read; -errno when the mount has ended. Does not use libfuse, which prints an
- * error if the mount ends meanwhile. */
+ * error if the mount ends during the read. */
 static ssize_t receive(struct request_thread *thread)
 {
     ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->message, sizeof(thread->message));
@@ -118,7 +118,7 @@ static ssize_t await_message(struct request_thread *thread)
 
 static void *run_thread(void *argument);
 
-/* The loop may be released when this thread has left it. */
+/* After this, the thread must not use the loop, which may be released. */
 static void leave(struct request_loop *loop)
 {
     LOCK_GUARD(&loop->lock);
@@ -155,7 +155,7 @@ static int add_thread(struct request_loop *loop)
     return error;
 }
 
-/* The thread polls before it sleeps: short requests often follow one another. */
+/* Polls before it sleeps, since short requests often follow one another. */
 static void await_call(struct request_loop *loop)
 {
     int64_t until_ns = loop->may_spin ? now_ns() + SPIN_NS : 0;
@@ -211,9 +211,9 @@ static void report_end(struct request_loop *loop)
         loop->ended(loop->context);
 }
 
-/* Leads: reads messages and carries them out. Before the first that may wait, another thread is called or
- * started to lead; if none can be started, requests wait in the kernel until this thread is done. Returns
- * the last result of await_message(); if it is not above 0, this thread still leads. */
+/* Leads: reads messages and carries them out. Before the first message that may wait, another thread is
+ * called or started to lead; if none can be started, requests wait in the kernel until this thread is done.
+ * Returns the last result of await_message(); if it is not above 0, this thread still leads. */
 static ssize_t take_messages(struct request_thread *thread)
 {
     ssize_t len;
@@ -227,7 +227,7 @@ static ssize_t take_messages(struct request_thread *thread)
     return len;
 }
 
-/* The kernel may have handed out the last close of a message already. */
+/* The kernel may already have handed out the last close of an email that is being written. */
 static void take_last_messages(struct request_thread *thread)
 {
     ssize_t len;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The threads that read the kernel's requests and carry them out. One thread, the *leader*, reads the FUSE
- * device; the others carry out a request, or wait to be called. The leader itself carries out each request
- * that is answered at once (tree_answers_at_once()), and reads on: waking another thread costs more than
- * such an answer, and takes a CPU from the calling program. Before any other request the leader calls a
- * waiting thread, or starts one, up to REQUEST_LOOP_THREADS_MAX, and that thread leads from then on. A
- * thread that has carried out its request leads if no thread does; else it waits to be called, or ends if
- * REQUEST_LOOP_WAITING_MAX threads wait already.
+ * device. Each other thread carries out a request, or waits to be called. The leader itself carries out each
+ * request that is answered at once (tree_answers_at_once()), and then reads the next: waking another thread
+ * costs more than such an answer, and takes a CPU from the calling program. Before any other request the
+ * leader calls a waiting thread, or starts one, up to REQUEST_LOOP_THREADS_MAX, and that thread leads from
+ * then on. A thread that has carried out its request leads if no thread does; else it waits to be called, or
+ * ends if REQUEST_LOOP_WAITING_MAX threads wait already.
  *
  * So a request that waits, for the service, the disk or other requests, has a thread of its own and delays
  * no other request. If all REQUEST_LOOP_THREADS_MAX threads wait, or no thread can be started, new requests
  * stay in the kernel until one ends: requests that wait for the service end by a time-out.
  *
  * The leader sleeps on the FUSE device and on an event that ends it, and each thread that ends calls the
- * next. So threads end without signals, and none wakes by the clock.
+ * next. So threads end without signals, and no thread wakes up periodically.
  */
 #ifndef INBOXFS_FS_REQUEST_LOOP_H
 #define INBOXFS_FS_REQUEST_LOOP_H
@@ -50,7 +50,7 @@ struct request_loop {
 /* Return: 0 or -errno. The caller releases the loop in any case. */
 int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
                       void *context);
-/* Starts the first thread. Return: 0; -EAGAIN or -ENOMEM when there is no thread; another -errno. */
+/* Starts the first thread. Return: 0; -EAGAIN or -ENOMEM when no thread can be started; another -errno. */
 int request_loop_start(struct request_loop *loop);
 /* Announces that this program is about to unmount: `ended` is not called from now on. */
 void request_loop_expect_end(struct request_loop *loop);

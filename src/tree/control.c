@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file `ctl`: programs write commands to it, one a line; a write ends when its commands have ended.
+ * The file `ctl`: programs write commands to it, one per line; a write returns when its commands have ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 /* ---------------------------------------------------------------- commands */
 
 enum {
-    CONTROL_MAX_BYTES = 16 * 1024 /* of one write */
+    CONTROL_MAX_BYTES = 16 * 1024 /* the longest write */
 };
 
 static const char spaces[] = " \t\r";

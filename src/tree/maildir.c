@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maildir/: every inbox also as a Maildir, which mail programs open.
+ * maildir/: each inbox as a Maildir, which mail programs open.
  *
- *     maildir/ADDRESS/{cur,new,tmp}   the messages; marking one is renaming it
- *     maildir/ADDRESS/.uidvalidity    mbsync reads it by name (it is not listed)
+ * maildir/ADDRESS/{cur,new,tmp} the messages; a rename changes a message's marks
+ * maildir/ADDRESS/.uidvalidity read by mbsync; not listed
  *
  * Files that programs keep beside these (lock files, sync states, an index) are ordinary files in the state
  * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.h).
  *
  * maildir_memory stores the folder and the marks of each message. It is updated from the store when a folder
- * of a changed inbox is looked up or listed. A message has no size before it was fetched, and its lookup
- * fetches it. So requests wait here while the kernel has the folder locked. The invalidation of a name would
- * wait with them, so in cur and new only attributes and listings are invalidated, which locks no folder.
+ * of a changed inbox is looked up or listed. The size of a message is known only after a fetch, so its lookup
+ * fetches it, and the request waits while the kernel has the folder locked. The invalidation of a name would
+ * wait for that lock, so in cur and new only attributes and listings are invalidated, which locks no folder.
  *
  * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
  * created without a lasting size: the kernel asks for the size with the next lookup.
@@ -47,8 +47,8 @@ enum {
     EMAILS_AT_ONCE = 64,
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* names of programs' own files in one folder */
-    BOX_LINKS = 5,  /* itself, its name, and ".." of cur, new and tmp: some programs count folders so */
-    UIDVALIDITY_SIZE = 32,  /* of the text */
+    BOX_LINKS = 5,  /* its name, ".", and ".." in cur, new and tmp; some programs count folders by links */
+    UIDVALIDITY_SIZE = 32,  /* of the text, with the NUL */
     LOCAL_FOLDER_SIZE = 64, /* a path below "maildir" in the state directory */
     LOCAL_PATH_SIZE = LOCAL_FOLDER_SIZE + NAME_MAX + 1,
 };
@@ -59,12 +59,13 @@ struct maildir {
     struct maildir_memory *memory;
     int dir_fd;                /* the folder "maildir" */
     struct draft_node root;    /* the same folder as a root of the table of drafts */
-    pthread_mutex_t sync_lock; /* held by refresh(): one inbox at a time */
+    pthread_mutex_t sync_lock; /* held by refresh(), which updates one inbox at a time */
 };
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The number of an inode of NODE_MAILDIR is the store's of the inbox and, in the low two bits, this part. */
+/* The number of a NODE_MAILDIR inode has this part in the low two bits, and above it the store's number of
+ * the inbox. */
 enum maildir_part {
     MAILDIR_PART_BOX,
     MAILDIR_PART_CUR,
@@ -91,7 +92,7 @@ static uint32_t inbox_of(uint64_t ino)
     return (uint32_t)(node_number(ino) >> PART_BITS);
 }
 
-/* `ino` is of NODE_MAILDIR. */
+/* `ino` must be of kind NODE_MAILDIR. */
 static enum maildir_part part_of(uint64_t ino)
 {
     return (enum maildir_part)(node_number(ino) & ((1U << PART_BITS) - 1));
@@ -108,7 +109,7 @@ static bool holds_messages(uint64_t ino)
            (part_of(ino) == MAILDIR_PART_CUR || part_of(ino) == MAILDIR_PART_NEW);
 }
 
-/* `ino` is of a folder that holds messages. */
+/* `ino` must be a folder that holds messages. */
 static enum maildir_folder folder_of(uint64_t ino)
 {
     return part_of(ino) == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW;
@@ -139,8 +140,8 @@ static void release_maildir(struct tree *tree)
     free(maildir);
 }
 
-/* A program that mirrors a mailbox takes missing mail for removed. So nothing is shown while a lost cache is
- * filled again. */
+/* A program that mirrors a mailbox takes missing mail for removed mail. So nothing is shown while a lost
+ * cache is filled again. */
 bool maildir_is_shown(const struct tree *tree)
 {
     return store_has_raw(tree->store) && store_knows_all_mail(tree->store);
@@ -148,7 +149,7 @@ bool maildir_is_shown(const struct tree *tree)
 
 /* ---------------------------------------------------------------- following the inboxes */
 
-/* Notifies the kernel of the folders with messages, if a program has looked at the Maildir. */
+/* Notifies the kernel that cur and new changed, if a program has looked at the Maildir. */
 static void notify_messages_changed(struct tree *tree, uint32_t inbox)
 {
     if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
@@ -194,7 +195,7 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             uint32_t email = views[i].number;
-            /* Reading the id may wait for the disk, so only if it is not known yet. */
+            /* Reading the id may wait for the disk, so it is read only for an unknown email. */
             bool is_known = maildir_memory_find_email(tree->maildir->memory, inbox, email, &mail);
             const struct maildir_sighting sighting = {
                 .email = email,
@@ -242,7 +243,7 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Mail that was not looked through yet counts as a change of new/ already. */
+/* Mail that no refresh has found yet already counts as a change of new/. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
@@ -359,7 +360,7 @@ static bool is_local(uint64_t folder, const char *name)
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* The folder's name is made of the inbox's id, for numbers change with each mount. */
+/* The folder's name is made from the inbox's id, since numbers change with each mount. */
 static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[LOCAL_FOLDER_SIZE])
 {
     struct inbox_view inbox;
@@ -401,7 +402,7 @@ static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
     return fd < 0 ? -errno : fd;
 }
 
-/* Names of programs' own files, as they are when a folder is opened. */
+/* Names of programs' own files at the time when a folder is opened. */
 struct maildir_names {
     size_t len;
     struct maildir_local {
@@ -411,7 +412,7 @@ struct maildir_names {
     } items[LOCAL_MAX];
 };
 
-/* The result is empty if the folder was not made yet or cannot have such files. Return: 0 or -errno. */
+/* The result is empty if the folder does not exist yet or cannot have such files. Return: 0 or -errno. */
 static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
 {
     const struct dirent *item;
@@ -459,7 +460,7 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
                : -ENOENT;
 }
 
-/* Only the size is wanted; the fetched bytes stay in the cache. */
+/* Fetches the message for its size; the bytes stay in the cache. */
 static int fetch_size(struct tree *tree, const struct tree_caller *caller, const struct email_view *email,
                       struct maildir_mail *mail)
 {
@@ -551,7 +552,7 @@ void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
         notify_message_appeared(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-/* Finds the email in the memory, after a refresh if it is unknown there or was gone. */
+/* Finds the email in the memory; refreshes first if the email is unknown there, or marked as gone. */
 static int find_or_refresh(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
 {
     struct maildir_memory *memory = tree->maildir->memory;
@@ -632,8 +633,8 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    /* A file in tmp is about to be delivered. IMAP servers pass EDQUOT to their clients, and take other
-     * errors for defects. */
+    /* A program that creates a file in tmp is about to deliver it. IMAP servers pass EDQUOT to their clients,
+     * but treat other errors as defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
     if (!is_local(folder, name))
@@ -653,9 +654,9 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
 /* ---------------------------------------------------------------- names removed and renamed: of messages,
  * these are marks */
 
-/* A message that a mail program removes is marked as trashed, and stays. When the program empties its trash,
- * the message leaves the Maildir: IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again each
- * time. */
+/* The first removal of a message by a mail program only marks it as trashed; emptying the trash removes it
+ * from the Maildir. The removal is not refused, because IMAP servers cannot refuse an EXPUNGE, and mbsync(1)
+ * would try again each time. */
 static int remove_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
@@ -671,7 +672,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
-/* The new name must be one of the same message: other renames would deliver or remove mail. */
+/* The new name must belong to the same message: other renames would deliver or remove mail. */
 static int mark_message(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name)
 {
@@ -707,7 +708,7 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
-/* A file from another folder takes room unless it replaces one. `fd` is the new folder. */
+/* A file from another folder counts towards LOCAL_MAX unless it replaces one. `fd` is the new folder. */
 static int check_can_move(const struct tree *tree, uint64_t parent, uint64_t new_parent, int fd,
                           const char *new_name)
 {
@@ -745,7 +746,8 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 /* ---------------------------------------------------------------- listings */
 
-/* Returns true if the folder has no messages, without a search of a long inbox: `new` usually is empty. */
+/* Returns true if the folder has no messages. Saves a search of a long inbox, since `new` is usually
+ * empty. */
 static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
 {
     struct maildir_state state;
@@ -804,8 +806,8 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-/* Only names of folders, for their lookup updates the memory. .uidvalidity is not listed: notmuch(1) would
- * take it for mail. */
+/* Passes only names of folders, since their lookup updates the memory. .uidvalidity is not listed: notmuch(1)
+ * would take it for mail. */
 static void read_box(const struct tree_dir *dir, uint64_t position)
 {
     size_t local = ((const struct maildir_names *)dir->state)->len;
@@ -817,7 +819,7 @@ static void read_box(const struct tree_dir *dir, uint64_t position)
             return;
 }
 
-/* From memory; a message of unknown size is only a name. */
+/* Lists from memory; passes only the name of a message of unknown size. */
 static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
     struct tree *tree = dir->tree;
@@ -925,7 +927,7 @@ static int read_uidvalidity(struct tree_handle *handle, size_t len, off_t offset
     return handle_read_text(uidvalidity->text, uidvalidity->len, len, offset, ret);
 }
 
-/* Only the present text may be written again, for only this file numbers messages. */
+/* Only the current text may be written, since no program but this one may number messages. */
 static ssize_t write_uidvalidity(struct tree_handle *handle, const struct tree_caller *caller,
                                  const void *bytes, size_t len, off_t offset)
 {

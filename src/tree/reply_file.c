@@ -74,7 +74,7 @@ static uint64_t ino_of_name(uint32_t email, const char *name)
     return find_kind(name, &target.kind) ? ino_of(&target) : 0;
 }
 
-/* A rename onto the file gives its name another inode in the kernel, so nothing here is lasting. */
+/* After a rename onto the file, its name has another inode in the kernel, so nothing here is lasting. */
 static int get_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_entry *ret)
 {

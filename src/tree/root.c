@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The root of the mount: its entries, and README.
+ * The root of the mount: its entries, and the file README.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * search/: a folder in which every name is a query. Looking a query up only makes its folder. Opening the
  * folder, or looking an unknown name up in it, searches the store. The results show as symbolic links to the
  * emails; .search.json has the query and its time. A query is not searched again within a short time, nor
- * when a process that has just listed search/ opens it, for such a process goes through all queries.
+ * when it is opened by a process that has just listed search/, since such a process opens all queries.
  *
- * Nothing here is lasting, since requests wait. Everything is bounded: search/ lists the latest queries, and
- * some more names are remembered.
+ * Nothing here is lasting, since requests may have to wait. All memory is bounded: search/ lists the latest
+ * queries, and some more names are remembered.
  */
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static const char record_name[] = ".search.json";
 struct search_name {
     const char *name;
     uint64_t ino;
-    char *owned; /* the name if it was copied, or NULL */
+    char *owned; /* `name` if it was copied, else NULL */
 };
 
 static void free_owned(gpointer name)
@@ -93,8 +93,8 @@ static uint64_t find_name(GArray *names, const char *name)
     return g_array_binary_search(names, &wanted, compare_names, &i) ? name_at(names, i)->ino : 0;
 }
 
-/* An email in two inboxes has one name twice: the first keeps it, the others get numbers, chosen while all
- * names are still in order. */
+/* Emails of several inboxes may have equal names: the first keeps the name, the others get numbers, which are
+ * chosen while all names are still in order. */
 static void number_doubles(GArray *names)
 {
     unsigned int number = 1;
@@ -134,12 +134,13 @@ static GArray *names_of_emails(struct store *store, const struct store_search *f
 struct query {
     uint64_t number;
     char *text;
-    GArray *found;         /* names; NULL if not asked yet, or dropped for later queries */
-    bool is_truncated;     /* as in struct store_search */
+    GArray *found;     /* struct search_name; NULL before the first search, or after it was dropped for later
+                          queries */
+    bool is_truncated; /* as in struct store_search */
     bool is_service_asked; /* as in struct store_search */
     int64_t asked_ms;      /* monotonic */
     int64_t asked_real_ms;
-    bool is_asking; /* a thread uses it without the lock: it must stay */
+    bool is_asking; /* a thread searches, and uses the query without the lock, so it must not be freed */
 };
 
 /* A process that has listed search/. Its threads may share the work. */
@@ -151,11 +152,11 @@ struct lister {
 struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Protected by lock, like all below: queries, the latest first. The list is short, and only the latest
+    /* Protected by lock, like all below. Queries, the latest first; the list is short, and only the latest
      * queries have results. Numbers are not reused, so the inode of a forgotten query is invalid. */
     GQueue table;
     uint64_t last_number;
-    unsigned int waiting; /* requests that search, or wait for such a one */
+    unsigned int waiting; /* requests that search, or wait for the search of another request */
     struct lister listers[LISTERS_MAX];
     unsigned int next_lister;
 };
@@ -190,8 +191,8 @@ static struct query *find_text_locked(const struct queries *queries, const char 
     return NULL;
 }
 
-/* Adds a query, in place of the oldest idle one if there are many. Returns NULL if all are in use, or
- * without memory. */
+/* Adds a query, in place of the oldest idle one if there are many. Returns NULL if all are in use, or when
+ * out of memory. */
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
@@ -259,8 +260,8 @@ static bool is_asked_by_programs(const char *name)
     return name[0] == '.';
 }
 
-/* Returns true for one word with an ending of common files, which no host or attachment has. In quotes such
- * a word is a query. */
+/* Returns true if the name is one word with a suffix that is common for files, but not for hosts or
+ * attachments. In quotes such a word is a query. */
 static bool is_file_name(const char *name)
 {
     static const char *const ends[] = {".txt",  ".md",  ".eml",  ".json", ".jsonl", ".html", ".htm",
@@ -366,7 +367,7 @@ static bool is_fresh_locked(const struct query *query, int64_t now_ms)
     return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
 }
 
-/* Returns the text of .search.json, or NULL without memory. */
+/* Returns the text of .search.json, or NULL when out of memory. */
 static char *write_record(const struct query *query, size_t *ret_len)
 {
     _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
@@ -383,8 +384,7 @@ static char *write_record(const struct query *query, size_t *ret_len)
     return strbuf_take(&record, ret_len);
 }
 
-/* Called with the lock held, which is given up during the search. The query is not freed while is_asking is
- * set. */
+/* Called with the lock held; releases it during the search. The query is not freed while is_asking is set. */
 static int search_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
     struct queries *queries = tree->queries;
@@ -409,8 +409,8 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
     return error;
 }
 
-/* Waits until the query has an answer; with `any_will_do` an old one is enough. Called with the lock held,
- * which is given up meanwhile. */
+/* Waits until the query has an answer; with `any_will_do` an old answer is enough. Called with the lock held;
+ * releases it while waiting. */
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
                                   struct query **ret_query)
 {
@@ -596,7 +596,7 @@ static void release_names(struct tree_dir *dir)
         g_array_unref(dir->state);
 }
 
-/* Only names: the kernel looks each up anyway. */
+/* Passes only names, since the kernel looks each of them up anyway. */
 static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
 {
     const GArray *names = dir->state;

@@ -3,9 +3,9 @@
  * status.json: reachability, capabilities, last sync, queue, quota, counters, and the refused and failed
  * requests since the mount began.
  *
- * Each open makes a fresh text. stat(2) describes the latest text, unless that is old, so that the size fits
- * the text for a program that opens, asks for the size and reads. The mtime is that of the last text that
- * differed from the one before: tar(1) reports a file whose mtime changes while it is read.
+ * Each open makes a new text. stat(2) describes the latest text, unless it is old, so that a program that
+ * opens the file, asks for the size and reads gets the size of its text. The mtime is the time when the text
+ * last changed: tar(1) reports a file whose mtime changes while it is read.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
-    WORDS_MAX_BYTES = 2048, /* of a path or a reason; both fit into the text, even if escaped */
+    WORDS_MAX_BYTES = 2048, /* of a path or a reason; the text has room for both, even if escaped */
 };
 
-/* Events of one kind since the mount began: how many, and the last of them. */
+/* Events of one kind since the mount began: their number, and the last event. */
 struct tally {
     int64_t count;
     int64_t time_ms;
@@ -34,10 +34,10 @@ struct tally {
 
 struct status {
     pthread_mutex_t lock; /* taken before those of the store and the outbox */
-    char *text;           /* protected by lock, like all below: the latest, or NULL */
+    char *text;           /* the latest text, or NULL; protected by lock, like all below */
     size_t len;           /* of `text` */
     int64_t rendered_ms;  /* monotonic time of `text` */
-    int64_t changed_ms;   /* realtime of the first equal text */
+    int64_t changed_ms;   /* realtime when the text last changed */
     struct tally refused;
     struct tally failed;
 };

@@ -55,7 +55,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     inbox_notify(tree, inbox);
 }
 
-/* maildir/ may have come or gone. The store reports each inbox separately. */
+/* maildir/ may have appeared or disappeared. The store reports each inbox separately. */
 static void abilities_changed(void *context)
 {
     notify_changed(context, TREE_ROOT_INO);
@@ -76,7 +76,7 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
 static void notify_invalid(struct tree *tree, const struct email_view *view, enum store_change change)
 {
     bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
-    /* This comes first, for the notifications of names wait for the rename that caused the change. */
+    /* This notification comes first, since those of names wait for the rename that caused the change. */
     if (change == STORE_MOVED)
         notify_changed(tree, node_ino(NODE_EMAIL, view->number));
     if (leaves)
@@ -132,8 +132,8 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* The kernel does not cache outbox/ and attachments/; a notification there would wait for a request that
- * waits. */
+/* The kernel does not cache outbox/ and attachments/; a notification there would wait for requests that
+ * themselves wait. */
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
@@ -158,7 +158,7 @@ static void event_happened(void *context, const struct event *event)
 {
     struct tree *tree = context;
     events_add(tree, event);
-    /* Messages in the queue need not wait any longer. */
+    /* Wakes the outbox, so that queued messages do not wait longer. */
     if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
         outbox_wake(tree->outbox);
 }
@@ -437,7 +437,7 @@ bool tree_is_announced(uint64_t folder_ino)
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    /* The process writes no bytes, so the kernel's cache stays valid. */
+    /* The watch helper writes no bytes, so the kernel's cache stays valid. */
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
     if (!tree_is_announced(folder_ino))
         return -EPERM;
