@@ -40,8 +40,8 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool is_informed; /* a signal that only informs, such as SIGCHLD, interrupted it; protected by the list's
-                         lock, like all below */
+    bool is_informed; /* a signal that only informs (SIGCHLD) interrupted it; protected by the list's lock,
+                         like all below */
     GList link;       /* in the list */
 };
 

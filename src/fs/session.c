@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libfuse session, and what it needs: libfuse's messages, unmounting by fusermount3, the mount options.
+ * A libfuse session, with libfuse's messages, unmounting by fusermount3, and the mount options.
  */
 #include "fs/session.h"
 
@@ -56,9 +56,9 @@ __attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_lev
 
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
 
-/* fusermount3 unmounts in a process of its own, with no signal blocked: an unmount waits for answers of the
- * daemon, and a thread of the daemon that waits in it would keep a killed daemon from dying. `how` is an
- * option beside -u. Return: 0; -EBUSY when it failed; another -errno when it could not be run. */
+/* Runs fusermount3 in a process with no signal blocked. An unmount waits for answers of the daemon, so a
+ * thread of the daemon that made it would keep a killed daemon from dying. `how` is another option than -u.
+ * Return: 0; -EBUSY when fusermount3 failed; another -errno when it could not be run. */
 static int run_fusermount(const char *how, const char *mountpoint)
 {
     const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
@@ -108,11 +108,11 @@ struct fs_session {
     char *mountpoint;
     void (*ended)(void *context);
     void *context;
-    dev_t device; /* of the mount */
+    dev_t device; /* st_dev of the mount */
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    atomic_bool is_gone;          /* all files are closed */
+    atomic_bool is_gone;          /* is_gone() returned true: all files are closed */
     struct operations operations; /* has the libfuse session and the tree */
     struct request_list requests;
     struct request_loop loop;
@@ -134,7 +134,7 @@ static void append_escaped(struct strbuf *options, const char *text)
     }
 }
 
-/* noatime: reading changes no file here. */
+/* noatime: reads do not change the access time here. */
 static char *mount_options(const struct fs_session_config *config)
 {
     _cleanup_strbuf_ struct strbuf options = STRBUF_INIT(OPTIONS_MAX_BYTES);
@@ -176,7 +176,7 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     if (options == NULL)
         return -ENOMEM;
     if (!config->is_debug)
-        fuse_set_log_func(take_message); /* for the whole program */
+        fuse_set_log_func(take_message); /* applies to the whole program */
     collected = &messages;
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
@@ -194,13 +194,13 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
 /* ---------------------------------------------------------------- gone */
 
 /*
- * Returns true if the filesystem is gone for good: mounted nowhere, and no file of it open. The kernel then
- * drops requests not yet sent, last closes among them. Returns false if there is no ustat(2) (machines other
- * than x86, some containers).
+ * Returns true if the filesystem does not exist any more: it is mounted nowhere, and none of its files is
+ * open. The kernel then drops requests that it has not sent yet, including last closes. Returns false if
+ * there is no ustat(2) (machines other than x86, some containers).
  *
- * ustat(2) is the only call that finds a filesystem by its number, mounted or not. It waits for one that is
- * being removed. A filesystem that is cut off while files are open is found, and answers ENOTCONN. A result
- * of 0 comes from another filesystem that got the number since.
+ * ustat(2) is the only call that finds a filesystem by its number, mounted or not. It waits for a filesystem
+ * that is being removed. For a filesystem that was cut off while files are open it fails with ENOTCONN. If it
+ * succeeds, another filesystem has got the number.
  */
 static bool is_gone(const struct fs_session *session)
 {
@@ -242,7 +242,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     stream_readers_init(&session->readers);
     session->watch_helper = config->watch_helper;
     session->mountpoint = strdup(config->mountpoint);
-    /* If there is no memory for it, only inotify watchers of Maildirs miss events. */
+    /* Ignores a lack of memory: only inotify watchers of Maildirs then miss events. */
     (void)watch_helper_init_without_process(&session->message_helper, find_message_path, config->tree);
     int error = request_list_init(&session->requests);
     if (error == 0)
@@ -267,7 +267,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
-/* The kernel answers this statx(2): a request would make this program wait for itself. */
+/* This statx(2) makes no request, since this program would wait for itself. */
 static dev_t mounted_device(const char *mountpoint)
 {
     struct statx status;
@@ -310,7 +310,7 @@ dev_t fs_session_device(const struct fs_session *session)
     return session->device;
 }
 
-/* Each open file in drafts/ or outbox/ takes one or two descriptors. */
+/* Raises the limit, since each open file in drafts/ or outbox/ takes one or two descriptors. */
 static void allow_many_files(void)
 {
     struct rlimit limit;
@@ -339,16 +339,16 @@ int fs_session_start(struct fs_session *session)
 
 /* ---------------------------------------------------------------- stopped */
 
-/* After `fusermount3 -uz` the session lives on while files are open, and the mount point may have another
- * mount. */
+/* After `fusermount3 -uz` the session continues while files are open, and another filesystem may be mounted
+ * there. */
 static bool has_mountpoint(const struct fs_session *session)
 {
     return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
            mounted_device(session->mountpoint) == session->device;
 }
 
-/* Replaces the device by a descriptor that poll(2) reports as broken: libfuse then takes the mount for
- * ended, and does not unmount the present mount of the mount point. */
+/* Replaces the device by a descriptor that poll(2) reports as broken: libfuse then assumes that the mount has
+ * ended, and does not unmount what is now mounted there. */
 static void cut_off(struct fs_session *session)
 {
     int ends[2];
@@ -372,9 +372,9 @@ static void end_mount(struct fs_session *session)
         fs_mountpoint_detach(session->mountpoint);
 }
 
-/* The order matters. Waiting requests are cancelled first, for an unmount waits for them. The kernel is
- * asked to unmount while requests are still answered, so that it can write out pages changed through
- * mmap(2). Only a mount that is still in use then is cut off. */
+/* The order matters. Waiting requests are cancelled first, since an unmount waits for them. The kernel is
+ * asked to unmount while requests are still answered, so that it can write out pages changed through mmap(2).
+ * Only then, a mount that is still in use is cut off. */
 void fs_session_stop(struct fs_session *session)
 {
     if (session->is_stopped)

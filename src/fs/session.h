@@ -17,16 +17,15 @@
 struct fs_session;
 
 struct fs_session_config {
-    struct tree *tree; /* borrowed */
-    struct watch_helper
-        *watch_helper;         /* initialised; borrowed until fs_session_free(); the owner releases it then */
-    const char *mountpoint;    /* copied */
-    const char *source;        /* what mount(8) and df(1) show as the device; copied */
+    struct tree *tree;                 /* borrowed */
+    struct watch_helper *watch_helper; /* initialised; borrowed until fs_session_free() */
+    const char *mountpoint;            /* copied */
+    const char *source;                /* what mount(8) and df(1) show as the device; copied */
     const char *mount_options; /* as after -o: "allow_other,ro", or NULL; libfuse and the kernel check them */
     bool is_debug;             /* print every request (-d) */
-    /* The mount ended by itself (fusermount3 -u, umount, or the device failed). A thread of the session
-     * calls this once, never after fs_session_stop() began. It must only wake the main thread, which then
-     * calls fs_session_stop(). */
+    /* Called by a thread of the session when the mount ended by itself (fusermount3 -u, umount, or the device
+     * failed); at most once, and never after fs_session_stop() began. It must only wake the main thread,
+     * which then calls fs_session_stop(). */
     void (*ended)(void *context);
     void *context;
 };
@@ -39,15 +38,15 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
 /* Returns the reason why /dev/fuse cannot be opened (caller frees), or NULL if it can. */
 char *fs_device_trouble(void);
 
-/* Mounts; from then on requests wait in the kernel until fs_session_start(). Return: 0 or -errno with
- * *ret_reason (caller frees). A program that goes into the background must fork before this call. */
+/* Mounts. Requests wait in the kernel until fs_session_start(). Return: 0 or -errno with *ret_reason (caller
+ * frees). A program that goes into the background must fork before this call. */
 int fs_session_mount(struct fs_session *session, char **ret_reason);
 
-/* Starts the threads; the mount answers from then on. Return: 0 or -errno. */
+/* Starts the threads, which answer requests. Return: 0 or -errno. */
 int fs_session_start(struct fs_session *session);
 
 /* Unmounts (lazily if it is in use), cancels the requests under way, waits for them, and ends all threads.
- * The store and the outbox can be stopped afterwards. Idempotent. */
+ * Only then may the store and the outbox be stopped. Idempotent. */
 void fs_session_stop(struct fs_session *session);
 
 /* Returns the device number of the mount (st_dev of its files), once it is mounted. */
@@ -62,7 +61,7 @@ void fs_session_free(struct fs_session *session);
 bool fs_mountpoint_is_dead(const char *mountpoint);
 int fs_mountpoint_detach(const char *mountpoint);
 
-/* Unmounts, after the kernel has written out changed pages, and waits for that. Return: 0; -EBUSY when the
+/* Lets the kernel write out changed pages, unmounts, and waits until that is done. Return: 0; -EBUSY when the
  * mount is in use or this user may not unmount it; another -errno when fusermount3 could not be run. */
 int fs_mountpoint_unmount(const char *mountpoint);
 

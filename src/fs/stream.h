@@ -31,8 +31,8 @@ struct stream_part {
     bool may_wait; /* the file was not opened with O_NONBLOCK */
 };
 
-/* Reads a stream (tree_read()), and waits until there is something to read. Return: 0, with no bytes when
- * the session ends; -EINTR when cancelled; -EAGAIN when there is nothing and the read may not wait; another
+/* Reads a stream (tree_read()), and waits until there is something to read. Return: 0 (with no bytes when the
+ * session ends); -EINTR when cancelled; -EAGAIN when there is nothing and the read may not wait; another
  * -errno of tree_read(). */
 int stream_read(struct stream_readers *readers, struct tree_handle *handle, const struct stream_part *part,
                 struct cancel *cancel, struct tree_data *ret);
@@ -45,7 +45,7 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
 /* Wakes all readers, and notifies the kernel of all polls. Must not be called from within a request. */
 void stream_readers_answer(struct stream_readers *readers);
 
-/* Lets all readers read the end of the file at once, from now on. */
+/* From now on, makes all reads that find nothing return the end of the file at once. */
 void stream_readers_close(struct stream_readers *readers);
 
 /* Drops the handle's poll. To be called before the handle is released. */

@@ -27,11 +27,11 @@
 #include "base/thread.h"
 
 enum {
-    PIPE_BYTES = 4096, /* of all strings of one write(2): the pipe takes all or none */
+    PIPE_BYTES = 4096, /* size of the pipe, and bound for one write(2), which it takes whole or not at all */
     QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20, /* until the end of the thread is noticed while the pipe is full */
+    FULL_PIPE_MS = 20, /* while the pipe is full, is_ending is checked at this interval */
     DONE_INTERVAL_MS = 1,
-    RESTART_MS = 1000, /* between two starts, so that a process that dies at once costs little */
+    RESTART_MS = 1000, /* at least between two starts, so that a process that dies at once costs little */
 };
 
 struct announcement {
@@ -42,11 +42,11 @@ struct announcement {
 
 /* ---------------------------------------------------------------- the process */
 
-/* The process may be forked from a program with threads. Then it may only make system calls, so it allocates
- * nothing and uses no stdio. */
+/* The process may be forked from a program with threads. So it only makes system calls: it neither allocates
+ * nor uses stdio. */
 
-/* Opens the mount point, unless it has another mount by now, or none: no file may be created there. The
- * kernel knows the device number without asking the daemon. */
+/* Opens the mount point, unless by now another filesystem or none is mounted there: no file may then be
+ * created. The kernel knows the device number without asking the daemon. */
 static int open_root(const struct watch_helper_shared *shared)
 {
     struct statx status;
@@ -60,8 +60,8 @@ static int open_root(const struct watch_helper_shared *shared)
     return -1;
 }
 
-/* Failures are ignored: every listing has the file all the same. O_EXCL makes the kernel ask even for a name
- * that it knows from a listing: else it would open the file, without IN_CREATE. */
+/* Ignores failures, since listings show the file all the same. O_EXCL makes the kernel send a request even
+ * for a name that it knows from a listing; otherwise it would open the file without IN_CREATE. */
 static void create(int root_fd, const char *path)
 {
     int fd = path[0] == '\0' || root_fd < 0
@@ -71,8 +71,8 @@ static void create(int root_fd, const char *path)
         close(fd);
 }
 
-/* Creates the files of all whole strings; returns how many bytes they were. The root is open only meanwhile,
- * for it keeps the mount busy. */
+/* Creates the files of all whole strings; returns how many bytes they were. The root is open only during this
+ * call, since it keeps the mount busy. */
 static size_t take_strings(struct watch_helper_shared *shared, const char *bytes, size_t len)
 {
     size_t taken = 0;
@@ -106,7 +106,7 @@ static _Noreturn void create_files(int fd, struct watch_helper_shared *shared)
     }
 }
 
-/* Lets the usual signals end the process, and the end of the thread that started it. */
+/* Makes the process end on the usual signals, and with the thread that started it. */
 static void expect_end(pid_t daemon)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -128,7 +128,7 @@ static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_sh
     closefrom(STDERR_FILENO + 1);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
-    setsid(); /* a signal of the terminal then ends only the daemon, which ends this */
+    setsid(); /* a signal of the terminal then ends only the daemon, and that ends this process */
     if (chdir("/") != 0)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
@@ -149,7 +149,7 @@ static int start_process(struct watch_helper *helper)
     _cleanup_close_ int write_end = ends[1];
     if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
         return -errno;
-    /* A small pipe, since its content is lost with the process. */
+    /* The pipe is small, since its content is lost if the process dies. */
     fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES);
     pid_t pid = fork();
     if (pid < 0)
@@ -215,14 +215,14 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
             return -errno;
         if (is_ending(helper))
             return -ECANCELED;
-        /* A pipe with some space counts as writable before all bytes fit: then this sleeps for 1 ms. */
+        /* A pipe with some space counts as writable before all bytes fit, so this sleeps for 1 ms. */
         if (poll(&pipe, 1, FULL_PIPE_MS) > 0 && (pipe.revents & POLLOUT) != 0)
             poll(NULL, 0, 1);
     }
     return 0;
 }
 
-/* Counts all paths as done, for no process is left to do them. */
+/* Counts all paths as done, since no process is left to create the files. */
 static void count_all_done(struct watch_helper *helper)
 {
     helper->shared->done = helper->taken;
@@ -375,7 +375,7 @@ void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino)
     queue(helper, ino, "");
 }
 
-/* The process counts in shared memory and wakes no thread, so this polls. */
+/* The process counts in shared memory and wakes no thread, so this function polls. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel)
 {
     struct clock *clock = clock_system();

@@ -4,17 +4,17 @@
  * actions of processes, never for notifications of a filesystem's daemon. So a process of our own creates
  * each new file on our own mount, and closes it: IN_CREATE, IN_OPEN, IN_CLOSE_WRITE.
  *
- * The helper cannot be a thread: a thread that waits for its own daemon keeps a killed daemon from dying,
- * and the mount hangs for ever. For the same reason the process holds nothing of the daemon's but the pipe
- * through which it receives paths: no FUSE device, no lock. It dies with the daemon.
+ * The helper cannot be a thread: a thread that waits for its own daemon keeps a killed daemon from dying, and
+ * the mount hangs for ever. For the same reason the process has no FUSE device and no lock of the daemon,
+ * only the pipe through which it receives paths. It dies with the daemon.
  *
  * The daemon's side is a queue of paths, and a thread that writes them into the pipe, so that announcing
- * never waits. The thread restarts the process when it has died. A path may be dropped (the queue is full,
- * or there is no process): the new file is in every listing all the same.
+ * never waits. The thread restarts the process when it has died. A path may be dropped (the queue is full, or
+ * there is no process): listings show the new file all the same.
  *
- * There are two helpers. The second is for messages of Maildirs, and has no process before the first
- * message. Its thread finds their names, and waits for the disk. Its process may have to wait for a folder
- * that the kernel locks while a lookup fetches a message. Other announcements do not wait for that.
+ * There are two helpers. The second is for messages of Maildirs, and has no process before the first message.
+ * Its thread finds their names, and waits for the disk. Its process may have to wait for a folder that the
+ * kernel locks while a lookup fetches a message. Other announcements need not wait for that.
  */
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
@@ -31,36 +31,38 @@
 #include "base/wait.h"
 
 /* Finds the path, below the mount point, of the file with this inode number; may wait for the disk. Return:
- * 0, or -errno when it has no path any more. */
+ * 0; -errno when the file has no path any more. */
 typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_path, size_t size);
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
-    /* Paths that the processes are done with (closed, and nothing of the mount open), and those lost. */
+    /* Number of paths that the processes have finished (no file of the mount is open any more), or that were
+     * lost. */
     atomic_ulong done;
     dev_t device; /* of the mount; set before the first path, like mountpoint */
     char mountpoint[PATH_MAX];
 };
 
 struct watch_helper {
-    atomic_int pid; /* of the process; 0: there is none */
-    int fd; /* the pipe to it, non-blocking, or -1. While the thread runs only it uses this and all below */
-    struct watch_helper_shared *shared; /* NULL: no memory for it, so no process either */
-    unsigned long taken;                /* paths ever taken from the queue: handed over or lost */
-    watch_helper_find_path find_path;   /* NULL: callers announce paths, not inode numbers */
-    void *context;                      /* of find_path; borrowed */
-    int64_t started_ms; /* start of the process, monotonic; 0: watch_helper_init() started it */
+    atomic_int pid; /* of the process; 0 if there is none */
+    int fd; /* non-blocking pipe to the process, or -1. While the thread runs, only the thread uses fd and the
+               fields below */
+    struct watch_helper_shared *shared; /* NULL if out of memory; then no process is started */
+    unsigned long taken;                /* number of paths taken from the queue so far: handed over or lost */
+    watch_helper_find_path find_path;   /* NULL if callers announce paths, not inode numbers */
+    void *context;                      /* argument of find_path; borrowed */
+    int64_t started_ms; /* monotonic time when the process started; 0 if watch_helper_init() started it */
     pthread_t thread;
-    bool is_running; /* the thread */
+    bool is_running; /* the thread runs */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     GQueue queue;         /* struct announcement; protected by lock, like all below */
-    unsigned long queued; /* paths ever queued */
+    unsigned long queued; /* number of paths queued so far */
     bool is_ending;
 };
 
-/* Forks the process; to be called before there are threads, locks and the mount. The calling thread must
- * live on, for the process dies with it. Return: 0 or -errno; watchers then see nothing before the thread of
+/* Forks the process; to be called before there are threads, locks and the mount. The calling thread must live
+ * on, for the process dies with it. Return: 0 or -errno; then watchers see nothing until the thread of
  * watch_helper_start() has started a process. The caller releases the helper in any case. */
 int watch_helper_init(struct watch_helper *helper);
 /* Makes a helper without a process; the thread starts one when there is something to announce. Return: 0 or

@@ -30,37 +30,37 @@
 
 /* The name of each kind and of its table. Each comment shows the files, and after a colon what the number is
  * (without a colon it is 0). */
-#define NODE_KINDS(KIND)                                                                                     \
-    KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */        \
-    KIND(README, readme)                 /* README */                                                        \
-    KIND(STATUS, status)                 /* status.json */                                                   \
-    KIND(EVENT_LOG, event_log)           /* events.jsonl: position of its first byte in the log, plus 1 */   \
-    KIND(EVENT_STREAM, event_stream)     /* events */                                                        \
-    KIND(CONTROL, control)               /* ctl */                                                           \
-    KIND(INBOXES, inboxes)               /* inboxes/ */                                                      \
-    KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's number of the inbox */             \
-    KIND(INBOX_FILE, inbox_file)         /* inbox.json and so on: as INBOX, with a row of inboxes.c */       \
-    KIND(INVALID, invalid)               /* .invalid/: as INBOX */                                           \
-    KIND(EMAIL, email)                   /* the record of an email: the store's number of the email */       \
-    KIND(EMAIL_FOLDER, email_folder)     /* the folder of an email, and all in it: email_folder.c */         \
-    KIND(REPLY_FILE, reply_file)         /* reply, reply-all, forward: reply_file.c */                       \
-    KIND(SEARCH, search)                 /* search/ */                                                       \
-    KIND(QUERY, query)                   /* search/QUERY/: number of the query (search.c) */                 \
-    KIND(QUERY_RECORD, query_record)     /* .search.json: as QUERY */                                        \
-    KIND(SEARCH_HIT, search_hit)         /* a link to an email that was found: as EMAIL */                   \
-    KIND(DRAFT, draft)                   /* drafts/ and all below: the number of struct draft_node */        \
-    KIND(OUTBOX_FOLDER, outbox_folder)   /* outbox/, attachments/: enum outbox_folder */                     \
-    KIND(RSYNC_FOLDER, rsync_folder)     /* .~tmp~/ in outbox/ or attachments/: as OUTBOX_FOLDER */          \
-    KIND(SETTLED_FOLDER, settled_folder) /* sent/, failed/: enum outbox_folder */                            \
-    KIND(ITEM, item)                     /* a file in outbox/ or attachments/: the outbox's number of it */  \
-    KIND(SETTLED_ITEM, settled_item)     /* in sent/, failed/: as ITEM, but another inode, since the name in \
-                                            outbox/ stays valid for some seconds, and rename(2) between two  \
-                                            names of one inode does nothing */                               \
-    KIND(RECEIPT, receipt)               /* NAME.receipt.json: as ITEM */                                    \
-    KIND(SENT_RECORD, sent_record)       /* in sent/, for mail sent elsewhere: the store's number of it */   \
-    KIND(MAILDIRS, maildirs)             /* maildir/ */                                                      \
-    KIND(MAILDIR, maildir)               /* maildir/ADDRESS and its folders: maildir.c */                    \
-    KIND(UIDVALIDITY, uidvalidity)       /* .uidvalidity of a Maildir: as INBOX */                           \
+#define NODE_KINDS(KIND)                                                                                    \
+    KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */       \
+    KIND(README, readme)                 /* README */                                                       \
+    KIND(STATUS, status)                 /* status.json */                                                  \
+    KIND(EVENT_LOG, event_log)           /* events.jsonl: position of its first byte in the log, plus 1 */  \
+    KIND(EVENT_STREAM, event_stream)     /* events */                                                       \
+    KIND(CONTROL, control)               /* ctl */                                                          \
+    KIND(INBOXES, inboxes)               /* inboxes/ */                                                     \
+    KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's number of the inbox */            \
+    KIND(INBOX_FILE, inbox_file)         /* inbox.json and so on: as INBOX, with a row of inboxes.c */      \
+    KIND(INVALID, invalid)               /* .invalid/: as INBOX */                                          \
+    KIND(EMAIL, email)                   /* the record of an email: the store's number of the email */      \
+    KIND(EMAIL_FOLDER, email_folder)     /* the folder of an email, and all in it: email_folder.c */        \
+    KIND(REPLY_FILE, reply_file)         /* reply, reply-all, forward: reply_file.c */                      \
+    KIND(SEARCH, search)                 /* search/ */                                                      \
+    KIND(QUERY, query)                   /* search/QUERY/: number of the query (search.c) */                \
+    KIND(QUERY_RECORD, query_record)     /* .search.json: as QUERY */                                       \
+    KIND(SEARCH_HIT, search_hit)         /* a link to an email that was found: as EMAIL */                  \
+    KIND(DRAFT, draft)                   /* drafts/ and all below: the number of struct draft_node */       \
+    KIND(OUTBOX_FOLDER, outbox_folder)   /* outbox/, attachments/: enum outbox_folder */                    \
+    KIND(RSYNC_FOLDER, rsync_folder)     /* .~tmp~/ in outbox/ or attachments/: as OUTBOX_FOLDER */         \
+    KIND(SETTLED_FOLDER, settled_folder) /* sent/, failed/: enum outbox_folder */                           \
+    KIND(ITEM, item)                     /* a file in outbox/ or attachments/: the outbox's number of it */ \
+    KIND(SETTLED_ITEM, settled_item)     /* in sent/, failed/: as ITEM, but another inode: the name in      \
+                                            outbox/ stays valid for some seconds, and rename(2) between two \
+                                            names of one inode does nothing */                              \
+    KIND(RECEIPT, receipt)               /* NAME.receipt.json: as ITEM */                                   \
+    KIND(SENT_RECORD, sent_record)       /* in sent/, for mail sent elsewhere: the store's number of it */  \
+    KIND(MAILDIRS, maildirs)             /* maildir/ */                                                     \
+    KIND(MAILDIR, maildir)               /* maildir/ADDRESS and its folders: maildir.c */                   \
+    KIND(UIDVALIDITY, uidvalidity)       /* .uidvalidity of a Maildir: as INBOX */                          \
     KIND(MAILDIR_MESSAGE, maildir_message) /* a message in cur/ or new/: as EMAIL */
 
 #define NODE_KIND_ENUM(NAME, ops) NODE_##NAME,

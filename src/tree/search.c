@@ -134,9 +134,8 @@ static GArray *names_of_emails(struct store *store, const struct store_search *f
 struct query {
     uint64_t number;
     char *text;
-    GArray *found;     /* struct search_name; NULL before the first search, or after it was dropped for later
-                          queries */
-    bool is_truncated; /* as in struct store_search */
+    GArray *found;         /* struct search_name; NULL before the first search, and once dropped */
+    bool is_truncated;     /* as in struct store_search */
     bool is_service_asked; /* as in struct store_search */
     int64_t asked_ms;      /* monotonic */
     int64_t asked_real_ms;

@@ -169,9 +169,9 @@ enum tree_caching {
     TREE_CACHE_NONE,    /* the kernel sends every read, regardless of the size */
     TREE_CACHE_OPEN,    /* until the next open, or until size or mtime change */
     TREE_CACHE_LASTING, /* until the listener is called */
-    TREE_CACHE_STREAM,  /* not at all. The content begins with events after the open. Offsets matter, since
-                           shells and head(1) seek back when they read too much. After a read of 0 bytes, the
-                           reader waits for stream_grew. Only one thread at a time may read */
+    TREE_CACHE_STREAM,  /* not at all. The content begins with events after the open. Offsets matter: shells
+                           and head(1) seek back if they read too much. After a read of 0 bytes, the reader
+                           waits for stream_grew. Only one thread at a time may read */
 };
 
 /* The result of a read. If `fd` is -1: bytes in memory, valid until the handle is released, or until `owned`
