@@ -33,16 +33,16 @@
 #define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
 
 enum {
-    API_REPLY_MAX_BYTES = 1024 * 1024, /* for bodies other than lists and content */
+    API_REPLY_MAX_BYTES = 1024 * 1024, /* the longest body, except lists and content */
     API_STALL_S = 30,                  /* a request may be slow, but must make progress */
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
-    ID_MAX_BYTES = 1024, /* of an id in a reply */
+    ID_MAX_BYTES = 1024, /* the longest id in a reply */
 };
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* All calls share it. */
+/* The state that all calls share. */
 struct api_service {
     struct mail_service service; /* must be first: callers have a pointer to it */
     struct http_client *http;
@@ -73,7 +73,7 @@ static void api_perform(struct api_service *api, const struct http_request *requ
     atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
     if (ret->outcome == SERVICE_OK)
         return;
-    /* 304 is the answer that a conditional request wants, no failure. */
+    /* 304 is a success of a conditional request. */
     if (ret_response->status != 304)
         atomic_fetch_add(&api->failures, 1);
     ret->detail = outcome_describe(api->http, ret_response, body);
@@ -124,7 +124,7 @@ struct api_list_request {
 };
 
 struct api_list_answer {
-    unsigned int count; /* records, with unreadable ones */
+    unsigned int count; /* number of records, including unreadable ones */
     bool is_no_list;    /* the answer is 2xx, but its body is no list */
     bool is_stopped;    /* the sink of the records stopped the list */
     /* The ETag of a completely read list, so that the next request can be conditional; or "". */
@@ -221,7 +221,7 @@ static void post_json(struct api_service *api, const char *target, const char *j
 }
 
 /* Parses a successful answer; the caller releases *ret_value, which is NULL for an empty body. Returns false
- * if the body is not JSON: then `ret` becomes SERVICE_UNKNOWN with `reason`. */
+ * if the body is not JSON, and sets `ret` to SERVICE_UNKNOWN with `reason`. */
 static bool read_reply(struct api_service *api, const struct strbuf *body, const char *reason,
                        json_t **ret_value, struct service_result *ret)
 {
@@ -316,13 +316,13 @@ static bool looks_absent(struct api_service *api, enum optional_endpoint endpoin
     int status = result->http_status;
     if (status == 404 || status == 405 || status == 501)
         return true;
-    /* If the endpoint has answered with a list before, another answer is a fault, not an absence. */
+    /* If the endpoint has answered with a list before, it exists, and another answer is a fault. */
     return is_no_list && !server_profile_is_present(&api->profile, endpoint);
 }
 
 /* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
- * into SERVICE_ABSENT. A server may send such an answer for an unknown key, too. So the key is tried first;
- * if the server refuses the key, this refusal is the outcome (interface section 3, "Absence"). */
+ * into SERVICE_ABSENT. A server may also answer so to an unknown key. So the key is tried first; if the
+ * server refuses the key, that refusal is the outcome (interface section 3, "Absence"). */
 static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
                                const struct api_list_answer *answer, struct cancel *cancel,
                                struct service_result *ret)
@@ -529,15 +529,15 @@ static void judge_length(const struct http_response *response, struct service_re
         set_too_big(ret);
 }
 
-/* A 404 refers to the email; it may be the endpoint that is missing (judge_content_absence()). */
+/* A 404 is taken to mean the email, although the endpoint may be missing (judge_content_absence()). */
 static void judge_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
         ret->error = ENOENT;
 }
 
-/* An answer that was ended for its length shows that the endpoint exists. A single email that is not found
- * shows nothing, since the email may have been deleted. */
+/* An answer that was cut off because of its length shows that the endpoint exists. A single email that is not
+ * found shows nothing, since the email may have been deleted. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
@@ -563,7 +563,7 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
     return strbuf_append(body, bytes, len);
 }
 
-/* Returns true if the answer is JSON but no content, such as the record that a Core server may send. */
+/* Returns true if the answer is JSON but not content, such as the record that a Core server may send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct email_content *content, struct service_result *ret)
 {
@@ -581,7 +581,8 @@ static bool read_content(const struct strbuf *body, const struct content_query *
     return error == -EBADMSG;
 }
 
-/* Returns true if the start of an answer that was ended for its length shows that it is no content. */
+/* Returns true if the start of an answer that was cut off because of its length shows that it is not
+ * content. */
 static bool is_long_rubbish(const struct http_response *response, const struct strbuf *body)
 {
     const char *text = strbuf_str(body);
@@ -625,8 +626,8 @@ static void get_content(struct mail_service *service, const struct content_query
 struct download {
     const struct content_target *target;
     uint64_t len;
-    int error;            /* -errno of writing */
-    struct strbuf failed; /* the body of an answer that is no success */
+    int error;            /* -errno of the write */
+    struct strbuf failed; /* the body of an unsuccessful answer */
 };
 
 static int write_bytes(void *context, int status, const void *bytes, size_t len)
@@ -720,7 +721,7 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
 
 /* ---------------------------------------------------------------- POST /email/{id}/mark/{true|false} */
 
-/* Any JSON confirms the mark; a record in the answer spares the caller a request for the list. */
+/* Any JSON confirms the mark. If the answer has the record, the caller need not request the list. */
 static void read_marked(struct api_service *api, const struct strbuf *body, struct email_record *ret_record,
                         struct service_result *ret)
 {
@@ -781,8 +782,8 @@ static void upload(struct mail_service *service, const struct upload_request *re
 
 /* ---------------------------------------------------------------- POST /email/send */
 
-/* Servers accept different forms of a send request. Only after a 400 or 422 is another form tried, since then
- * the server has sent nothing; any other answer is the outcome. */
+/* Servers accept different forms of a send request. Another form is tried only after a 400 or 422, since the
+ * server has then sent nothing. Any other answer is the outcome. */
 
 #define FROM "from_address"
 #define KEY "idempotency_key"
@@ -792,7 +793,7 @@ struct send_forms {
     const struct send_request *request;
     json_t *message; /* the caller's message, with the key last */
     struct cancel *cancel;
-    struct strbuf body; /* of the answer */
+    struct strbuf body; /* body of the answer */
     bool as_text;       /* from_address is sent as a string */
     bool with_key;
     bool is_flipped; /* the other form of from_address was tried */

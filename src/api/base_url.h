@@ -11,7 +11,7 @@
 
 /* Checks the URL and returns its normal form in *ret_base, or a sentence in *ret_reason; the caller frees
  * both. Return: 0; -EINVAL when the URL is not http(s), has credentials or a query, or is malformed; -EACCES
- * when it is plain HTTP to a host that is not loopback, without `allow_http`; -ENOMEM. */
+ * when it is plain HTTP to a host other than loopback, and `allow_http` is false; -ENOMEM. */
 int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
 
 #endif

@@ -20,7 +20,7 @@ enum {
 enum part {
     PART_FRAME,
     PART_LIST,   /* between two records */
-    PART_RECORD, /* inside one */
+    PART_RECORD, /* inside a record */
 };
 
 void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_t max_records,
@@ -138,7 +138,7 @@ static int feed_list(struct list_reader *reader, char c, size_t *ret_used)
 static int begin_list(struct list_reader *reader)
 {
     if (reader->has_records)
-        return -EBADMSG; /* with two arrays of objects, either could be the list */
+        return -EBADMSG; /* there are two arrays of objects: either could be the list */
     reader->part = PART_LIST;
     reader->has_list = true;
     reader->has_records = true;

@@ -5,8 +5,9 @@
  * array of objects, or an object with exactly one array of objects in it (interface section 1).
  *
  * The reader finds only the beginning and end of a record, by its brackets; the sink parses the record. After
- * an unreadable record the reader goes on with the next: it counts all, and keeps the reason for the first.
- * Memory is bounded by one record and 1 MB of text around the list; work, by the number of records.
+ * an unreadable record the reader continues with the next. It counts all records, and keeps the reason for
+ * the first unreadable one. Memory is bounded by one record and 1 MB of text around the list; work, by the
+ * number of records.
  */
 #ifndef INBOXFS_API_LIST_READER_H
 #define INBOXFS_API_LIST_READER_H
@@ -28,15 +29,16 @@ typedef int (*record_sink)(void *context, const char *text, size_t len);
 struct list_reader {
     record_sink sink;
     void (*pause)(void *context); /* called before a wait for more bytes; or NULL */
-    void *context;                /* argument of both; borrowed */
+    void *context;                /* argument of sink and pause; borrowed */
     size_t max_record_bytes;
-    size_t max_records;                 /* the next one stops the list */
-    unsigned int count;                 /* records so far, with unreadable ones */
-    int stopped_by;                     /* -errno of the sink; -EOVERFLOW after max_records; 0: not stopped */
-    char reason[LIST_REASON_MAX_BYTES]; /* why the first unreadable record is so; "": none */
+    size_t max_records; /* one more record stops the reading */
+    unsigned int count; /* number of records so far, including unreadable ones */
+    int stopped_by;     /* -errno of the sink; -EOVERFLOW after max_records; 0 if not stopped */
+    char reason[LIST_REASON_MAX_BYTES]; /* why the first unreadable record cannot be read; "" if there is none
+                                         */
     /* The fields below are private. */
     int part;
-    int error;        /* sticky */
+    int error;        /* returned by all later calls */
     long depth;       /* open brackets of the frame or the record */
     char previous;    /* last byte of the frame or list that was no blank */
     bool is_wrapped;  /* the list is in an object */
@@ -53,7 +55,7 @@ void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_
 void list_reader_release(struct list_reader *reader);
 
 /* Reads the next bytes of the text. Return: 0; -ENOMSG when the text is no list (other JSON, or no JSON);
- * -EBADMSG when the list is damaged; -ENOMEM; or `stopped_by`. An error is returned by all later calls too.
+ * -EBADMSG when the list is damaged; -ENOMEM; or `stopped_by`. All later calls return the same error.
  */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t len);
 

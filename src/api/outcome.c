@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * First comes the table from status to outcome; then the parser of the bodies of refusals, which servers
- * write in many forms; then the reason, which is made of both.
+ * write in many forms; then the reason, which is made from both.
  */
 #include "api/outcome.h"
 
@@ -15,16 +15,16 @@
 #include "base/cleanup.h"
 
 enum {
-    LISTED_MAX = 8, /* entries of FastAPI's list in a reason */
+    LISTED_MAX = 8, /* entries of a FastAPI list that a reason has at most */
     BODY_REASON_MAX_BYTES = 2 * 1024 * 1024,
 };
 
 /* ---------------------------------------------------------------- the table */
 
-/* The bodies that show that the service has answered, and not a proxy in between. */
+/* Which bodies show that the service has answered, and not a proxy in between. */
 enum own_body {
     OWN_ANY,
-    OWN_NO_PAGE, /* all but an HTML page */
+    OWN_NO_PAGE, /* all except an HTML page */
     OWN_JSON,
     OWN_NONE,
 };
@@ -183,7 +183,7 @@ static void append_list(const json_t *list, struct strbuf *out)
     }
 }
 
-/* Appends the text of a value: a string, a list of FastAPI's, or an object with such a value in it. */
+/* Appends the text of a value: a string, a FastAPI list, or an object that contains such a value. */
 static void append_value(const json_t *value, struct strbuf *out, unsigned int depth)
 {
     static const char *const names[] = {"detail", "error", "message", "msg", "error_description"};
@@ -195,8 +195,8 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
         append_value(json_object_get(value, names[i]), out, depth + 1);
 }
 
-/* Appends the text of append_value(), else the whole body, neither of them cleaned; for an HTML page, a
- * sentence of our own; for an empty body, nothing. */
+/* Appends the text of append_value() or, if there is none, the whole body, without cleaning either; for an
+ * HTML page, a fixed sentence; for an empty body, nothing. */
 static void append_raw_reason(const struct error_body *body, struct strbuf *out)
 {
     if (body->is_html) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outcome of a request: one table maps the HTTP status to an outcome and an errno (filesystem contract,
+ * The outcome of a request: a table maps the HTTP status to an outcome and an errno (filesystem contract,
  * "what happened | what follows"). The reason comes from the body of the refusal (interface section 1,
  * "Errors").
  *
@@ -28,7 +28,7 @@ enum {
 void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
                     struct service_result *ret);
 
-/* Returns the reason of an unsuccessful or missing answer, which the caller frees; NULL without memory.
+/* Returns the reason of an unsuccessful or missing answer, which the caller frees; NULL when out of memory.
  * `body`: the part of the answer's body that arrived. */
 char *outcome_describe(const struct http_client *client, const struct http_response *response,
                        const struct strbuf *body);

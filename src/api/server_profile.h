@@ -35,8 +35,8 @@ enum optional_endpoint {
 
 struct absence {
     unsigned int calls_left; /* calls to skip before the endpoint is tried again */
-    bool has_missing;        /* the endpoint said 404 for an email that exists */
-    uint64_t missing_hash;   /* of that email's id */
+    bool has_missing;        /* the endpoint answered 404 for an email that exists */
+    uint64_t missing_hash;   /* hash of that email's id */
 };
 
 struct server_profile {
@@ -78,8 +78,9 @@ void server_profile_note_from_address(struct server_profile *profile, bool takes
 
 /* ---------------------------------------------------------------- answers */
 
-/* Copies the ETag of the target's last complete answer, and its number of records. A request with this ETag
- * transfers nothing if nothing has changed (RFC 9110 section 13.1.2). Returns false if no ETag is known. */
+/* Copies the ETag of the target's last complete answer, and its number of records. If nothing has changed, a
+ * request with this ETag transfers no records (RFC 9110 section 13.1.2). Returns false if no ETag is
+ * known. */
 bool server_profile_find_etag(struct server_profile *profile, const char *target,
                               char ret_etag[HTTP_ETAG_MAX_BYTES], unsigned int *ret_count);
 

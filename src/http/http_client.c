@@ -2,12 +2,12 @@
 /*
  * The client has a stack of idle libcurl handles, each with the connection that it used last. A request takes
  * the handle that was used last, so that few connections serve many requests. The other handles are closed
- * when they are old, or when one connection proves dead, since then most are.
+ * when they are old, or when one connection proves dead, since then most of them are dead.
  *
  * A request goes through libcurl's multi interface, since curl_easy_perform() checks for a cancel only once a
  * second. libcurl calls the debug callback after each successful write: it counts the bytes that the kernel
- * got, and so shows whether the whole request can have arrived. For a connection that the kernel has given
- * up, the kernel reports the bytes that it never sent (find_never_sent()).
+ * got, and so shows whether the whole request can have arrived. If the kernel has given a connection up, it
+ * reports how many bytes it never sent (find_never_sent()).
  */
 #include "http/http_client.h"
 
@@ -32,7 +32,7 @@
 enum {
     IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,
-    LINES_MAX = 6, /* lines of a request's head that libcurl does not write */
+    LINES_MAX = 6, /* lines of a request's head that libcurl does not write itself */
     LINE_MAX_BYTES = 512,
     CANCEL_CHECK_MS = 50,
     IDLE_CHECK_MS = 1000,
@@ -40,8 +40,9 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). If a POST crosses such a close, its
-     * outcome is unknown, so a POST takes only a connection that was used within the last 3 s. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). If the server closes the connection while
+     * a POST is sent, the outcome is unknown. So a POST takes only a connection that was used within the last
+     * 3 s. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };
@@ -52,7 +53,7 @@ enum {
 struct http_slot {
     CURLM *multi;
     CURL *easy;
-    int fd;              /* of the connection; -1: none, or unknown. Closed by libcurl */
+    int fd;              /* of the connection, which libcurl closes; -1 if there is none, or it is unknown */
     uint64_t never_sent; /* find_never_sent() of a connection closed in this attempt */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: the kernel's default */
     int64_t used_ms;     /* time of the last use, by clock_boottime_ms() */
@@ -101,7 +102,7 @@ static int add_value(struct http_head *head, char *line, const char *name, const
 }
 
 /* Fills in `head` (all zeros before), which borrows from `target` and must not move afterwards. Returns 0, or
- * -EINVAL when a value is too long or has a line break, with which a stranger could add a header line. */
+ * -EINVAL when a value is too long or has a line break, by which a stranger could add a header line. */
 static int build_head(struct http_head *head, const struct http_target *target,
                       const struct http_request *request)
 {
@@ -123,31 +124,33 @@ struct transfer {
     struct http_response *response;
     struct http_slot *slot;
     CURL *easy;
-    int error;          /* set by the callbacks; replaces libcurl's */
-    size_t body_len;    /* of the request */
-    size_t body_read;   /* handed to libcurl */
-    unsigned int match; /* how much of CR LF CR LF was just written; 4: the whole head was */
-    uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
-    uint64_t body_out;  /* of these, bytes behind the head */
-    size_t head_bytes;  /* of the answer */
+    int error;        /* set by the callbacks; overrides libcurl's error */
+    size_t body_len;  /* length of the request's body */
+    size_t body_read; /* bytes of the body handed to libcurl */
+    unsigned int
+        match;    /* how many bytes of CR LF CR LF were written last; 4 once the whole head was written */
+    uint64_t out; /* bytes written in this attempt, without the framing of TLS */
+    uint64_t body_out; /* bytes of `out` behind the head */
+    size_t head_bytes; /* size of the answer's head so far */
     uint64_t body_bytes;
     bool is_unreported;                 /* the sink was called since the last pause */
-    char reason[HTTP_REASON_MAX_BYTES]; /* for `error` */
-    char curl_reason[CURL_ERROR_SIZE];  /* libcurl's */
+    char reason[HTTP_REASON_MAX_BYTES]; /* reason for `error` */
+    char curl_reason[CURL_ERROR_SIZE];  /* reason given by libcurl */
 };
 
 /* ---------------------------------------------------------------- the socket */
 
-/* A peer that has vanished acknowledges nothing: after this time the kernel ends the connection. */
+/* Makes the kernel end the connection if the peer acknowledges nothing for this time, since it has probably
+ * vanished. */
 static void limit_unacked(int fd, int64_t unacked_ms)
 {
     unsigned int limit = (unsigned int)unacked_ms;
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit,
-               sizeof(limit)); /* fails, harmlessly, on a Unix socket */
+               sizeof(limit)); /* fails on a Unix socket, which does no harm */
 }
 
-/* Without the limit the kernel buffers some megabytes at once. A slow line needs minutes for them, in which
- * libcurl would see no progress. */
+/* Without the limit the kernel buffers some megabytes at once. A slow line takes minutes to send them, and
+ * meanwhile libcurl would see no progress. */
 static void limit_unsent(int fd)
 {
     const int limit = UNSENT_BYTES;
@@ -181,10 +184,10 @@ static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
     /* libcurl may try two addresses at once and close the socket that it opened last: then the fd of the
-     * other one is unknown here, and all written bytes count as sent. */
+     * other socket is unknown, and all written bytes count as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
-        if (never_sent > 0) /* 0: it may be a connection that was only tried */
+        if (never_sent > 0) /* if 0, the connection may have been only tried */
             slot->never_sent = never_sent;
         slot->fd = -1;
     }
@@ -193,7 +196,8 @@ static int on_socket_close(void *context, curl_socket_t fd)
 
 /* ---------------------------------------------------------------- what goes out */
 
-/* With TLS the kernel gets more bytes than `out`. If it never sent `out` of them, the request is incomplete.
+/* With TLS the kernel gets more bytes than `out`. If it never sent at least `out` bytes, the request is
+ * incomplete.
  */
 static void note_never_sent(struct transfer *transfer)
 {
@@ -248,8 +252,8 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     return (size_t)len;
 }
 
-/* When a kept connection proves dead, libcurl rewinds the body and repeats the request, even a POST. After
- * the whole request was written, it must not be repeated: then refusing the rewind ends the request. */
+/* When a kept connection proves dead, libcurl rewinds the body and repeats the request, even a POST. Once the
+ * whole request was written, it must not be repeated, so the rewind is refused, which ends the request. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;
@@ -262,7 +266,7 @@ static int on_seek(void *context, curl_off_t offset, int origin)
 
 /* ---------------------------------------------------------------- what comes in */
 
-/* libcurl decodes any transfer coding, even without a request for it. Decompressed text may be a thousand
+/* libcurl decodes any transfer coding, even one that was not requested. Decompressed text may be a thousand
  * times as long: a few megabytes would cost the time and memory of gigabytes. So only "chunked" is accepted.
  */
 static bool is_packed(const char *line, size_t len)
@@ -335,14 +339,14 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* These are set only when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE after a failed name
- * lookup. */
+/* These options are set only when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE after a failed
+ * name lookup. */
 static const struct {
     CURLoption option;
     long value;
 } fixed_options[] = {
     {CURLOPT_NOSIGNAL, 1},
-    {CURLOPT_QUICK_EXIT, 1}, /* do not wait for a name server at the end */
+    {CURLOPT_QUICK_EXIT, 1}, /* do not wait for a name server when the handle is freed */
     {CURLOPT_FOLLOWLOCATION, 0},
     {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* count_sent() needs its framing */
     {CURLOPT_SSL_VERIFYPEER, 1},
@@ -387,7 +391,7 @@ static CURLcode set_callbacks(struct transfer *transfer)
 {
     CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
-    SET(CURLOPT_VERBOSE, 1L); /* for the debug callback; nothing is printed */
+    SET(CURLOPT_VERBOSE, 1L); /* needed for the debug callback; prints nothing */
     SET(CURLOPT_ERRORBUFFER, transfer->curl_reason);
     SET(CURLOPT_DEBUGFUNCTION, on_debug);
     SET(CURLOPT_DEBUGDATA, transfer);
@@ -523,7 +527,7 @@ static int error_of(CURLcode code, const struct transfer *transfer)
     }
 }
 
-/* libcurl reports a header line of 100 kB and more as a lack of memory. */
+/* libcurl reports a header line of 100 kB or more as a lack of memory. */
 static void note_long_line(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_OUT_OF_MEMORY || !transfer->response->is_written || transfer->error != 0)
@@ -705,7 +709,7 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
     return slot != NULL ? slot : slot_new(&client->target);
 }
 
-/* A failed handle is freed, since libcurl caches the server's address in it: a new one looks the name up. */
+/* A failed handle is freed, since it caches the server's address; a new handle looks the name up. */
 static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
     struct http_slot *dead = NULL;
@@ -823,7 +827,7 @@ void http_client_perform(struct http_client *client, const struct http_request *
         return;
     }
     /* libcurl repeats a GET, so half of the time is left for the second attempt. A POST gets most of the
-     * time, since to the kernel a server that does not read for a while looks like one that is gone. */
+     * time, since the kernel cannot tell a server that does not read for a while from one that is gone. */
     int64_t stall_ms = INT64_C(1000) * request->stall_s;
     slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
     limit_unacked(slot->fd, slot->unacked_ms);

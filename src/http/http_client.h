@@ -23,24 +23,24 @@ enum {
 
 struct http_config {
     const char *base_url;    /* http(s)://host[:port][/path], no trailing slash, no credentials */
-    const char *unix_socket; /* path of the socket to use instead of TCP; NULL: none */
-    const char *api_key;     /* sent in the Authorization header only; NULL: none */
-    const char *ca_path;     /* file or directory with the only authorities to trust; NULL: the system's */
+    const char *unix_socket; /* path of the socket to use instead of TCP, or NULL */
+    const char *api_key;     /* sent in the Authorization header only; or NULL */
+    const char *ca_path;     /* file or directory with the only authorities to trust; if NULL, the system's */
 };
 
 struct http_response {
-    int error;               /* 0: the answer is complete; -EHOSTUNREACH: no connection;
-                                -EMFILE, -ENFILE: no descriptor for it; -ETIMEDOUT; -ECANCELED;
-                                -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: too long;
-                                -EINVAL: invalid request; -ENOMEM; -EIO; or the error of the sink */
-    bool is_written;         /* the kernel got the whole request, and may have sent it: the server may have
-                                acted on it. If false, the server cannot have acted */
-    int status;              /* 0 if the head of a final answer (not 1xx) did not arrive */
-    int64_t retry_after_ms;  /* Retry-After in either of its forms, at most an hour; -1: none */
-    uint64_t sent_bytes;     /* heads and bodies */
-    uint64_t received_bytes; /* likewise */
-    bool is_html;            /* the Content-Type is text/html */
-    char etag[HTTP_ETAG_MAX_BYTES];     /* "" when there is none (or a longer one) */
+    int error;       /* 0: the answer is complete; -EHOSTUNREACH: no connection;
+                        -EMFILE, -ENFILE: no descriptor for it; -ETIMEDOUT; -ECANCELED;
+                        -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: too long;
+                        -EINVAL: invalid request; -ENOMEM; -EIO; or the error of the sink */
+    bool is_written; /* the kernel got the whole request, and may have sent it, so the server may have acted
+                        on it. If false, the server cannot have acted */
+    int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
+    int64_t retry_after_ms;             /* Retry-After in either of its forms, at most an hour; -1: none */
+    uint64_t sent_bytes;                /* bytes of heads and bodies */
+    uint64_t received_bytes;            /* likewise */
+    bool is_html;                       /* the Content-Type is text/html */
+    char etag[HTTP_ETAG_MAX_BYTES];     /* "" if there is none, or if it is too long */
     char reason[HTTP_REASON_MAX_BYTES]; /* a sentence for the user; "" when error is 0 */
 };
 

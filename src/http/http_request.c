@@ -67,8 +67,8 @@ static int append_encoded(struct strbuf *path, const char *text, const char *pla
 int http_path_add_segment(struct strbuf *path, const char *segment)
 {
     strbuf_append_char(path, '/');
-    /* By RFC 3986, libcurl takes "%2E%2E" for "..", so the dots are encoded twice: the id then names no
-     * email. */
+    /* By RFC 3986, libcurl takes "%2E%2E" for "..", so the dots are encoded twice. No email has the resulting
+     * id. */
     if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
         return append_encoded(path, segment[1] == '.' ? "%2E%2E" : "%2E", unreserved);
     return append_encoded(path, segment, unreserved);

@@ -23,9 +23,9 @@ enum {
 };
 
 /* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
- * or, if that is NULL, at the start of `fd`. All are borrowed until the request ends. */
+ * or, if `file_bytes` is NULL, at the start of `fd`. All are borrowed until the request ends. */
 struct http_body {
-    const char *content_type; /* NULL: no body */
+    const char *content_type; /* NULL if there is no body */
     const void *head;
     size_t head_len;
     const void *file_bytes;
@@ -35,25 +35,26 @@ struct http_body {
     size_t tail_len;
 };
 
-/* Receives the bytes of the answer's body as they arrive. If it returns -errno, the request ends with it. */
+/* Receives the bytes of the answer's body as they arrive. Return: 0; -errno to end the request with this
+ * error. */
 typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
 
 struct http_request {
     const char *method;        /* GET, or POST with a body */
     const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
     const char *if_none_match; /* an ETag, or NULL */
-    bool takes_any_type;       /* Accept is any type; else JSON */
+    bool takes_any_type;       /* accepts any content type; otherwise only JSON */
     struct http_body body;
     http_sink sink;
-    void (*pause)(void *context); /* called when the sink has all bytes that arrived, before a wait for
+    void (*pause)(void *context); /* called when the sink has got all bytes that arrived: before each wait for
                                      more, and at the end; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
-    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG, at its first bytes if
-                                     Content-Length is longer */
-    int64_t timeout_ms;           /* for the whole request; 0: no deadline while it makes progress */
-    unsigned int stall_s;         /* the request ends after this time below 100 bytes a second; 0: only the
-                                     deadline ends it */
-    struct cancel *cancel;        /* or NULL */
+    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG; with its first bytes if
+                                     Content-Length exceeds this */
+    int64_t timeout_ms;           /* for the whole request; 0 for no deadline while it makes progress */
+    unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
+                             deadline ends it */
+    struct cancel *cancel; /* or NULL */
 };
 
 /* ---------------------------------------------------------------- body */
@@ -67,7 +68,7 @@ ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_
 
 /* ---------------------------------------------------------------- path and query */
 
-/* Both functions percent-encode (RFC 3986) all bytes but letters, digits and `-._~`, and return 0 or
+/* Both functions percent-encode (RFC 3986) all bytes except letters, digits and `-._~`. Return: 0 or
  * path->error. */
 
 /* Appends "/" and the segment. The segments "." and ".." are encoded too: they would change the path. */
@@ -80,7 +81,7 @@ int http_path_add_query(struct strbuf *path, const char *name, const char *value
 
 /* The text before and behind the bytes of a file in a body of one part. The bytes are not copied. */
 struct http_multipart {
-    char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* of the request */
+    char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* Content-Type of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];
     char tail[HTTP_MULTIPART_TAIL_BYTES];
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a file has three results: the file is ours; the file is foreign or damaged; or it cannot be opened
- * now (a full disk, a wrong mode). The third must not be taken for the second: the user would lose the data.
+ * Opening a file has three possible results: it is a file of this program; it is foreign or damaged; or it
+ * cannot be opened now (a full disk, a wrong mode). The third must not be taken for the second: the user
+ * would lose the data.
  */
 #include "sql/database.h"
 
@@ -23,8 +24,8 @@
 
 enum {
     READERS_KEPT = 16,
-    TURNS_MAX = 64,  /* per transaction, so that it ends even if writers keep coming */
-    BUSY_MS = 10000, /* for the locks of other processes */
+    TURNS_MAX = 64,  /* per transaction, which so ends even if more and more writers wait */
+    BUSY_MS = 10000, /* time-out of waits for the locks of other processes */
 };
 
 /* A finished turn, whose thread waits for the end of the transaction; it is on that thread's stack. */
@@ -41,17 +42,17 @@ struct database {
     /* A writer has its turn from database_begin_write() to database_end_write(), and owns these fields. */
     pthread_mutex_t write_lock;     /* the turn; taken before read_lock */
     struct connection writer;       /* .db is NULL if the database could not be opened */
-    int error;                      /* why it could not be opened */
+    int error;                      /* why `writer` could not be opened */
     struct finished_turn *finished; /* turns of the open transaction that wait for its end */
     size_t turns;                   /* number of turns in this transaction */
     atomic_uint waiting;            /* number of threads that wait for a turn; any thread changes it */
     pthread_mutex_t read_lock;
     struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like the next fields */
     size_t readers_len;
-    size_t readers_out;          /* taken and not returned */
+    size_t readers_out;          /* number of readers taken and not returned */
     bool is_renewing;            /* readers have to wait */
     pthread_cond_t returned;     /* readers_out is 0, or is_renewing ended */
-    pthread_mutex_t commit_lock; /* a leaf */
+    pthread_mutex_t commit_lock; /* no other lock is taken while it is held */
     pthread_cond_t committed;    /* `commits` grew */
     uint64_t commits;            /* protected by commit_lock */
 };
@@ -193,8 +194,8 @@ static int open_writer_once(struct database *database)
     int error = make_file(database->path);
     if (error == 0)
         error = open_connection(database, &database->writer);
-    /* The pages for undoing a turn stay in memory: SQLite would make and unlink a file for each turn. Readers
-     * use files, since they sort whole lists. */
+    /* The pages for undoing a turn stay in memory: otherwise SQLite would make and unlink a file for each
+     * turn. Readers use files, since they sort whole lists. */
     if (error == 0)
         error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
     if (error == 0)
@@ -219,8 +220,8 @@ static int open_writer(struct database *database)
     return error == -EINVAL ? -EUCLEAN : error;
 }
 
-/* SQLite counts its memory under one lock for all connections: with the count, 32 readers of the service had
- * 0.6 to 0.9 of the throughput of 8. The call has no effect if SQLite is already in use. */
+/* SQLite counts its memory under one lock for all connections: with that, 32 readers of the service had 0.6
+ * to 0.9 times the throughput of 8. The call has no effect if SQLite is already in use. */
 static void leave_memory_uncounted(void)
 {
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -365,7 +366,7 @@ static void count_commit(struct database *database)
 }
 
 /* Ends the transaction in its last turn: commits it, or undoes it if `error` is set, and wakes the threads of
- * the other turns. Returns 0, or the -errno for which nothing was committed. */
+ * the other turns. Return: 0; -errno when nothing was committed. */
 static int commit_for_all(struct database *database, int error)
 {
     sqlite3 *db = database->writer.db;
@@ -378,12 +379,12 @@ static int commit_for_all(struct database *database, int error)
         struct finished_turn *turn = database->finished;
         database->finished = turn->next;
         turn->error = error;
-        sem_post(&turn->is_ended); /* its thread may have freed the turn now */
+        sem_post(&turn->is_ended); /* from now on its thread may have freed the turn */
     }
     return error;
 }
 
-/* Does the same, and lets the next writer begin. */
+/* Calls commit_for_all(), and lets the next writer begin. */
 static int end_transaction(struct database *database, int error)
 {
     error = commit_for_all(database, error);
@@ -393,7 +394,7 @@ static int end_transaction(struct database *database, int error)
     return error;
 }
 
-/* Leaves the transaction to the next writer, and waits for its end. Returns as commit_for_all(). */
+/* Leaves the transaction to the next writer, and waits for its end. Return: as commit_for_all(). */
 static int await_end(struct database *database)
 {
     struct finished_turn turn = {.next = database->finished};
@@ -444,7 +445,7 @@ int database_end_write(struct database *database, int error)
     return end_error != 0 ? end_error : error;
 }
 
-/* All connections are closed first: one that is closed later would remove the new file's log. */
+/* All connections are closed first: closing one later would remove the new file's log. */
 static void close_all(struct database *database)
 {
     pthread_mutex_lock(&database->read_lock);

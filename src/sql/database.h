@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A database is an SQLite file with a write-ahead log, one connection for writing, and as many for reading as
- * threads need at once.
+ * A database is an SQLite file with a write-ahead log, one connection for writing, and as many connections
+ * for reading as threads need at the same time.
  *
- * A reader sees one state of the data from begin to end, and does not wait for writers. Writers take turns. A
- * turn that ends while other threads wait for theirs leaves its transaction open for the next turn. The last
- * turn commits for all with one fsync, and only then do all of them return. So a turn sees the writes of the
- * earlier turns; it can be undone alone; but it becomes durable together with them, or not at all.
+ * A reader sees one state of the data from begin to end, and does not wait for writers. Writers take turns.
+ * If a turn ends while other threads wait for theirs, its transaction stays open for the next turn. The last
+ * turn commits for all with one fsync, and only then do their calls return. So a turn sees the writes of the
+ * earlier turns, and can be undone alone, but it becomes durable only together with them.
  *
  * A missing file is made (0600). The steps of the format update an older file in one transaction: after step
  * n SQLite's user_version is n. An *expendable* database holds data that can be fetched again. If its file is
  * damaged, foreign or of a newer version, the file is renamed to NAME.set-aside, the rename is logged, and a
- * new file is made. Commits of an expendable database do not wait for the disk: a power cut may undo the
- * last.
+ * new file is made. Commits of an expendable database do not wait for the disk: a power cut may undo the last
+ * commits.
  *
  * With DATABASE_ALONE, other processes find the file locked until it is closed, and no file is mapped. With
  * DATABASE_SHARED, SQLite maps NAME-shm: if a program of the same user truncates NAME-shm, the kernel kills
@@ -39,11 +39,11 @@ enum database_sharing {
 
 struct database_step {
     const char *sql;
-    int (*run)(sqlite3 *db); /* after `sql`, in the same transaction; or NULL */
+    int (*run)(sqlite3 *db); /* called after `sql`, in the same transaction; or NULL */
 };
 
 struct database_format {
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     const struct database_step *steps;
     size_t steps_len;
     const char *const *statements; /* prepared on each connection, by number (struct statements); or NULL */
@@ -62,7 +62,7 @@ struct connection {
 int database_open(int dir_fd, const struct database_format *format, enum database_sharing sharing,
                   struct database **ret_database);
 
-/* Closes the database, when no turn and no reader is open; waits for the disk. NULL-safe. */
+/* Closes the database; no turn and no reader may be open. Waits for the disk. NULL-safe. */
 void database_free(struct database *database);
 DEFINE_CLEANUP_FREE(database)
 
@@ -73,22 +73,23 @@ DEFINE_CLEANUP_FREE(database)
 int database_begin_read(struct database *database, struct connection **ret_connection);
 void database_end_read(struct database *database, struct connection *connection);
 
-/* Takes a connection for single statements without a transaction, which is cheaper. Return: 0 or -errno. */
+/* Takes a connection for single statements without a transaction, which costs less than
+ * database_begin_read(). Return: 0 or -errno. */
 int database_take_reader(struct database *database, struct connection **ret_connection);
 void database_return_reader(struct database *database, struct connection *connection);
 
-/* Waits for the turn to write. The same thread ends the turn with database_end_write(), and must not call
- * database_begin_read() in between. Return: 0; or -errno when it got no turn. */
+/* Waits for the turn to write. The same thread must end the turn with database_end_write(), and must not call
+ * database_begin_read() before that. Return: 0; or -errno when there is no turn to end. */
 int database_begin_write(struct database *database, struct connection **ret_connection);
 
 /* Ends the turn: commits its writes, or undoes them if `error` is set. Waits until the writes of this turn
  * and of all turns that it could see are committed (durably, unless expendable). Return: 0; `error`; or
- * another -errno when nothing of this turn was committed (after -EIO, it may have been). */
+ * another -errno when nothing of this turn was committed (after -EIO, the turn may have been committed). */
 int database_end_write(struct database *database, int error);
 
 /* Sets a damaged expendable database aside and makes a new one. Waits for the turn, all readers, and the
- * disk; the caller must have neither a turn nor a reader. Return: 0; or -errno: then no turn can begin until
- * a repeated call succeeds. */
+ * disk; the caller must have neither a turn nor a reader. Return: 0; or -errno, and then no turn can begin
+ * until a repeated call succeeds. */
 int database_renew(struct database *database);
 
 /* Returns how often this process has committed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parameters are bound by a string of letters, so that a call fits on one line.
+ * A string of letters says how parameters are bound, so that a call fits on one line.
  */
 #include "sql/query.h"
 
@@ -55,8 +55,8 @@ int query_error_on(sqlite3 *db, int sqlite_result)
     return reason > 0 ? -reason : error_of_result(sqlite_result);
 }
 
-/* Does the same for a call that reads the file; errno must be 0 before the call. SQLite reports a file as
- * corrupt also when the disk could not be read (SQLITE_IOERR_CORRUPTFS). */
+/* Like query_error_on(), for a call that reads the file; errno must be 0 before that call. SQLite also
+ * reports a file as corrupt when the disk could not be read (SQLITE_IOERR_CORRUPTFS). */
 static int error_of_reading(sqlite3 *db, int sqlite_result)
 {
     bool is_unread = (sqlite_result & 0xff) == SQLITE_CORRUPT && (errno == EIO || errno == ENXIO);
@@ -143,7 +143,7 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
     return error;
 }
 
-/* An ENOENT of the disk becomes -EIO here, since -ENOENT means that there is no row. */
+/* An ENOENT of the disk becomes -EIO, since -ENOENT means that there is no row. */
 static int find_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
                       va_list arguments)
 {
@@ -189,7 +189,7 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
 {
     if (sqlite3_column_type(statement, column) == SQLITE_NULL)
         return NULL;
-    /* sqlite3_column_blob() does not convert; it must come before sqlite3_column_bytes(). */
+    /* sqlite3_column_blob() does not convert the value. It must be called before sqlite3_column_bytes(). */
     const void *bytes = sqlite3_column_blob(statement, column);
     size_t len = (size_t)sqlite3_column_bytes(statement, column);
     char *copy = malloc(len + 1);
@@ -231,7 +231,8 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     return bind_all(*statement, types, arguments, SQLITE_STATIC);
 }
 
-/* Without a reset, the transaction of the statement would stay open. query_step() has returned its error. */
+/* Without a reset, the transaction of the statement would stay open. The error of the reset is ignored:
+ * query_step() has returned it. */
 void statements_end(sqlite3_stmt *statement)
 {
     if (statement == NULL)

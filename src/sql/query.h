@@ -16,17 +16,17 @@
  * -EBUSY when another connection has the lock; -EEXIST when a constraint failed; -EUCLEAN when the file is
  * damaged; the errno of the system when a file could not be opened; -EIO and others. */
 int query_error_on(sqlite3 *db, int sqlite_result);
-/* Runs statements without parameters or rows. Return: 0; -errno. Here and below, a disk that cannot be read
- * gives -EIO, not -EUCLEAN. */
+/* Runs statements without parameters or rows. Return: 0; -errno. Here and below, the error of a disk that
+ * cannot be read is -EIO, not -EUCLEAN. */
 int query_script(sqlite3 *db, const char *sql);
 
-/* Prepares `sql` and binds its parameters, a letter of `types` for each in order:
- * 's' const char * (copied; NULL binds NULL), 'i' int64_t, 'b' const void * and size_t (borrowed until the
- * statement is finalised). The caller finalises the statement. Return: 0 or -errno. */
+/* Prepares `sql` and binds its parameters. `types` has one letter for each parameter: 's' const char *
+ * (copied; NULL binds NULL), 'i' int64_t, 'b' const void * and size_t (borrowed until the statement is
+ * finalised). The caller finalises the statement. Return: 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
-/* Does the same and steps to the first row; query_step() steps to the next. Return: 0; -ENOENT when there is
- * no row; or -errno. *ret_statement is set only with 0. */
+/* Like query_prepare(), and steps to the first row; query_step() steps to the next. Return: 0; -ENOENT when
+ * there is no row; or -errno. *ret_statement is set only with 0. */
 int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
 /* Steps to the next row. Return: 1 for a row; 0 at the end; or -errno, of the system after an I/O error. */
@@ -38,11 +38,11 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...);
 /* Reads one integer from the first row. Return: 0; -ENOENT when there is no row; or -errno. */
 int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...);
 
-/* Returns a column's text, borrowed until the next step; "" for an SQL NULL or without memory. */
+/* Returns a column's text, borrowed until the next step; "" for an SQL NULL or when out of memory. */
 const char *query_column_text(sqlite3_stmt *statement, int column);
 
 /* Returns a NUL-terminated copy of a text or blob column, which the caller frees; NULL for an SQL NULL or
- * without memory. `ret_len` may be NULL. */
+ * when out of memory. `ret_len` may be NULL. */
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
 
 /* ---------------------------------------------------------------- statements that are kept */
@@ -51,14 +51,14 @@ enum {
     STATEMENTS_MAX = 64
 };
 
-struct statements {           /* used by one thread at a time; all zeros: every run fails */
+struct statements {           /* used by one thread at a time; if all zeros, every run fails */
     sqlite3 *db;              /* borrowed; close it after statements_release() */
     const char *const *texts; /* by number; static */
     sqlite3_stmt *prepared[STATEMENTS_MAX];
 };
 
 void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts);
-/* Finalises the statements. All zeros are allowed. */
+/* Finalises the statements. Accepts a zeroed struct. */
 void statements_release(struct statements *statements);
 
 /* Binds parameters as query_prepare() does, and runs statement `number` to its end. Return: 0 or -errno. */
