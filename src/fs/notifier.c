@@ -34,8 +34,7 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
 
 static void notify_kernel(const struct notifier *notifier, const struct invalidation *invalidation)
 {
-    /* Ignores errors: they mean that the kernel does not know the inode, or that the mount has ended, so
-     * nothing is cached. */
+    /* Ignores errors: the kernel does not know the inode, or has gone, and caches nothing then. */
     if (invalidation->name[0] != '\0')
         fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
                                          strlen(invalidation->name));

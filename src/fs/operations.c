@@ -49,8 +49,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
     if (tree_take_first_content(handle, &data)) {
         struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
         bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
-        /* If the kernel refuses the content, it reads later. The notification of a change may have come
-         * before the content, so the content is invalidated again. */
+        /* If the kernel refuses, it reads later. A change may have been notified before the content came. */
         if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
             !tree_is_first_content_current(handle))
             notifier_forget_content(operations->notifier, ino);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel's requests: for each kind one function, which calls the tree and answers. Requests without a
- * function (extended attributes, locks, ioctl) are answered ENOSYS once; the kernel then does not send them
- * again.
+ * function (extended attributes, locks, ioctl) are answered ENOSYS once; the kernel then stops sending them.
  *
  * A function runs on the thread of the request loop that read the request, and may wait there. This unit does
  * three things that the tree does not do: reads of a stream wait until there is something to read; files that

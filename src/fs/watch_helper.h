@@ -36,8 +36,7 @@ typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_pat
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
-    /* Number of paths that the processes have finished (no file of the mount is open any more), or that were
-     * lost. */
+    /* Number of paths that were lost, or finished (the processes have nothing of the mount open). */
     atomic_ulong done;
     dev_t device; /* of the mount; set before the first path, like mountpoint */
     char mountpoint[PATH_MAX];
@@ -45,8 +44,7 @@ struct watch_helper_shared {
 
 struct watch_helper {
     atomic_int pid; /* of the process; 0 if there is none */
-    int fd; /* non-blocking pipe to the process, or -1. While the thread runs, only the thread uses fd and the
-               fields below */
+    int fd;         /* non-blocking pipe to it, or -1. While the thread runs, only it uses fd and all below */
     struct watch_helper_shared *shared; /* NULL if out of memory; then no process is started */
     unsigned long taken;                /* number of paths taken from the queue so far: handed over or lost */
     watch_helper_find_path find_path;   /* NULL if callers announce paths, not inode numbers */

@@ -40,9 +40,8 @@ enum {
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
     RETRY_AFTER_MAX_S = 60 * 60,
-    /* Servers close idle connections (uvicorn and Node after 5 s). If the server closes the connection while
-     * a POST is sent, the outcome is unknown. So a POST takes only a connection that was used within the last
-     * 3 s. */
+    /* Servers close idle connections (uvicorn and Node after 5 s). If that happens during a POST, its outcome
+     * is unknown, so a POST takes only a connection that was used within the last 3 s. */
     POST_IDLE_MAX_MS = 3 * 1000,
     GET_IDLE_MAX_MS = 60 * 1000,
 };
@@ -124,14 +123,13 @@ struct transfer {
     struct http_response *response;
     struct http_slot *slot;
     CURL *easy;
-    int error;        /* set by the callbacks; overrides libcurl's error */
-    size_t body_len;  /* length of the request's body */
-    size_t body_read; /* bytes of the body handed to libcurl */
-    unsigned int
-        match;    /* how many bytes of CR LF CR LF were written last; 4 once the whole head was written */
-    uint64_t out; /* bytes written in this attempt, without the framing of TLS */
-    uint64_t body_out; /* bytes of `out` behind the head */
-    size_t head_bytes; /* size of the answer's head so far */
+    int error;          /* set by the callbacks; overrides libcurl's error */
+    size_t body_len;    /* length of the request's body */
+    size_t body_read;   /* bytes of the body handed to libcurl */
+    unsigned int match; /* bytes of CR LF CR LF written last; 4 after the whole head */
+    uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
+    uint64_t body_out;  /* bytes of `out` behind the head */
+    size_t head_bytes;  /* size of the answer's head so far */
     uint64_t body_bytes;
     bool is_unreported;                 /* the sink was called since the last pause */
     char reason[HTTP_REASON_MAX_BYTES]; /* reason for `error` */
@@ -140,7 +138,7 @@ struct transfer {
 
 /* ---------------------------------------------------------------- the socket */
 
-/* Makes the kernel end the connection if the peer acknowledges nothing for this time, since it has probably
+/* Makes the kernel end the connection if the peer acknowledges nothing for this time, as if it had
  * vanished. */
 static void limit_unacked(int fd, int64_t unacked_ms)
 {

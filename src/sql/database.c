@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a file has three possible results: it is a file of this program; it is foreign or damaged; or it
- * cannot be opened now (a full disk, a wrong mode). The third must not be taken for the second: the user
- * would lose the data.
+ * Opening a file has three results: it is this program's; it is foreign or damaged; or it cannot be opened
+ * now (a full disk, a wrong mode). The third must not be taken for the second: the user would lose the data.
  */
 #include "sql/database.h"
 

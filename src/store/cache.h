@@ -3,10 +3,8 @@
  * The cache: one database, cache/mail.sqlite3, of data that can be fetched from the service again. A user
  * may delete it while the program is not running.
  *
- * - inboxes: one row for each inbox, with its record. Sent mail is in an inbox of its own, which is not
- * shown.
- * - emails: one narrow row for each email, with all that the index in memory (index.h) needs. The number of
- *   the row is the email's.
+ * - inboxes: one row for each inbox, with its record. Sent mail has its own, which is not shown.
+ * - emails: one narrow row for each email, with all that the index (index.h) needs; the email's number.
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_clean()).

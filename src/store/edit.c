@@ -263,7 +263,7 @@ static int errno_of_mark(const struct service_result *result)
     return result_errno_of_change(result);
 }
 
-/* Updates the email with the record of the answer. Returns false if the answer has no record of this email.
+/* Updates the email with the record of the answer. Returns false if the answer has none of this email.
  */
 static bool take_record(struct index *index, uint32_t inbox, const char *id,
                         const struct email_record *record)

@@ -387,8 +387,8 @@ void index_release(struct index *index)
 
 /* ---------------------------------------------------------------- the cache */
 
-/* The rows of an undamaged cache never contradict each other: their hashes are checked, and rows that belong
- * together are written in one transaction.
+/* The rows of an undamaged cache never contradict each other: hashes are checked, and rows are written in
+ * transactions.
  */
 static int load_inbox(void *context, const struct inbox_row *row)
 {

@@ -186,22 +186,19 @@ void index_release(struct index *index);
  * lists restore them. Returns true if the cache was damaged and there is a new one. */
 bool index_renew_cache(struct index *index);
 
-/* Counts a record of `len` bytes that replaces one of `len_before` (0 for a new record). Call with both locks
- * held. */
+/* Counts a record of `len` bytes; it replaces one of `len_before` (or 0). Call with both locks held. */
 static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)
 {
     index->size.bytes += len;
     index->size.bytes -= len_before;
 }
 
-/* Return: 0; -EDQUOT when another `emails` emails of `bytes` bytes would exceed the bounds. Call with
- * write_lock held. */
+/* Return: 0; -EDQUOT when adding `emails` and `bytes` would exceed the bounds. Call with write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 
 struct index_size index_get_size(struct index *index);
 
-/* Returns a number for a listing, never 0. The number is stored in seen_in of each email that the listing
- * has. */
+/* Returns a number for a listing, never 0. Each email that the listing has gets it as seen_in. */
 uint32_t index_begin_listing(struct index *index);
 
 /* Notes that the first sync has listed all mail, so that mail of inboxes that appear later is announced.
@@ -211,8 +208,7 @@ bool index_end_first_sync(struct index *index);
 /* Notes that the service lists held emails. The first time, reports every inbox as changed. */
 void index_note_held_shown(struct index *index);
 
-/* Notes that a record could not be read: logs the first loss, and makes the next complete list restore the
- * record. */
+/* Notes that a record could not be read: logs the first one, and makes the next complete list restore it. */
 void index_note_lost(struct index *index);
 
 /* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
@@ -224,7 +220,7 @@ void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_ch
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* ---------------------------------------------------------------- queries, in addition to those of store.h
+/* ---------------------------------------------------------------- queries not in store.h
  */
 
 /* Finds an inbox by id. Returns false if there is none, or it is gone. */

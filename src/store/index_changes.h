@@ -85,8 +85,7 @@ enum {
 };
 
 /* Call after the complete list `listing` (with held emails if `with_held`). Removes the emails that this list
- * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list also lacked emails that are
- * not removed yet.
+ * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked others, which stay.
  */
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
                            bool *ret_is_lacking);
@@ -96,10 +95,9 @@ bool index_has_assigned(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. A record with the origin
- * INBOX_FROM_MAIL does not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the
- * record is too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many
- * inboxes. */
+/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. The origin INBOX_FROM_MAIL does
+ * not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the record is too long;
+ * -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 
@@ -119,8 +117,7 @@ uint64_t index_count_changes(struct index *index, uint32_t number);
 /* Notes that all mail of the inbox is known: later mail is announced. */
 void index_end_backfilling(struct index *index, uint32_t number);
 
-/* Gives all inboxes a later modification time, since their folders now show other names, and reports each
- * inbox. */
+/* Gives all inboxes later times, since their folders now show other names, and reports each. */
 void index_touch_inboxes(struct index *index);
 
 #endif

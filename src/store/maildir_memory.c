@@ -237,8 +237,7 @@ static int put_box(struct maildir_memory *memory, struct connection *writer, con
                    const struct touch *touch)
 {
     int64_t changed_ns[MAILDIR_FOLDERS];
-    pthread_rwlock_rdlock(
-        &memory->read_lock); /* maildir_memory_note_gone() changes messages under read_lock alone */
+    pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() changes them under it alone */
     memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
     pthread_rwlock_unlock(&memory->read_lock);
     apply_touch(touch, changed_ns);

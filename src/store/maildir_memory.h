@@ -121,8 +121,7 @@ struct maildir_mark {
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
 
-/* Removes a message from the Maildir permanently and durably (waits for the disk). Return: as
- * maildir_memory_mark(). */
+/* Removes a message from the Maildir permanently. Otherwise as maildir_memory_mark(). */
 int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
 /* Notes the size of a message. Waits for the disk only when 256 sizes are noted, which are then written: a

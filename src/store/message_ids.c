@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each row has the digest of a Message-ID and the id of an email. Rows are in the order in which they were
- * noted.
+ * Rows of a Message-ID's digest and an email's id, in the order in which they were noted.
  */
 #include "store/message_ids.h"
 

@@ -51,7 +51,7 @@ void number_table_add(struct number_table *table, uint32_t hash, uint32_t number
     table->used++;
 }
 
-/* Returns the least capacity for that many numbers, or the capacity after the usual growth if that is more.
+/* Returns the least capacity for that many numbers, or that after the usual growth if it is more.
  */
 static uint64_t capacity_for(const struct number_table *table, uint64_t numbers)
 {

@@ -21,8 +21,8 @@ int result_errno_of_listing(const struct service_result *result);
 int result_errno_of_change(const struct service_result *result);
 
 /* For content. Return: also -ETIMEDOUT; -EFBIG when the content is too long; -ENOENT when the service has no
- * such email or attachment, or no content at all; the error of the write to the cache; -EIO when the answer
- * cannot be used. */
+ * such email or attachment, or no content; the error of a write to the cache; -EIO when the answer cannot be
+ * used. */
 int result_errno_of_content(const struct service_result *result);
 
 /* Returns true if the service itself answered, works, and takes the key. */

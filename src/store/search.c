@@ -189,8 +189,7 @@ enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
     OFFLINE_TIMEOUT_MS = 2 * 1000, /* used if the service did not answer the last request */
     CATCH_UP_TIMEOUT_MS = 1000,
-    SERVICE_TERMS_MAX =
-        4, /* the service is asked only for this many terms, the longest, with one request each */
+    SERVICE_TERMS_MAX = 4,     /* the service is asked for the longest terms only, one request each */
     LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
@@ -417,8 +416,7 @@ static enum search_ability test_ability(struct search *search)
     }
 }
 
-/* Returns true if the service can search. Repeats the test each hour. Without an email in the account there
- * is no test. */
+/* Returns true if the service can search. Tests this once an hour, if the account has an email. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;

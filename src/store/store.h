@@ -59,8 +59,7 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail changed (store_get_email() finds it). Many that are listed for the first time are reported by
-     * one call, for any of them.
+    /* Sent mail changed: store_get_email() finds it. The first list of many is reported by one call.
      */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
@@ -83,8 +82,8 @@ struct store_config {
 };
 
 /* Opens the cache (waits for the disk). A damaged cache is set aside, and a new one is filled. Return: 0;
- * -ENOMEM; -errno when the folder or the database cannot be opened (such as on a full disk). On failure the
- * caller frees *ret_reason.
+ * -ENOMEM; -errno when the folder or the database cannot be opened (a full disk). The caller frees
+ * *ret_reason.
  */
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
 
@@ -127,9 +126,8 @@ const char *store_get_email_id(struct store *store, uint32_t email);
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Lists at most `max` inboxes or emails from `position` on (0 at first). ret_positions[i] is the position
- * after view i. Positions stay valid while the list changes. Returns the number of views filled in, 0 at the
- * end. */
+/* Lists at most `max` of them from `position` on (0 at first). ret_positions[i] is the position after view i.
+ * Positions stay valid while the list changes. Returns the number of views filled in, 0 at the end. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,

@@ -441,8 +441,7 @@ static void finish_transfer(struct content_transfer *transfer, int error, struct
     pthread_cond_broadcast(&transfer->done);
 }
 
-/* Nothing is fetched ahead while the service is busy or unreachable: readers would wait behind these
- * requests. */
+/* Nothing is fetched ahead while the service is busy or unreachable: readers would have to wait. */
 static int check_may_fetch(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
@@ -642,8 +641,8 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. If there is none and `is_new` is set, restarts the least
- * recently used stream. */
+/* Finds the stream that this position continues. If there is none, and `is_new`, restarts the least recently
+ * used. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
                                               enum content_part part, size_t position, bool is_new)
 {

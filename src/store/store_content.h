@@ -41,8 +41,7 @@ struct store_content {
  * the service unless the cache has the texts. */
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content);
-/* Like store_content_get(), for an attachment (`attachment_id`: the id of its entry) or the raw message
- * (NULL). */
+/* Like store_content_get(), for an attachment (`attachment_id`: its entry's id) or the raw message (NULL). */
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content);
 /* Gets only the length in bytes. Does not read the bytes of a part that is in the cache. */

@@ -208,8 +208,7 @@ static int take_email_of_any(void *context, struct email_record *record)
 static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
     if (flush_batch(listing) != 0 && ret->outcome == SERVICE_OK) {
-        /* The service does not know that records of this answer were lost, so it must not answer "not
-         * modified" next time. */
+        /* The service does not know that records were lost. Its next answer must not be "not modified". */
         atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
@@ -422,8 +421,7 @@ static void forget_answers(struct listing_state *state)
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
-/* With another value of with_held the request differs, so "not modified" must not refer to earlier
- * answers. */
+/* Another with_held makes another request, so "not modified" must not refer to earlier answers. */
 static void set_with_held(struct mail_listing *listing, bool with_held)
 {
     struct listing_state *state = listing->state;
@@ -714,8 +712,7 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
 }
 
 /* Finds inboxes by the emails that name them, if the service has no list of inboxes. All mail is listed only
- * if no inbox is known yet, or if some emails name no inbox, since only the list of all mail has those
- * emails. */
+ * if no inbox is known yet, or if some emails name no inbox, since only this list has such emails. */
 static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
@@ -956,8 +953,7 @@ static void pass_over_inbox_locked(struct sync *sync, uint32_t inbox, enum sync_
 }
 
 /* Returns the time at which the next pass serves the waiting requests, or CLOCK_FOREVER. Requests for the
- * newest mail are delayed, since each webhook makes one: many webhooks must not cause as many requests to the
- * service. */
+ * newest mail are delayed, since each webhook makes one: many webhooks must not cause as many requests. */
 static int64_t requests_due_ms_locked(const struct sync *sync)
 {
     for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)

@@ -97,9 +97,8 @@ struct draft_hold {
     int fd;
 };
 /* Holds a node. Waits for the disk. Return: 0; -ESTALE when the node's name does not lead to it any more,
- * because the name was removed, or was changed past the mount (the kernel then looks the path up again);
- * -ENAMETOOLONG when the path from the nearest held folder above has more than 4,095 bytes; another
- * -errno. */
+ * because it was removed, or changed past the mount (the kernel then looks the path up again); -ENAMETOOLONG
+ * when the path from the nearest held folder above has more than 4,095 bytes; another -errno. */
 int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_hold *ret);
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)

@@ -241,8 +241,8 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
-/* Sets the mode by fchmod(2): the kernel has applied the caller's umask, and openat(2) would also apply that
- * of this process. */
+/* Sets the mode by fchmod(2): the kernel has applied the caller's umask, and openat(2) would apply this
+ * process's. */
 static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
 {
     int fd = openat(dir_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);

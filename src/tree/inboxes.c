@@ -246,8 +246,7 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
 }
 
 /* Takes the text to send to the service, or NULL if nothing changed. The text then counts as sent, so that
- * only one close(2) gets an error, and the service gets one request. Return: -EINVAL when it is not complete
- * JSON. */
+ * one close(2) gets an error, or the service one request. Return: -EINVAL when it is not complete JSON. */
 static int take_change(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
 {
     _cleanup_free_ char *text = NULL;
@@ -667,8 +666,7 @@ static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint6
     if (!store_get_inbox(tree->store, number, &view) ||
         get_folder(tree, caller, node_ino(NODE_INBOX, number), ret) != 0)
         return -EIO;
-    /* If the service writes the address in another form, the folder has that name, and `name` does not
-     * last. */
+    /* If the service writes the address in another form, that is the folder's name, not `name`. */
     ret->is_name_lasting = strcmp(view.name, name) == 0;
     return 0;
 }

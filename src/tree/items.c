@@ -489,8 +489,7 @@ static int open_item(struct tree *tree, const struct tree_caller *caller, uint64
     uint64_t number = node_number(ino);
     struct outbox_stat stat;
     struct outbox_handle *file;
-    /* The item may have left the folder since the lookup; the name is then free, or belongs to another
-     * item. */
+    /* The item may have left the folder since the lookup; its name is then free, or another item's. */
     if (node_kind(ino) == NODE_ITEM && outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
         is_settled(stat.folder)) {
         removed_names_forget(&tree->removed, ino);
@@ -591,8 +590,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
         removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
     if (error == -ENOENT &&
         removed_names_find(&tree->removed, folder_ino, name, caller->pid, now_ms, &entry) &&
-        node_kind(entry.ino) ==
-            NODE_RECEIPT) { /* removing a sent item from outbox/ must fail, since it cancels nothing */
+        node_kind(entry.ino) == NODE_RECEIPT) { /* rm of a sent item in outbox/ must fail */
         removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms);
         return 0;
     }

@@ -64,8 +64,7 @@ struct maildir {
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The number of a NODE_MAILDIR inode has this part in the low two bits, and above it the store's number of
- * the inbox. */
+/* The number of a NODE_MAILDIR inode is the store's number of the inbox above this part (two bits). */
 enum maildir_part {
     MAILDIR_PART_BOX,
     MAILDIR_PART_CUR,
@@ -746,8 +745,7 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 /* ---------------------------------------------------------------- listings */
 
-/* Returns true if the folder has no messages. Saves a search of a long inbox, since `new` is usually
- * empty. */
+/* Returns true if the folder has no messages. Spares a search of a long inbox: `new` usually is empty. */
 static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
 {
     struct maildir_state state;

@@ -28,8 +28,7 @@
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The name of each kind and of its table. Each comment shows the files, and after a colon what the number is
- * (without a colon it is 0). */
+/* The name of each kind and of its table. After a colon: what its number is (else 0). */
 #define NODE_KINDS(KIND)                                                                                    \
     KIND(ROOT, root)                     /* first, so that its inode is the kernel's TREE_ROOT_INO */       \
     KIND(README, readme)                 /* README */                                                       \

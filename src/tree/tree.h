@@ -51,8 +51,7 @@ struct tree_config {
  * *ret_reason (caller frees) may be set on failure. */
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason);
 
-/* Return the listeners that the store and the outbox call after changes. The listeners are usable until
- * tree_free(). */
+/* Return the listeners that the store and the outbox call after changes. Valid until tree_free(). */
 struct store_listener tree_store_listener(struct tree *tree);
 struct outbox_listener tree_outbox_listener(struct tree *tree);
 struct event_listener tree_event_listener(struct tree *tree);
@@ -118,8 +117,7 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
 /* Applies the mount's options to attributes: owner, group, and with a umask the owner's permissions for all
- * others as far as the umask allows. The attributes that the tree returns do not have these options
- * applied. */
+ * others as far as the umask allows. Attributes from the tree are without these options. */
 void tree_show_as(const struct tree *tree, struct stat *attributes);
 
 /* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. `caller` may be NULL. */
@@ -135,8 +133,7 @@ bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */
 
-/* A position is a place in a listing from which it can be continued. Position 0 is the start, and lists the
- * current entries. */
+/* A listing can be continued from a position. Position 0 is the start, and lists the current entries. */
 
 struct tree_dir;
 
@@ -295,9 +292,8 @@ bool tree_is_barrier(uint64_t folder_ino);
 /* Returns true if the listener is called for new files in this folder (tree_listener.appeared). */
 bool tree_is_announced(uint64_t folder_ino);
 
-/* Opens the existing file, as the answer to that process's open(2) with O_CREAT | O_EXCL. The handle can only
- * be released. Return: 0; -ENOENT when the file has gone meanwhile; -EPERM when the folder is not
- * announced. */
+/* Answers that process's open(2) with O_CREAT | O_EXCL: opens the existing file. The handle can only be
+ * released. Return: 0; -ENOENT when the file has gone meanwhile; -EPERM when the folder is not announced. */
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
