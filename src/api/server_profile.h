@@ -79,8 +79,7 @@ void server_profile_note_from_address(struct server_profile *profile, bool takes
 /* ---------------------------------------------------------------- answers */
 
 /* Copies the ETag of the target's last complete answer, and its number of records. If nothing has changed, a
- * request with this ETag transfers no records (RFC 9110 section 13.1.2). Returns false if no ETag is
- * known. */
+ * request with this ETag transfers nothing (RFC 9110 section 13.1.2). Returns false if no ETag is known. */
 bool server_profile_find_etag(struct server_profile *profile, const char *target,
                               char ret_etag[HTTP_ETAG_MAX_BYTES], unsigned int *ret_count);
 

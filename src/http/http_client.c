@@ -194,7 +194,7 @@ static int on_socket_close(void *context, curl_socket_t fd)
 
 /* ---------------------------------------------------------------- what goes out */
 
-/* With TLS the kernel gets more bytes than `out`. If it never sent at least `out` bytes, the request is
+/* With TLS the kernel gets more bytes than `out`. If it never sent `out` bytes or more, the request is
  * incomplete.
  */
 static void note_never_sent(struct transfer *transfer)

@@ -35,8 +35,7 @@ struct http_body {
     size_t tail_len;
 };
 
-/* Receives the bytes of the answer's body as they arrive. Return: 0; -errno to end the request with this
- * error. */
+/* Receives the bytes of the answer's body as they arrive. Return: 0; -errno ends the request. */
 typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
 
 struct http_request {

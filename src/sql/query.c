@@ -231,8 +231,8 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
     return bind_all(*statement, types, arguments, SQLITE_STATIC);
 }
 
-/* Without a reset, the transaction of the statement would stay open. The error of the reset is ignored:
- * query_step() has returned it. */
+/* Without a reset, the transaction of the statement would stay open. Its error is ignored: query_step() has
+ * returned it. */
 void statements_end(sqlite3_stmt *statement)
 {
     if (statement == NULL)

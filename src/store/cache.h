@@ -4,7 +4,8 @@
  * may delete it while the program is not running.
  *
  * - inboxes: one row for each inbox, with its record. Sent mail has its own, which is not shown.
- * - emails: one narrow row for each email, with all that the index (index.h) needs; the email's number.
+ * - emails: one narrow row for each email, with all that the index (index.h) needs. Its number is the
+ *   email's.
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_clean()).
