@@ -112,7 +112,7 @@ struct fs_session {
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    atomic_bool is_gone;          /* is_gone() returned true: all files are closed */
+    atomic_bool is_gone;          /* is_gone() has returned true: all files are closed */
     struct operations operations; /* has the libfuse session and the tree */
     struct request_list requests;
     struct request_loop loop;

@@ -73,8 +73,7 @@ DEFINE_CLEANUP_FREE(database)
 int database_begin_read(struct database *database, struct connection **ret_connection);
 void database_end_read(struct database *database, struct connection *connection);
 
-/* Takes a connection for single statements without a transaction, which is cheaper than a transaction.
- * Return: 0 or -errno. */
+/* Takes a connection for single statements without a transaction, which is cheaper. Return: 0 or -errno. */
 int database_take_reader(struct database *database, struct connection **ret_connection);
 void database_return_reader(struct database *database, struct connection *connection);
 

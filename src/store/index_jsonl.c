@@ -130,7 +130,7 @@ static int add_lines(struct store_index *open)
     else if (inbox->emails.changes != open->changes)
         error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (open->len > first) /* qsort() does not accept the NULL of an empty array */
+    if (open->len > first) /* without lines, `lines` may be NULL, which qsort() does not accept */
         sort_lines(open, first);
     return error;
 }
