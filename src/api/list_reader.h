@@ -34,7 +34,7 @@ struct list_reader {
     size_t max_records; /* one more record stops the reading */
     unsigned int count; /* number of records so far, including unreadable ones */
     int stopped_by;     /* -errno of the sink; -EOVERFLOW after max_records; 0 if not stopped */
-    char reason[LIST_REASON_MAX_BYTES]; /* why the first of these cannot be read, or "" */
+    char reason[LIST_REASON_MAX_BYTES]; /* reason for the first unreadable record, or "" */
     /* The fields below are private. */
     int part;
     int error;        /* returned by all later calls */
