@@ -85,9 +85,8 @@ struct http_multipart {
     char tail[HTTP_MULTIPART_TAIL_BYTES];
 };
 
-/* Fills in the three texts. Like in browsers (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8
- * with
- * `"`, CR and LF as %22, %0D and %0A; other control characters become `_`. A type that is no plain
+/* Fills in the three texts. Like in browsers (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8,
+ * with %22, %0D and %0A for `"`, CR and LF; other control characters become `_`. A type other than a plain
  * "type/subtype" becomes application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG when the
  * head gets too long; -ENOMEM; or -errno of random_hex(). */
 int http_multipart_init(struct http_multipart *multipart, const char *field, const char *file_name,

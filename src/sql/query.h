@@ -20,9 +20,9 @@ int query_error_on(sqlite3 *db, int sqlite_result);
  * cannot be read is -EIO, not -EUCLEAN. */
 int query_script(sqlite3 *db, const char *sql);
 
-/* Prepares `sql` and binds its parameters. `types` has one letter for each parameter: 's' const char *
- * (copied; NULL binds NULL), 'i' int64_t, 'b' const void * and size_t (borrowed until the statement is
- * finalised). The caller finalises the statement. Return: 0 or -errno. */
+/* Prepares `sql` and binds its parameters. `types` has one letter for each parameter:
+ * 's' const char * (copied; NULL binds NULL), 'i' int64_t, 'b' const void * and size_t (borrowed until the
+ * statement is finalised). The caller finalises the statement. Return: 0 or -errno. */
 int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
 /* Like query_prepare(), and steps to the first row; query_step() steps to the next. Return: 0; -ENOENT when

@@ -9,10 +9,11 @@
  * After a sync, a probe asks for the content of some listed emails. The probe shows whether the service
  * offers content and raw messages at all.
  *
- * The functions that wait return 0 or: -ENOENT when the service has no such email or attachment, or offers no
- * content at all; -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN
- * when it is busy; -ETIMEDOUT after 30 s (the transfer goes on), -EINTR when `cancel` is set or the store
- * stops; -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
+ * The functions that wait return 0 or:
+ * -ENOENT when the service has no such email or attachment, or offers no content at all;
+ * -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN when it is busy;
+ * -ETIMEDOUT after 30 s (the transfer continues), -EINTR when `cancel` is set or the store stops;
+ * -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
  */
 #ifndef INBOXFS_STORE_STORE_CONTENT_H
 #define INBOXFS_STORE_STORE_CONTENT_H

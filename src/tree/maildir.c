@@ -2,8 +2,8 @@
 /*
  * maildir/: each inbox as a Maildir, which mail programs open.
  *
- * maildir/ADDRESS/{cur,new,tmp} the messages; a rename changes a message's marks
- * maildir/ADDRESS/.uidvalidity read by mbsync; not listed
+ *     maildir/ADDRESS/{cur,new,tmp}   the messages; a rename changes the marks of one
+ *     maildir/ADDRESS/.uidvalidity    read by mbsync; not listed
  *
  * Files that programs keep beside these (lock files, sync states, an index) are ordinary files in the state
  * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.h).
