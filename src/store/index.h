@@ -220,8 +220,7 @@ void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_ch
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* ---------------------------------------------------------------- queries not in store.h
- */
+/* ---------------------------------------------------------------- queries that store.h lacks */
 
 /* Finds an inbox by id. Returns false if there is none, or it is gone. */
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);

@@ -641,8 +641,8 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. If there is none, and `is_new`, restarts the least recently
- * used. */
+/* Finds the stream that this position continues. If none does and `is_new` is set, restarts the least
+ * recently used. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
                                               enum content_part part, size_t position, bool is_new)
 {
