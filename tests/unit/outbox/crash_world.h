@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lives of an outbox that end at a crash point, and a service that notes what is asked of it in all of them.
+ * Processes that run an outbox and die at a crash point, and a service that logs the calls of all of them.
  *
- * Crash points are chosen once in the life of a process. So each case runs in a child, which has looked at
- * none yet and itself has a child: the one that dies.
+ * A process reads the chosen crash point once. So each case runs in a child process, which has not read it
+ * yet, and which starts the process that dies.
  */
 #ifndef INBOXFS_TESTS_CRASH_WORLD_H
 #define INBOXFS_TESTS_CRASH_WORLD_H
@@ -13,11 +13,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Writes down, durably enough for a killed process: "send KEY REQUEST", "repeat" before one that may have
- * been accepted earlier, and "upload NAME CONTENT". The id of what is uploaded is its content: so a request
- * tells what was bound. */
+/* Logs each call to a file, which survives SIGKILL: "send KEY REQUEST", after a line "repeat" if an earlier
+ * request may have been accepted; "upload NAME CONTENT". The id of an upload is its content, so a request
+ * shows which contents it binds. */
 struct noting_service {
-    struct mail_service service; /* first: what the outbox sees */
+    struct mail_service service; /* must be first: the outbox has a pointer to it */
     struct mail_service_ops ops;
     struct mail_service *inner;
     int log;
@@ -77,7 +77,7 @@ static inline void note_calls(struct noting_service *noting, struct world *world
     world->config.service = &noting->service;
 }
 
-/* All calls so far, a line each. The caller frees. */
+/* Returns all calls so far, one per line. The caller frees it. */
 static inline char *read_calls(struct world *world)
 {
     char *text = NULL;
@@ -105,7 +105,7 @@ static inline size_t count_sends(struct world *world, bool *ret_same_key)
     return count;
 }
 
-/* ---------------------------------------------------------------- lives */
+/* ---------------------------------------------------------------- processes */
 
 static inline void begin_last_life(struct world *world, struct noting_service *noting, const char *point)
 {
@@ -116,7 +116,7 @@ static inline void begin_last_life(struct world *world, struct noting_service *n
         _exit(2);
 }
 
-/* It did not come by the point; or what follows an answer is still under way. */
+/* The process did not reach the crash point, or an answer is still being processed. */
 static inline void end_last_life(struct world *world)
 {
     outbox_stop(world->outbox);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An outbox in a folder of its own, with a service in memory and a clock that tests move. It records the
- * events for the tests.
+ * An outbox in a temporary folder, with a fake service in memory and a fake clock. The fixture records the
+ * outbox's events.
  */
 #ifndef INBOXFS_TESTS_OUTBOX_WORLD_H
 #define INBOXFS_TESTS_OUTBOX_WORLD_H
@@ -163,7 +163,7 @@ static inline int world_teardown(void **state)
 /* ---------------------------------------------------------------- doing */
 
 enum {
-    MOVER = 5000000 /* who moves drafts in: a process beyond what Linux gives out */
+    MOVER = 5000000 /* process that moves drafts in; Linux assigns no id this high */
 };
 
 static inline void put_draft(struct world *world, const char *name, const char *content)
@@ -216,7 +216,7 @@ static inline void finish(struct outbox_handle *handle)
     outbox_release(handle);
 }
 
-/* As cp(1) does. */
+/* Creates, writes and closes a file, as cp(1) does. */
 static inline void copy_in(struct world *world, int folder, const char *name, const char *content)
 {
     struct outbox_handle *handle = create(world, folder, name);
@@ -239,13 +239,13 @@ static inline int move(struct world *world, int from, const char *name, int to, 
 {
     int error = -ESTALE;
     for (int i = 0; i < 2 && error == -ESTALE;
-         i++) /* upon ESTALE the kernel looks the name up, and tries once more */
+         i++) /* on ESTALE the kernel looks the name up and retries once */
         error = outbox_rename(world->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to, new_name,
                               0, 0);
     return error;
 }
 
-/* open(2) of an attachment, as the kernel makes it: upon ESTALE it looks the name up once more. */
+/* Opens an attachment as the kernel does: looks the name up and retries once on ESTALE. */
 static inline int open_attached(struct world *world, const char *name, int flags,
                                 struct outbox_handle **ret_handle)
 {
@@ -279,7 +279,7 @@ static inline uint64_t number_of(struct world *world, int folder, const char *na
     return stat.number;
 }
 
-/* The whole of a file, NUL-terminated, its size as the stat says. The caller frees. */
+/* Returns the whole file, NUL-terminated, and checks its size. The caller frees it. */
 static inline char *read_shown(struct world *world, int folder, const char *name)
 {
     struct outbox_stat stat;
@@ -334,7 +334,7 @@ static inline void await_news(struct world *world, enum event_kind kind, const c
     }
 }
 
-/* Until the queue waits, or does not: what follows an answer follows at once, but in another thread. */
+/* Waits until the queue is paused or not, as `is_paused` says: another thread processes the answer. */
 static inline struct outbox_status await_paused(struct world *world, bool is_paused)
 {
     struct outbox_status status;
@@ -348,7 +348,7 @@ static inline struct outbox_status await_paused(struct world *world, bool is_pau
     return status;
 }
 
-/* Until the queue waits for a time to come. */
+/* Waits until the queue has a time for its next attempt. */
 static inline struct outbox_status await_next_attempt(struct world *world)
 {
     struct outbox_status status;
@@ -367,7 +367,7 @@ static inline unsigned int sends(struct world *world)
     return fake_service_count(world->fake, FAKE_SEND);
 }
 
-/* The member of the request that came as the `index`th. */
+/* Returns true if the JSON of send request `index` contains `part`. */
 static inline bool sent_contains(struct world *world, unsigned int index, const char *part)
 {
     return strstr(fake_service_get(world->fake, FAKE_SEND, index).text, part) != NULL;

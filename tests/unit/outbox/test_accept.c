@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mv from drafts/: errors that fit, drafts that stay where they were, and the way back out.
+ * mv from drafts/: its errors, the drafts that it leaves in place, and the move back to drafts/.
  */
 #include "outbox_world.h"
 
@@ -79,7 +79,7 @@ WORLD_TEST(sizes_are_bounded)
     assert_int_equal(mail(world, "big.eml", "To: b@x.example\nAttach: m.eml\nAttach: n.txt\n\nb\n"),
                      -EMSGSIZE);
     assert_true(has_draft(world, "big.eml"));
-    /* Parts count with what is attached by name. */
+    /* The limit is on attached parts and files attached by name together. */
     assert_int_equal(
         mail(world, "part.eml",
              "To: b@x.example\nAttach: m.eml\nContent-Type: multipart/mixed; boundary=b\n\n"
@@ -94,7 +94,7 @@ WORLD_TEST(a_rename_onto_an_existing_name)
     assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
     assert_int_equal(settle(world), -EAGAIN);
     await_next_attempt(world);
-    assert_int_equal(mail(world, "m.eml", MESSAGE "Edited.\n"), 0); /* in its place, as anywhere */
+    assert_int_equal(mail(world, "m.eml", MESSAGE "Edited.\n"), 0); /* replaces the first */
     assert_true(shown_contains(world, OUT, "m.eml", "Edited."));
     put_draft(world, "m.eml", MESSAGE);
 
@@ -134,7 +134,7 @@ WORLD_TEST(a_file_that_cannot_be_moved_stays_a_draft)
 {
     struct world *world = *state;
     put_draft(world, "m.eml", MESSAGE);
-    /* The file cannot be moved, whichever of the next numbers it has. */
+    /* The file cannot be moved, whichever number it gets. */
     for (int i = 1; i < 20; i++) {
         char name[64];
         snprintf(name, sizeof(name), "spool/%d.data", i);
@@ -146,7 +146,7 @@ WORLD_TEST(a_file_that_cannot_be_moved_stays_a_draft)
     assert_false(is_listed(world, OUT, "m.eml"));
 }
 
-/* ---------------------------------------------------------------- out again */
+/* ---------------------------------------------------------------- back to drafts/ */
 
 WORLD_TEST(queued_messages_are_cancelled_by_taking_them_out)
 {
@@ -245,7 +245,7 @@ WORLD_TEST(edited_gets_a_new_key)
     assert_string_not_equal(first, second);
 }
 
-/* The first text may have been sent; this one is another. */
+/* The text before the edit may have been sent; the edited text was not. */
 WORLD_TEST(a_refused_edited_text_was_certainly_not_sent)
 {
     struct world *world = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages that answer an email: their text may be a body alone, and what they answer stays with them.
+ * Messages that answer an email: they may consist of a body alone, and keep the email that they answer.
  */
 #include "outbox_world.h"
 
@@ -105,7 +105,7 @@ TEST_WITH(answers_to_two_emails_in_the_same_words_are_two_messages, world_setup,
     assert_int_equal(0, settle(world));
     assert_int_equal(2, fake_service_count_sent(world->fake, true));
 
-    /* Nor does one take the key of the other over, by way of drafts/. */
+    /* Nor does one of them take over the other's key by way of drafts/. */
     fake_service_push(
         world->fake, FAKE_SEND,
         (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422, .error = EINVAL});

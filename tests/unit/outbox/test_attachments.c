@@ -35,7 +35,7 @@ WORLD_TEST(a_file_is_uploaded_and_stays)
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 2);
 }
 
-/* `cp -p` in the order of shutil.copy2() and rsync --inplace, which close the file first. */
+/* shutil.copy2() and rsync --inplace set the times after they close the file. */
 WORLD_TEST(a_file_may_be_touched_while_it_is_uploaded)
 {
     struct world *world = *state;
@@ -86,7 +86,7 @@ WORLD_TEST(a_message_waits_for_its_attachment)
     append(handle, "first half, ", 0);
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     assert_int_equal(mail(world, "n.eml", "To: b@x.example\nSubject: later\n\nb\n"), 0);
-    await_news(world, EVENT_SENT, "sent/n.eml"); /* a writer that never ends holds nobody else up */
+    await_news(world, EVENT_SENT, "sent/n.eml"); /* an endless writer delays no other message */
     fake_service_close_gate(world->fake, FAKE_UPLOAD);
     append(handle, "second half", 12);
     finish(handle);
@@ -107,7 +107,7 @@ WORLD_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it)
     fake_service_wait_at_gate(world->fake, FAKE_UPLOAD, 1);
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     assert_int_equal(mail(world, "n.eml", "To: b@x.example\nSubject: later\n\nb\n"), 0);
-    assert_int_equal(mail(world, "o.eml", MESSAGE), 0); /* to somebody else */
+    assert_int_equal(mail(world, "o.eml", MESSAGE), 0); /* to another recipient */
     await_news(world, EVENT_SENT, "sent/o.eml");
     fake_service_open_gate(world->fake, FAKE_UPLOAD);
     assert_int_equal(settle(world), 0);
@@ -138,7 +138,7 @@ WORLD_TEST(a_message_whose_attachment_dies_fails)
     assert_int_equal(sends(world), 1);
 }
 
-/* To an attachment no name but that of a temporary file means anything. */
+/* Of the names with a meaning, only those of temporary files have one for attachments. */
 WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
 {
     struct world *world = *state;
@@ -170,7 +170,7 @@ WORLD_TEST(a_refused_upload_fails_with_its_messages)
     assert_true(is_listed(world, FAILED, "m.eml"));
 }
 
-/* Queues a message that binds a.txt as it is now, and cannot go out yet. */
+/* Queues a message that binds the current content of a.txt and cannot be sent yet. */
 static void queue_bound(struct world *world)
 {
     copy_in(world, ATTACHED, "a.txt", "version 1");
@@ -240,7 +240,7 @@ WORLD_TEST(appending_leaves_queued_messages_as_they_are)
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1, and 2"));
 }
 
-/* Its upload is called off by what is written. */
+/* Writing to the file cancels its upload. */
 WORLD_TEST(a_message_binds_attachments_written_before_it)
 {
     struct world *world = *state;
@@ -260,7 +260,7 @@ WORLD_TEST(a_message_binds_attachments_written_before_it)
     assert_false(sent_contains(world, 0, id));
 }
 
-/* The kernel has looked the name up before it opens what it found: it is to look once more. */
+/* The kernel looks a name up before it opens the file. ESTALE makes it look the name up again. */
 WORLD_TEST(a_replaced_attachment_is_looked_up_again)
 {
     struct world *world = *state;
@@ -324,13 +324,13 @@ WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
 
-    /* A full disk: the file of the copy cannot be made. */
+    /* As on a full disk, the file for the copy cannot be created. */
     snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number);
     assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
     assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), -EISDIR);
     assert_int_equal(unlinkat(world->dir.fd, blocker, AT_REMOVEDIR), 0);
     assert_true(shown_contains(world, ATTACHED, "a.txt", "version 1"));
-    assert_int_equal(count_spool_files(world), 3); /* one is linked twice */
+    assert_int_equal(count_spool_files(world), 3); /* one file has two links */
 
     fake_service_set_reachable(world->fake, true);
     outbox_wake(world->outbox);
@@ -391,7 +391,7 @@ WORLD_TEST(a_renamed_file_is_uploaded_under_its_new_name)
 
 /* ---------------------------------------------------------------- numbers of contents */
 
-/* A message that binds the attachment, and waits. */
+/* Queues a message that binds the attachment and waits. */
 static void queue_binding(struct world *world, const char *name, const char *attachment)
 {
     char content[200];
@@ -400,7 +400,7 @@ static void queue_binding(struct world *world, const char *name, const char *att
     assert_int_equal(mail(world, name, content), 0);
 }
 
-/* The id says which upload: the names of ids are pushed in their order. */
+/* The id identifies the upload, because the test pushes the ids in the order of the uploads. */
 static void expect_sent_with(struct world *world, const char *name, const char *id)
 {
     char subject[64];
@@ -439,7 +439,7 @@ static void send_after_restart(struct world *world)
     assert_int_equal(settle(world), 0);
 }
 
-/* Envelopes name contents: after a restart nothing else tells which of them a message bound. */
+/* After a restart only a message's envelope tells which contents it has bound. */
 WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
 {
     struct world *world = *state;
@@ -465,7 +465,7 @@ WORLD_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
     expect_sent_with(world, "third", "pool-2");
 }
 
-/* It was open for writing when the message was handed in: the message has bound a copy. */
+/* The attachment was open for writing when the message was handed in, so the message bound a copy. */
 WORLD_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
 {
     struct world *world = *state;
@@ -487,7 +487,7 @@ WORLD_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
     expect_sent_with(world, "first", "pool-0");
 }
 
-/* A content of its own number alone: what is held has no place in the queue. */
+/* Each content has only the number of its file: a held file has no position in the queue. */
 WORLD_TEST(after_a_restart_moved_in_files_keep_their_order)
 {
     static const char *const names[] = {"a.txt", "b.txt"};
@@ -510,8 +510,8 @@ WORLD_TEST(after_a_restart_moved_in_files_keep_their_order)
         expect_sent_with(world, i == 0 ? "first" : "second", ids[i]);
 }
 
-/* A handle that was opened before a message bound the file writes nevermore into what the message has,
- * whatever becomes of the file's name. */
+/* A handle opened before a message bound the file cannot write to the bound content, whatever happens to the
+ * file's name. */
 WORLD_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
 {
     struct world *world = *state;
@@ -532,7 +532,7 @@ WORLD_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
     assert_int_equal(outbox_set_size(world->outbox, 0, handle, 0, 0), -ESTALE);
     outbox_release(handle);
 
-    fake_service_open_gate(world->fake, FAKE_SEND); /* refused: what it binds is uploaded once more */
+    fake_service_open_gate(world->fake, FAKE_SEND); /* refused: its attachments are uploaded again */
     assert_int_equal(settle(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_UPLOAD), 3);
     assert_memory_equal(fake_service_get(world->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);

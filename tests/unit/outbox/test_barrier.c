@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sync of outbox/: what it waits for and what it says; and the daily limit, for which things wait longest.
+ * sync of outbox/: what it waits for and what it returns; and the daily limit, the cause of the longest
+ * waits.
  */
 #include "outbox_world.h"
 
@@ -74,7 +75,7 @@ WORLD_TEST(a_failed_upload_is_reported_once)
     assert_int_equal(settle_uploads(world), 0);
 }
 
-/* The barrier is one of the waiters on the clock, the workers that have nothing to do are the others. */
+/* The barrier and each idle worker wait on the clock. */
 enum {
     IDLE_WHILE_ONE_SENDS = 3
 };
@@ -110,13 +111,13 @@ WORLD_TEST(a_waiting_message_is_reported_while_another_is_sent)
     assert_int_equal(mail(world, "second.eml", MESSAGE), 0);
     fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
     cancel_init(&cancel);
-    cancel_set(&cancel); /* whoever waits is interrupted */
+    cancel_set(&cancel); /* interrupts the caller that waits */
     assert_int_equal(outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, &cancel), -EAGAIN);
     cancel_release(&cancel);
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
 
-/* It was handed in after the first sync began, and failed before that one ended. */
+/* The message was handed in after the first sync began, and failed before that sync ended. */
 WORLD_TEST(a_later_failure_is_reported_by_the_next_barrier)
 {
     struct world *world = *state;
@@ -145,7 +146,7 @@ WORLD_TEST(a_later_failure_is_reported_by_the_next_barrier)
     assert_int_equal(settle(world), 0);
 }
 
-/* A process in a session of its own, until it is killed. */
+/* Starts a process in a new session. It runs until the test kills it. */
 static pid_t start_session(void)
 {
     int ready[2];
@@ -194,7 +195,6 @@ WORLD_TEST(an_earlier_failure_is_reported_to_its_session)
     assert_int_equal(settle_as(world, one), -EIO);
     assert_int_equal(settle_as(world, one), 0);
 
-    /* By another way in. */
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "written.eml", other, &handle, &stat),
@@ -271,7 +271,7 @@ WORLD_TEST(handles_that_are_flushed_are_waited_for)
     append(handle, MESSAGE, 0);
     assert_int_equal(outbox_flush(handle, 0), 0);
     fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
-    begin_wait(&waiting, world); /* RELEASE is on its way */
+    begin_wait(&waiting, world); /* the kernel has not sent RELEASE yet */
     fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
     outbox_release(handle);
     assert_int_equal(end_wait(&waiting), 0);
@@ -279,7 +279,7 @@ WORLD_TEST(handles_that_are_flushed_are_waited_for)
 
     handle = create(world, OUT, "x.tmp");
     append(handle, MESSAGE, 0);
-    assert_int_equal(outbox_flush(handle, 0), 0); /* a shell goes on with a duplicate: not for ever */
+    assert_int_equal(outbox_flush(handle, 0), 0); /* a shell keeps a duplicate: the wait has a limit */
     fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 1);
     begin_wait(&waiting, world);
     fake_clock_await_waiters(&world->clock, IDLE_WHILE_ONE_SENDS + 2);
@@ -314,7 +314,7 @@ WORLD_TEST(a_file_that_was_just_closed_can_be_moved_to_drafts)
     assert_int_equal(sends(world), 0);
 }
 
-/* Each program closes the file that a shell starts with its output there. */
+/* Each program that a shell starts with its output redirected to the file closes the file. */
 WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
 {
     struct world *world = *state;
@@ -385,7 +385,7 @@ WORLD_TEST(the_daily_limit_waits_for_midnight)
     assert_int_equal(status.sent_today, 2);
 }
 
-/* Those to others do not wait for each other. */
+/* Messages to different recipients do not wait for each other. */
 WORLD_TEST(messages_under_way_count_for_the_day)
 {
     struct world *world = *state;
@@ -425,7 +425,7 @@ WORLD_TEST(unsent_messages_do_not_count)
     assert_int_equal(status.sent_today, 1); /* it may have been sent */
 }
 
-/* An attempt that is under way may be refused: only what was sent has used up the day. */
+/* An attempt under way may be refused, so only sent messages use up the daily limit. */
 WORLD_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next)
 {
     struct world *world = *state;

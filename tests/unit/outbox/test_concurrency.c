@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many at once: each message goes out exactly once, with a key of its own.
+ * Concurrent use: each message is sent exactly once, with a key of its own.
  */
 #include "outbox_world.h"
 
@@ -28,7 +28,8 @@ static void make_content(char *content, size_t size, int thread, int message)
              message, thread);
 }
 
-/* By turns in both ways; assertions would not work in threads, so all is counted in the end. */
+/* Hands messages in by mv and by cp in turn. Assertions do not work in threads, so the test counts the
+ * messages at the end. */
 static void *hand_in_many(void *argument)
 {
     struct crowd *crowd = argument;

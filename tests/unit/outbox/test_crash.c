@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every named crash point: a process of its own runs an outbox and dies there; the next one recovers and
- * goes on. The requests of both are counted together. docs/OUTBOX.md has the table of crash points.
+ * Every named crash point: a process runs an outbox and dies there; the next process recovers and continues.
+ * The requests of both are counted together. docs/OUTBOX.md has the table of crash points.
  */
 #include "crash_world.h"
 
@@ -14,10 +14,10 @@ enum act {
     ACT_MOVE,   /* mv from drafts/ */
     ACT_PARTS,  /* mv of a message with an attached part */
     ACT_CANCEL, /* mv from drafts/ while offline, and out again */
-    ACT_REMOVE, /* the same, and rm */
+    ACT_REMOVE, /* mv from drafts/ while offline, and rm */
     ACT_WRITE_ANSWER,
     ACT_MOVE_ANSWER,
-    ACT_EDIT, /* a program that puts an edited text in the place of one that waits */
+    ACT_EDIT, /* replaces a waiting message by an edited text */
 };
 
 #define ANSWERS                                                                                          \
@@ -104,7 +104,7 @@ static void act(struct world *world, enum act act)
             usleep(1000);
 }
 
-/* In a child. */
+/* Runs in a child process. */
 static void die_at(struct world *world, const char *point, enum act what, bool is_trusted)
 {
     struct noting_service noting;
@@ -119,11 +119,11 @@ static void die_at(struct world *world, const char *point, enum act what, bool i
 struct row {
     const char *point;
     enum act act;
-    int folder;           /* where the message is afterwards; -1: nowhere in the spool */
+    int folder;           /* of the message after recovery; -1 if it is not in the spool */
     const char *state;    /* in its receipt, or NULL */
-    bool stays_in_drafts; /* the draft is (still, or again) where it was */
-    size_t sends;         /* requests that left, over both lives */
-    int trusted_folder;   /* the same where keys are trusted */
+    bool stays_in_drafts; /* the draft is in drafts/ after recovery */
+    size_t sends;         /* requests of both processes */
+    int trusted_folder;   /* folder if keys are trusted */
     size_t trusted_sends;
 };
 
@@ -145,7 +145,7 @@ static const struct row rows[] = {
     {"settled", ACT_MOVE, SENT, "sent", false, 1, SENT, 1},
     {"moved_out", ACT_CANCEL, -1, NULL, true, 0, -1, 0},
     {"removed", ACT_REMOVE, -1, NULL, false, 0, -1, 0},
-    {"renamed", ACT_EDIT, SENT, "sent", false, 1, SENT, 1}, /* the edited text goes out alone */
+    {"renamed", ACT_EDIT, SENT, "sent", false, 1, SENT, 1}, /* only the edited text is sent */
     {"flushed", ACT_WRITE_ANSWER, FAILED, "interrupted", false, 0, FAILED, 0},
     {"accepted", ACT_WRITE_ANSWER, SENT, "sent", false, 1, SENT, 1},
     {"saved_row", ACT_MOVE_ANSWER, -1, NULL, true, 0, -1, 0},
@@ -173,7 +173,7 @@ static void check_after(struct world *world, const struct row *row, bool is_trus
     assert_int_equal(sent - (was_offline ? 1 : 0), is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key || row->act == ACT_EDIT);
     bool is_repeat = is_trusted && row->state != NULL && strcmp(row->state, "unknown outcome") == 0;
-    assert_int_equal(count_calls(world, "repeat"), is_repeat ? 1 : 0); /* then never without its key */
+    assert_int_equal(count_calls(world, "repeat"), is_repeat ? 1 : 0); /* a repeat always has the key */
     _cleanup_free_ char *calls = read_calls(world);
     if (is_answer(row->act) && sent > 0)
         assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
@@ -194,7 +194,7 @@ static void run_row(const struct row *row, bool is_trusted)
     world->config.trusts_idempotency = is_trusted;
     world_open(world);
     check_after(world, row, is_trusted);
-    world_reopen(world); /* and nothing more follows */
+    world_reopen(world); /* another restart changes nothing */
     check_after(world, row, is_trusted);
     world_teardown(&state);
     close(noting.log);
@@ -212,7 +212,7 @@ TEST(nothing_is_lost_sent_twice_or_half)
     }
 }
 
-/* The program ended during a request, and the service refuses it when it is repeated. */
+/* The process died during a request, and the service refuses the repeated request. */
 static void refuse_what_may_have_been_sent(void)
 {
     struct world *world = malloc(sizeof(*world));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The crash points of attachments: a message gets the content that it bound, whatever was being done to the
- * file, and the file ends in the folder and with the content that its row of the table here expects.
+ * The crash points of attachments: a message keeps the content that it bound, whatever the process was doing
+ * to the file, and the file ends in the folder and with the content in its row of the table below.
  * docs/OUTBOX.md has the crash points.
  */
 #include "crash_world.h"
@@ -71,7 +71,7 @@ static void write_to_it(struct world *world, int flags, const char *text, off_t 
     outbox_release(handle);
 }
 
-/* The message is a draft still. */
+/* Binds the file by handing in the message, which is still a draft. */
 static void bind_it(struct world *world)
 {
     put(world, OLD);
@@ -103,7 +103,7 @@ static void move_a_draft_onto_it(struct world *world)
     move_in(world, "a.txt", ATTACHED, "a.txt");
 }
 
-/* A file that was made before the other one is newer if it got the name later. */
+/* Of two files the newer is the one that got the name later, even if it was created earlier. */
 static void rename_an_earlier_one_onto_it(struct world *world)
 {
     put_as(world, "b.txt", "new");
@@ -123,10 +123,10 @@ static const struct crash {
     const char *point;
     const char *what;
     void (*act)(struct world *world);
-    int folder;          /* where a.txt is afterwards; -1: nowhere */
-    const char *content; /* and what is in it */
+    int folder;          /* of a.txt after recovery; -1 if it is in none */
+    const char *content; /* of a.txt after recovery */
     bool has_message;
-    size_t uploads; /* over both lives, and a change of the file afterwards; 0: one may just begin */
+    size_t uploads; /* of both processes and a later change of the file; 0 if the count may vary */
 } rows[] = {
     {"upload_answered", "upload", upload, ATTACHED, OLD, false, 3},
     {"linked", "bind", bind_it, ATTACHED, OLD, false, 2},
@@ -161,7 +161,7 @@ static void expect_message_with_old_content(struct world *world)
     assert_true(shown_contains(world, SENT, "m.eml.receipt.json", OLD));
 }
 
-/* The file can be written as before, which does nothing to what the message has bound. */
+/* The file is still writable, and writing does not change the content that the message bound. */
 static void write_again(struct world *world, const struct crash *row)
 {
     if (row->folder == ATTACHED)
@@ -193,7 +193,7 @@ static void run_row(const struct crash *row)
     fake_service_open_gate(world->fake, FAKE_SEND);
     if (row->has_message)
         expect_message_with_old_content(world);
-    world_reopen(world); /* and nothing more follows */
+    world_reopen(world); /* another restart changes nothing */
     assert_int_equal(settle_uploads(world), 0);
     assert_int_equal(settle(world), 0);
     assert_int_equal(count_calls(world, "send "), row->has_message ? 2 : 0); /* one of them answered 503 */

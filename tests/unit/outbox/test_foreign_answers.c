@@ -34,7 +34,7 @@ static void answer_everything_with(struct world *world, struct fake_outcome answ
 {
     struct fake_outcome of_list = answer;
     if (of_list.outcome == SERVICE_UNKNOWN)
-        of_list.outcome = SERVICE_RETRY; /* as `api` has it of questions */
+        of_list.outcome = SERVICE_RETRY; /* as `api` reports it for GET requests */
     fake_service_set(world->fake, FAKE_SEND, answer);
     fake_service_set(world->fake, FAKE_LIST_EMAILS, of_list);
 }
@@ -176,7 +176,7 @@ WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it)
     }
 }
 
-/* A gateway limits the rate, or the uploads: each item waits by itself, too. */
+/* If a gateway limits the rate or the uploads, each item also waits by itself. */
 WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};
@@ -220,7 +220,7 @@ WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message)
     await_news(world, EVENT_SENT, "sent/long.eml");
 }
 
-/* A gateway that gives up after a minute: nobody else finds that out by being sent. */
+/* A gateway gives up after a minute. No other message is sent to find that out. */
 WORLD_TEST(a_long_wait_asks_for_a_list)
 {
     struct world *world = *state;

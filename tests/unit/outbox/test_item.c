@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The transition table, all of it: what is not written here must not be allowed. And what the table of items
- * finds by their names and ids while they are shown and hidden.
+ * The whole transition table: a transition that is not in the table below must not be allowed. And the
+ * lookups of the item table by name and id while items are shown and hidden.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ TEST(ids_are_known_as_long_as_any_item_of_them_is_shown)
     assert_false(item_table_has_id(&table, OUTBOX_FOLDER_SENT, "id-2"));
     assert_false(item_table_has_id(&table, OUTBOX_FOLDER_FAILED, "id-1"));
     item_table_hide(&table, OUTBOX_FOLDER_SENT, one);
-    item_table_hide(&table, OUTBOX_FOLDER_SENT, one); /* which is no longer shown */
+    item_table_hide(&table, OUTBOX_FOLDER_SENT, one); /* already hidden: changes nothing */
     item_table_hide(&table, OUTBOX_FOLDER_SENT, none);
     assert_true(item_table_has_id(&table, OUTBOX_FOLDER_SENT, "id-1"));
     item_table_hide(&table, OUTBOX_FOLDER_SENT, twin);
@@ -109,7 +109,7 @@ TEST(ids_are_known_as_long_as_any_item_of_them_is_shown)
     item_table_release(&table);
 }
 
-/* Returns what item_table_choose_name() makes of a name that is taken. The caller frees. */
+/* Returns the name that item_table_choose_name() makes from a taken name. The caller frees it. */
 static char *choose_beside(const char *name)
 {
     struct item_table table;
@@ -140,7 +140,7 @@ TEST(a_number_makes_no_name_one_that_is_sent)
     }
 }
 
-/* Names that are too long are cut at every place, taken or not. */
+/* The names, taken or free, are so long that every possible place of the cut occurs. */
 TEST(a_cut_makes_no_name_one_that_is_sent_or_the_reverse)
 {
     static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};

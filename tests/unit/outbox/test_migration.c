@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A spool of version 0.2 is taken over once: each of its messages is where it was, goes out once or not at
- * all, and under its key; and so after a crash at each point of that.
+ * A spool of version 0.2 is converted once, also after a crash at each crash point: each of its messages
+ * keeps its folder and its key, and is sent once or not at all.
  */
 #include "crash_world.h"
 
@@ -18,7 +18,7 @@ static void put_file(struct world *world, const char *name, const char *text)
     assert_int_equal(file_replace_at(world->dir.fd, path, text, strlen(text), 0600), 0);
 }
 
-/* An item as version 0.2 wrote it. `members` come behind those that each has. */
+/* Writes an item as version 0.2 did. `members` follow the members that each item has. */
 static void put_item(struct world *world, unsigned int number, const char *state, const char *name,
                      const char *content, const char *members)
 {
@@ -113,7 +113,7 @@ static void expect_nothing_old(struct world *world)
     assert_int_equal(system(command), 0);
 }
 
-/* In a child that has looked at no crash point yet. */
+/* Runs in a child process that has passed no crash point yet. */
 static void take_over(const char *point)
 {
     struct world *world = malloc(sizeof(*world));
@@ -137,7 +137,7 @@ static void take_over(const char *point)
         if (i == 0)
             world_close(world);
     }
-    /* Sent again by its user, it is the same message. */
+    /* If its user sends it again, it keeps its key. */
     assert_int_equal(move(world, FAILED, "unknown", OUT, "unknown"), 0);
     assert_int_equal(settle(world), 0);
     assert_int_equal(count_calls(world, "send " KEY(2)), 1);

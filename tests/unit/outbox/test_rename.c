@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Renames and removals inside the four folders, and names that clash.
+ * Renames and removals inside the four folders, and conflicts of names.
  */
 #include "outbox_world.h"
 
@@ -39,7 +39,7 @@ WORLD_TEST(a_number_is_counted_on_not_numbered)
     }
 }
 
-/* A receipt's name fits beside it. */
+/* The name of the receipt must also fit into NAME_MAX. */
 WORLD_TEST(names_that_are_too_long_are_shortened)
 {
     struct world *world = *state;
@@ -68,7 +68,7 @@ WORLD_TEST(names_that_are_too_long_are_shortened)
         assert_true(strlen(listing.entries[i].name) <= 255);
     outbox_listing_release(&listing);
 
-    memcpy(name + 229, ".receipt.jsonxxxxxxxxxxxxxxxx", 26); /* whose beginning is a receipt's name */
+    memcpy(name + 229, ".receipt.jsonxxxxxxxxxxxxxxxx", 26); /* begins with a receipt's name */
     copy_in(world, OUT, name, MESSAGE);
     assert_int_equal(settle(world), 0);
     assert_int_equal(outbox_list(world->outbox, OUTBOX_FOLDER_SENT, &listing), 0);
@@ -130,7 +130,7 @@ WORLD_TEST(which_renames_are_allowed)
                      -EINVAL);
 }
 
-/* An attempt may begin at any time: then the rename has to wait for its end. */
+/* An attempt may begin at any time. The rename then has to wait for the end of the attempt. */
 static int rename_between_attempts(struct world *world, const char *name, const char *new_name)
 {
     int error;
@@ -163,7 +163,7 @@ WORLD_TEST(a_queued_message_keeps_its_place_under_another_name)
     assert_true(sent_contains(world, before + 1, "second"));
 }
 
-/* outbox_rename() while the disk takes nothing. */
+/* Calls outbox_rename() while the disk is full. */
 static int rename_on_a_full_disk(struct world *world, const char *name, const char *new_name, pid_t pid)
 {
     disk_fill(0);
@@ -253,7 +253,7 @@ WORLD_TEST(a_file_that_is_written_can_be_renamed)
     assert_true(is_listed(world, SENT, "x.eml"));
 }
 
-/* It was closed once, and its program goes on writing. */
+/* The file was closed once, but its program writes more. */
 WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed)
 {
     struct world *world = *state;
@@ -297,7 +297,7 @@ WORLD_TEST(retry_hands_in_a_failed_message)
 }
 
 enum {
-    WRITER = 5000001, /* beyond what Linux gives out */
+    WRITER = 5000001, /* Linux assigns no process id this high */
 };
 
 static void write_as(struct world *world, const char *name, const char *text, pid_t pid)
@@ -315,7 +315,7 @@ static int rename_as(struct world *world, const char *name, const char *new_name
     return outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, new_name, 0, pid);
 }
 
-/* Nothing to send takes no place, and neither does what may still come to a bad end. */
+/* An empty file cannot be sent, and an open file may still fail. */
 WORLD_TEST(an_empty_or_open_file_takes_no_place)
 {
     struct world *world = *state;

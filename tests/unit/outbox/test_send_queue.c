@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of what waits, and the suspension of the queue: who may ask the service when, and who tries.
+ * The order of waiting messages, and the suspension of the queue: when a worker may send a request, and which
+ * worker makes the trial request.
  */
 #include "outbox/send_queue.h"
 
@@ -27,7 +28,7 @@ static void assert_order(const struct send_queue *queue, struct item *const *ite
     assert_null(send_queue_next(queue, item));
 }
 
-/* A disk lists them in any order when the outbox is opened. */
+/* When the outbox opens, the messages may be read from the disk in any order. */
 TEST(messages_stand_in_their_order_however_they_came)
 {
     static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
@@ -60,7 +61,7 @@ TEST(one_message_of_a_sequence_goes_at_a_time_in_order)
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
         struct item *item = send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms);
         assert_ptr_equal(item, &items[turns[i]]);
-        item->claim = CLAIM_SERVICE; /* it is under way */
+        item->claim = CLAIM_SERVICE; /* it is being sent */
         if (i == 1) {
             assert_null(send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms));
             send_queue_remove(&items[0]);
@@ -78,7 +79,7 @@ static bool may_enter(struct suspension *suspension, int64_t now_ms)
     return may;
 }
 
-/* Requests that were under way together fail one after the other. */
+/* Requests that were under way at the same time fail one after the other. */
 TEST(the_longest_wait_that_was_asked_for_counts)
 {
     struct suspension suspension;
@@ -123,7 +124,7 @@ TEST(one_tries_and_the_others_wait_for_it)
     assert_true(suspension_enter(&suspension, 10 * 1000, &first));
     assert_true(first.probe != 0);
     assert_false(suspension_enter(&suspension, 20 * 1000, &second));
-    /* It takes so long, as an upload on a slow line does, that the next one tries as well. */
+    /* The first try takes so long, like an upload on a slow line, that a second one is allowed. */
     int64_t until_ms = suspension_until_ms(&suspension);
     assert_in_range(until_ms, 41 * 1000, 60 * 1000);
     assert_true(suspension_enter(&suspension, until_ms, &second));
@@ -133,11 +134,11 @@ TEST(one_tries_and_the_others_wait_for_it)
     suspension_leave(&suspension, second.probe);
     assert_int_equal(suspension_until_ms(&suspension), until_ms + 10 * 1000);
     assert_true(suspension_enter(&suspension, until_ms + 10 * 1000, &first));
-    /* It came to no answer: the next one tries. */
+    /* The try ended without an answer, so another one is allowed. */
     suspension_leave(&suspension, first.probe);
     assert_true(suspension_enter(&suspension, until_ms, &second));
     assert_true(second.probe != first.probe);
-    suspension_leave(&suspension, first.probe); /* late: it is not its try any more */
+    suspension_leave(&suspension, first.probe); /* late: another try has replaced it */
     assert_false(suspension_enter(&suspension, 20 * 1000, &first));
     suspension_end(&suspension, 20 * 1000);
     assert_true(suspension_enter(&suspension, 20 * 1000, &first));
@@ -145,7 +146,7 @@ TEST(one_tries_and_the_others_wait_for_it)
     assert_string_equal(suspension.error, "");
 }
 
-/* What is sent cannot be taken back. */
+/* A sent message cannot be taken back. */
 TEST(after_a_rest_one_tries_first)
 {
     struct suspension suspension;

@@ -31,7 +31,7 @@ WORLD_TEST(a_message_is_sent_and_gets_a_receipt)
     assert_true(sent_contains(world, 0, ME));
     assert_true(was_told(world, EVENT_SENT, "sent/hello.eml"));
 
-    /* The receipt is of when it went out, the message of when it was written. */
+    /* The receipt has the time of sending, the message the time of writing. */
     struct outbox_stat content;
     struct outbox_stat receipt;
     assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_SENT, "hello.eml", &content));
@@ -62,7 +62,7 @@ WORLD_TEST(a_message_has_no_receipt_before_it_is_out)
     assert_true(is_listed(world, SENT, "hello.eml.receipt.json"));
 }
 
-/* Programs that watch a folder by its time see what comes and what goes. */
+/* Programs that check a folder's time notice added and removed messages. */
 WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached)
 {
     struct world *world = *state;
@@ -104,8 +104,8 @@ struct row {
     const char *what;
     struct fake_outcome answer;
     bool is_trusted;
-    int settled;       /* what the barrier says */
-    int folder;        /* where the message is then */
+    int settled;       /* what the barrier returns */
+    int folder;        /* of the message after the attempt */
     const char *state; /* in its receipt, or NULL */
     bool is_paused;
 };
@@ -159,7 +159,7 @@ static void run_row(const struct row *row)
     }
     assert_int_equal(sends(world), 1);
 
-    if (row->settled == -EAGAIN) { /* once it is tried again, it goes out, with the same key */
+    if (row->settled == -EAGAIN) { /* the next attempt succeeds, with the same key */
         outbox_wake(world->outbox);
         fake_service_wait_count(world->fake, FAKE_SEND, 2);
         await_news(world, EVENT_SENT, "sent/m.eml");
@@ -267,7 +267,7 @@ WORLD_TEST(an_unknown_outcome_is_never_repeated_by_itself)
     assert_true(is_listed(world, FAILED, "m.eml"));
 }
 
-/* The message arrived, and its answer was lost. A user who read `failed` would send it again. */
+/* The message arrived, but the answer was lost. A user who reads `failed` would send it again. */
 WORLD_TEST(a_message_that_may_have_arrived_is_never_reported_as_failed)
 {
     struct world *world = *state;
@@ -279,17 +279,17 @@ WORLD_TEST(a_message_that_may_have_arrived_is_never_reported_as_failed)
     fake_service_set(world->fake, FAKE_SEND, refused);
     assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
     assert_int_equal(settle(world), -EAGAIN);
-    outbox_wake(world->outbox); /* again by itself */
+    outbox_wake(world->outbox); /* the outbox repeats the request */
     assert_int_equal(settle(world), -EIO);
     assert_int_equal(sends(world), 2);
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
 
-    assert_int_equal(outbox_retry(world->outbox, "m.eml"), 0); /* again by hand */
+    assert_int_equal(outbox_retry(world->outbox, "m.eml"), 0); /* the user sends it again */
     assert_int_equal(settle(world), -EIO);
     assert_int_equal(sends(world), 3);
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
 
-    assert_int_equal(/* another content is another message, which certainly did not arrive */
+    assert_int_equal(/* an edited text is a new message, which certainly did not arrive */
                      outbox_take_out(world->outbox, OUTBOX_FOLDER_FAILED, "m.eml", world->drafts, "m.eml", 0),
                      0);
     assert_int_equal(mail(world, "m.eml", MESSAGE "and more\n"), 0);
@@ -301,7 +301,7 @@ WORLD_TEST(a_message_that_may_have_arrived_is_never_reported_as_failed)
                             fake_service_get(world->fake, FAKE_SEND, 3).key);
 }
 
-/* Its first attempt may have been taken, and it waits for the next. */
+/* The service may have accepted the first attempt, and the message waits for its next one. */
 WORLD_TEST(a_message_taken_out_between_attempts_is_a_new_one)
 {
     struct world *world = *state;
@@ -394,7 +394,7 @@ WORLD_TEST(a_service_that_refuses_the_key_is_not_reached)
     fake_service_wait_at_gate(world->fake, FAKE_SEND, 1);
     fake_service_open_gate(world->fake, FAKE_SEND);
     await_paused(world, true);
-    world_close(world); /* whoever was about to tell has told */
+    world_close(world); /* ends the threads that call the listener */
     assert_int_equal(contact, CONTACT_LOST);
     world_open(world);
     await_news(world, EVENT_SENT, "sent/m.eml");
@@ -405,7 +405,7 @@ WORLD_TEST(a_service_that_refuses_the_key_is_not_reached)
     world_open(world);
 }
 
-/* So that it never goes on without the key where the service turns out to take none. */
+/* Otherwise a message could be repeated without its key once the service refuses keys. */
 WORLD_TEST(a_service_that_refuses_keys_is_not_trusted)
 {
     struct world *world = *state;
@@ -460,14 +460,15 @@ WORLD_TEST(many_slow_messages_do_not_block_others)
         fake_service_wait_at_gate(world->fake, FAKE_SEND, i + 1);
     }
     assert_int_equal(mail(world, "quick.eml", MESSAGE), 0);
-    /* The service is asked for it all the same. */
+    /* The request for it begins nevertheless. */
     fake_service_wait_at_gate(world->fake, FAKE_SEND, SLOW + 1);
     fake_service_open_gate(world->fake, FAKE_SEND);
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), SLOW + 2);
 }
 
-/* Messages bind what was there: else the removal of an attachment would wait for the service. */
+/* A message binds its attachments when it is handed in. If that waited for a worker, the removal of an
+ * attachment would wait for the service. */
 WORLD_TEST(waiting_files_are_handed_in_while_all_workers_are_busy)
 {
     enum {
@@ -517,7 +518,8 @@ WORLD_TEST(many_slow_uploads_leave_room_for_messages)
     assert_int_equal(fake_service_most_at_once(world->fake, FAKE_UPLOAD), AT_ONCE);
 }
 
-/* After a rest the first goes alone, but not for long where the service can be seen to be there. */
+/* After a pause the first message is sent alone, but only briefly if a list shows that the service answers.
+ */
 WORLD_TEST(a_slow_message_blocks_no_other)
 {
     struct world *world = *state;
@@ -531,7 +533,7 @@ WORLD_TEST(a_slow_message_blocks_no_other)
     assert_int_equal(settle(world), 0);
 }
 
-/* However often it is tried, it is one message of the day. */
+/* All attempts of a message count as one message of the day. */
 WORLD_TEST(a_message_that_is_tried_again_counts_once)
 {
     struct world *world = *state;
@@ -608,7 +610,7 @@ WORLD_TEST(mime_parts_are_uploaded_first_and_once)
     assert_true(sent_contains(world, 1, "attachment_ids"));
 }
 
-/* Another request under the same key would be taken for a mistake. */
+/* The service would refuse a different request under the same key. */
 WORLD_TEST(a_message_with_a_part_is_repeated_with_its_pool_ids)
 {
     struct world *world = *state;
@@ -618,7 +620,7 @@ WORLD_TEST(a_message_with_a_part_is_repeated_with_its_pool_ids)
                       (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
     assert_int_equal(mail(world, "m.eml", MESSAGE_WITH_PART), 0);
     assert_int_equal(settle(world), -EIO);
-    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* as it is */
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* unedited */
     assert_int_equal(settle(world), -EIO);
     world_reopen(world);
     assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0);
@@ -646,7 +648,8 @@ WORLD_TEST(a_rewritten_message_uploads_its_own_part)
                             fake_service_get(world->fake, FAKE_SEND, 1).text);
 }
 
-/* Without the id on the disk a restart would upload it again: so the message waits, and says so. */
+/* If the id were not on the disk, a restart would upload the part again. So the message waits, and its status
+ * gives the reason. */
 WORLD_TEST(a_full_disk_between_upload_and_send_only_delays)
 {
     struct world *world = *state;
@@ -709,7 +712,7 @@ WORLD_TEST(a_refused_pool_id_is_uploaded_again_once)
     assert_int_equal(sends(world), 4);
 }
 
-/* The service may have used them for what it took. */
+/* The service may have accepted an earlier request with these ids. */
 WORLD_TEST(refused_pool_ids_of_a_possible_repeat_are_kept)
 {
     struct world *world = *state;
@@ -733,7 +736,7 @@ WORLD_TEST(refused_pool_ids_of_a_possible_repeat_are_kept)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "unknown outcome"));
 }
 
-/* Without trust in keys, a second hand-in is a wish to send the message again, with new ids. */
+/* If keys are not trusted, a user who hands a message in again wants it sent again, with new ids. */
 WORLD_TEST(refused_pool_ids_are_replaced_when_a_user_sends_again)
 {
     struct world *world = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The spool: rows come back as they were saved, a turn is kept whole or not at all, contents come and go,
- * and what a crash left of them is recognized.
+ * The spool: rows are read back as they were saved, a turn is saved completely or not at all, contents are
+ * added and removed, and remains of a crash are recognized.
  */
 #include "outbox_world.h"
 
@@ -100,7 +100,7 @@ static int save(struct spool *spool, const struct row *row, int error)
 static int take_row(void *context, struct row *row)
 {
     struct row *found = context;
-    assert_int_equal(found->number, 0); /* there is one */
+    assert_int_equal(found->number, 0); /* there is only one row */
     *found = *row;
     *row = (struct row){0};
     return 0;
@@ -118,7 +118,7 @@ TEST_WITH(a_saved_row_is_read_back, set_up, tear_down)
     assert_int_equal(row_copy(&row, &copy), 0);
     row_release(&row);
     assert_int_equal(save(spooled->spool, &copy, 0), 0);
-    assert_int_equal(save(spooled->spool, &copy, 0), 0); /* in the place of the one before */
+    assert_int_equal(save(spooled->spool, &copy, 0), 0); /* replaces the first row */
     reopen(spooled);
     assert_int_equal(spool_load(spooled->spool, take_row, &found), 0);
     assert_int_equal(found.number, 7);
@@ -179,7 +179,7 @@ TEST_WITH(numbers_are_never_given_twice, set_up, tear_down)
     fill(&row, number);
     assert_int_equal(save(spooled->spool, &row, 0), 0);
     spool_skip_number(spooled->spool, number + 100);
-    reopen(spooled); /* which was given, and not saved, may be given again */
+    reopen(spooled); /* a number that was taken but not saved may be used again */
     assert_true(spool_take_number(spooled->spool) > number);
     row_release(&row);
 }
@@ -243,7 +243,7 @@ TEST_WITH(a_link_is_not_followed, set_up, tear_down)
     assert_int_equal(spool_read_content(spooled->spool, 2, 1000, &bytes, &len), -ELOOP);
 }
 
-/* ---------------------------------------------------------------- what is left behind, in a whole outbox */
+/* ---------------------------------------------------------------- remains, in a whole outbox */
 
 static void put_file(struct world *world, const char *name, const char *text)
 {
@@ -262,7 +262,7 @@ static bool is_there(struct world *world, const char *name)
 WORLD_TEST(contents_without_a_row_are_removed_and_foreign_files_set_aside)
 {
     struct world *world = *state;
-    for (int i = 0; i < 3; i++) { /* numbers are given */
+    for (int i = 0; i < 3; i++) { /* uses up some numbers */
         assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
         assert_int_equal(settle(world), 0);
     }
@@ -295,7 +295,7 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
     assert_int_equal(spool_end(spool, turn, error), 0);
 }
 
-/* The program ended while two drafts were moved onto messages that waited. */
+/* The program ended while two drafts replaced waiting messages. */
 WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
 {
     static const char *const names[] = {"a.eml", "b.eml", "new a", "new b"};
@@ -323,7 +323,7 @@ WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
     assert_int_equal(status.queued, 2);
 }
 
-/* Some of it may have been sent: all of it shows, and none of it goes by itself. */
+/* Some of the messages may have been sent, so all are shown and none is sent without its user. */
 WORLD_TEST(without_the_database_each_content_is_interrupted)
 {
     struct world *world = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages whose In-Reply-To or References name an email: what is known of it when they are handed in decides
- * whether they go out as replies.
+ * Messages whose In-Reply-To or References name an email: they are sent as replies if the email is known when
+ * they are handed in.
  */
 #include "outbox_world.h"
 
@@ -9,13 +9,13 @@
 
 #define REPLY "To: ann@x.example\nSubject: Re: Dinner\nIn-Reply-To: <dinner@x>\n\nYes.\n"
 
-/* Emails by their Message-ID, as the store would know them; a test makes one known, or forgets it. */
+/* The emails that the store would find by Message-ID. Tests change them. */
 struct emails {
-    const char *dinner; /* id of the email <dinner@x> in the inbox of ME; NULL: not known */
-    const char *first;  /* of <first@x> */
+    const char *dinner; /* id of the email <dinner@x> in the inbox of ME; NULL if unknown */
+    const char *first;  /* id of the email <first@x>, or NULL */
     bool first_is_elsewhere;
     unsigned int questions;
-    int error; /* the answer to each */
+    int error; /* returned by each lookup, unless 0 */
 };
 
 static int find_email(void *context, const char *message_id, const char *from, char **ret_email_id)
@@ -101,7 +101,7 @@ TEST_WITH(the_likeliest_known_email_is_answered, set_up, world_teardown)
     send_well(world, "2", "To: a@b\nIn-Reply-To: <other@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
     assert_request(world, 1, "e0");
     assert_all_carried(world, "2.receipt.json");
-    /* One in another inbox cannot be answered from here. */
+    /* An email in another inbox cannot be answered from this one. */
     emails.first_is_elsewhere = true;
     send_well(world, "3", "To: a@b\nIn-Reply-To: <first@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
     assert_request(world, 2, "e1");
@@ -178,7 +178,7 @@ TEST_WITH(sent_again_it_is_looked_up_again, set_up, world_teardown)
     assert_int_equal(0, settle(world));
     assert_request(world, 1, "e1");
     assert_all_carried(world, "again.receipt.json");
-    /* As another message. */
+    /* The edited text is a new message. */
     assert_string_not_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
                             fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
@@ -193,14 +193,14 @@ TEST_WITH(the_key_does_not_depend_on_known_emails, set_up, world_teardown)
     emails.dinner = "e1";
     assert_int_equal(0, move(world, FAILED, "yes", OUT, "yes"));
     assert_int_equal(0, settle(world));
-    assert_request(world, 1, "e1"); /* the first was certainly not sent */
+    assert_request(world, 1, "e1"); /* the first request was certainly not accepted */
     assert_string_equal(fake_service_get(world->fake, FAKE_SEND, 0).key,
                         fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
 TEST_WITH(after_a_refusal_it_is_looked_up_anew, set_up, world_teardown)
 {
-    static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID; none is known */
+    static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID, or none has it */
     struct world *world = *state;
     refuse_next(world, SERVICE_REJECTED);
     assert_int_equal(0, mail(world, "yes", REPLY));
@@ -238,7 +238,7 @@ TEST_WITH(a_possible_repeat_keeps_its_thread, set_up, world_teardown)
                         fake_service_get(world->fake, FAKE_SEND, 3).key);
 }
 
-/* The reverse: the email was known, and is not any more. */
+/* The email was known at the first attempt, but no longer at the second. */
 TEST_WITH(a_reply_that_may_have_been_sent_stays_one, set_up, world_teardown)
 {
     struct world *world = *state;
@@ -292,7 +292,7 @@ TEST_WITH(a_refusal_for_another_reason_is_one, set_up, world_teardown)
     assert_int_equal(0, mail(world, "yes", REPLY));
     assert_int_equal(-EIO, settle(world));
     assert_int_equal(1, sends(world));
-    /* Which email is answered, a user has said in JSON: nothing else goes out. */
+    /* The user named the answered email in JSON, so no request without it is sent. */
     refuse_next_in_words(world, "existing_email_id: no such email");
     assert_int_equal(0, mail(world, "json",
                              "{\"to_addresses\":[\"a@b\"],\"existing_email_id\":\"e9\","

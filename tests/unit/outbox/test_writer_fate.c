@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How tasks end, by the text of stat files and by real children.
+ * How processes end, read from the text of stat files and from real children.
  */
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "outbox/writer_fate.h"
 
-/* A stat file of 52 fields, of which the name, the flags and the exit code are given. */
+/* Writes a stat file of 52 fields with this name, these flags and this exit code. */
 static void make_stat(char *text, size_t size, const char *name, unsigned int flags, const char *exit_code)
 {
     int len = snprintf(text, size, "123 (%s) R 1 2 3 4 5 %u", name, flags);
@@ -38,7 +38,7 @@ TEST(stat_files_are_read)
         {"cp", 0x400004, "0", true, WRITER_SUCCEEDED},
         {"cp", 0x400004, "256", true, WRITER_EXITED},
         {"cp", 0x400004, "9", true, WRITER_KILLED},
-        {"cp", 0x400004, "139", true, WRITER_KILLED}, /* a signal, and a core was dumped */
+        {"cp", 0x400004, "139", true, WRITER_KILLED}, /* a signal with a core dump */
         {"cp", 0x400004, "0", false, WRITER_HIDDEN},
         {"cp", 0x400000, "0", false, WRITER_LIVES},
         {"a) R 1 2 3 4 5 4 (", 0x400000, "9", true, WRITER_LIVES}, /* a name that looks like fields */
@@ -68,7 +68,7 @@ static enum writer_fate fate_of_child(int exit_status, int signal)
         _exit(exit_status);
     }
     siginfo_t info;
-    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT); /* it stays, as a zombie */
+    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT); /* the child remains as a zombie */
     enum writer_fate fate = writer_fate_read(child);
     waitpid(child, NULL, 0);
     return fate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files written in outbox/: when they count as handed in, and when never.
+ * Files written in outbox/: when they are handed in, and which never are.
  */
 #include "outbox_world.h"
 
@@ -13,8 +13,8 @@
 #include "support/disk.h"
 #include "support/test.h"
 
-static atomic_uint syncs;        /* of files that have begun */
-static atomic_bool is_disk_slow; /* then nothing is durable before it is fast again */
+static atomic_uint syncs;        /* syncs of files that have begun */
+static atomic_bool is_disk_slow; /* while true, no sync of a file ends */
 
 static void count_and_wait(int fd)
 {
@@ -25,7 +25,7 @@ static void count_and_wait(int fd)
         usleep(1000);
 }
 
-static atomic_bool is_memory_full; /* for texts */
+static atomic_bool is_memory_full; /* while true, strdup() fails */
 
 char *strdup(const char *text)
 {
@@ -48,8 +48,8 @@ WORLD_TEST(an_interrupted_file_is_not_sent_without_memory)
     assert_int_equal(sends(world), 0);
 }
 
-/* There is no memory to record it, so the file stays where it is; and it is interrupted still when it is
- * closed once more. */
+/* There is no memory to move the file to failed/, so it stays in outbox/. When it is closed again, it is
+ * still interrupted. */
 WORLD_TEST(an_interrupted_file_stays_so_without_memory)
 {
     struct world *world = *state;
@@ -80,7 +80,7 @@ WORLD_TEST(each_fsync_makes_earlier_writes_durable)
         assert_int_equal(outbox_sync_file(handle), 0);
         assert_true(atomic_load(&syncs) > before);
         before = atomic_load(&syncs);
-        assert_int_equal(outbox_sync_file(handle), 0); /* nothing is new */
+        assert_int_equal(outbox_sync_file(handle), 0); /* no new bytes, so no sync */
         assert_int_equal(atomic_load(&syncs), before);
     }
     disk_reset();
@@ -100,7 +100,7 @@ static void *sync_beside(void *argument)
     return NULL;
 }
 
-/* Two fsyncs at one time: the second has to wait for the disk as the first does. */
+/* Of two fsyncs at the same time, the second has to wait for the disk like the first. */
 WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable)
 {
     struct world *world = *state;
@@ -124,7 +124,7 @@ WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable)
         pthread_join(threads[i], NULL);
     assert_false(was_early);
     assert_int_equal(outbox_sync_file(handle), 0);
-    assert_int_equal(atomic_load(&syncs), before + 2); /* nothing is new */
+    assert_int_equal(atomic_load(&syncs), before + 2); /* no new bytes, so no sync */
     disk_reset();
     outbox_release(handle);
 }
@@ -146,7 +146,7 @@ WORLD_TEST(two_writers_hand_in_once_at_the_last_release)
 }
 
 enum {
-    ONE = 5000001, /* process ids above any that Linux gives out */
+    ONE = 5000001, /* Linux assigns no process ids this high */
     OTHER = 5000002,
 };
 
@@ -172,7 +172,7 @@ static void close_as(struct outbox_handle *handle, pid_t pid)
     outbox_release(handle);
 }
 
-/* Whatever they do one after the other, the text is not what either of them wrote. */
+/* In any order of their writes, the text is not the text of either writer. */
 WORLD_TEST(a_text_of_two_writers_is_never_sent)
 {
     static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
@@ -180,7 +180,7 @@ WORLD_TEST(a_text_of_two_writers_is_never_sent)
     for (size_t i = 0; i < 2 * ARRAY_LEN(flags); i++) {
         char name[16];
         char receipt[48];
-        bool closes_first = i >= ARRAY_LEN(flags); /* the first program, before the second one writes */
+        bool closes_first = i >= ARRAY_LEN(flags); /* the first program closes before the second one writes */
         snprintf(name, sizeof(name), "m%zu", i);
         snprintf(receipt, sizeof(receipt), "%s.receipt.json", name);
         struct outbox_handle *one = open_as(world, name, O_WRONLY, ONE);
@@ -209,8 +209,8 @@ WORLD_TEST(a_text_of_two_writers_is_never_sent)
     assert_int_equal(sends(world), 0);
 }
 
-/* A file that is opened once is written by all the programs of a shell's redirection; and one program may
- * open it twice. A program that opens it and writes nothing does no harm, nor does O_TRUNC of an empty file.
+/* All programs of a shell's redirection write through one open of the file, and one program may open a file
+ * twice. A program that opens the file and writes nothing does no harm, nor does O_TRUNC of an empty file.
  */
 WORLD_TEST(one_writer_may_be_several_processes_or_opens)
 {
@@ -223,7 +223,7 @@ WORLD_TEST(one_writer_may_be_several_processes_or_opens)
     close_as(one, ONE);
     assert_int_equal(settle(world), 0);
 
-    one = open_as(world, "emptied", O_WRONLY, ONE); /* by who writes it, before the other comes */
+    one = open_as(world, "emptied", O_WRONLY, ONE); /* emptied by its writer before the other opens it */
     write_as(one, "No.\n", 0, ONE);
     assert_int_equal(outbox_set_size(world->outbox, number_of(world, OUT, "emptied"), one, 0, ONE), 0);
     idle = open_as(world, "emptied", O_WRONLY | O_TRUNC, OTHER);
@@ -240,7 +240,7 @@ WORLD_TEST(one_writer_may_be_several_processes_or_opens)
     close_as(again, ONE);
     assert_int_equal(settle(world), 0);
 
-    one = open_as(world, "first", O_WRONLY, ONE); /* whose program leaves the writing to another */
+    one = open_as(world, "first", O_WRONLY, ONE); /* its program lets another one write */
     struct outbox_handle *other = open_as(world, "first", O_WRONLY, OTHER);
     close_as(one, ONE);
     write_as(other, MESSAGE, 0, OTHER);
@@ -335,20 +335,20 @@ WORLD_TEST(a_failed_write_is_never_sent)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
     assert_int_equal(sends(world), 0);
 
-    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* the user thinks it is good enough */
+    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* the user accepts the text as it is */
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), 1);
 }
 
 /* ---------------------------------------------------------------- writers that die */
 
-/* A zombie that ended so; reap() it. */
+/* Returns a zombie that ended by this exit status or signal. The caller calls reap(). */
 static pid_t make_dead(int exit_status, int number)
 {
     pid_t child = fork();
     if (child == 0) {
         if (number != 0) {
-            signal(number, SIG_DFL); /* SIGPIPE may be ignored */
+            signal(number, SIG_DFL); /* SIGPIPE may be ignored by default */
             kill(getpid(), number);
         }
         _exit(exit_status);
@@ -364,8 +364,8 @@ WORLD_TEST(a_writer_that_dies_interrupts)
         const char *what;
         int exit_status;
         int signal;
-        bool writes;  /* it wrote itself, not only held the file open */
-        bool is_last; /* nobody else closes the file after it */
+        bool writes;  /* the process wrote to the file, and did not only hold it open */
+        bool is_last; /* no other process closes the file later */
         bool is_sent;
     } rows[] = {
         {"ends well", 0, 0, true, true, true},
@@ -413,7 +413,7 @@ static void write_and_die(struct world *world, const char *name, const char *tex
     waitpid(writer, NULL, 0);
 }
 
-/* A swap file is wanted back. */
+/* A user wants to recover text from a swap file. */
 WORLD_TEST(an_interrupted_temporary_file_never_becomes_a_message)
 {
     struct world *world = *state;
@@ -435,7 +435,7 @@ WORLD_TEST(an_interrupted_temporary_file_never_becomes_a_message)
     assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
     assert_int_equal(sends(world), 0);
 
-    /* Written anew, it is another. */
+    /* A file that is written again from the start is a new message. */
     assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE, 0);
     finish(handle);
@@ -454,7 +454,7 @@ WORLD_TEST(files_open_at_a_crash_are_interrupted)
     assert_int_equal(outbox_flush(handle, 0), 0);
     assert_int_equal(outbox_flush(swap, 0), 0);
 
-    /* A second outbox on a copy of the spool as it is now stands for the program after a power cut. */
+    /* A second outbox on a copy of the present spool plays the program after a power cut. */
     struct temp_dir other;
     temp_dir_init(&other);
     char command[700];
@@ -472,7 +472,7 @@ WORLD_TEST(files_open_at_a_crash_are_interrupted)
     assert_true(shown_contains(world, FAILED, "m.eml", "How are you?"));
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
     assert_true(was_told(world, EVENT_FAILED, "failed/m.eml"));
-    /* Its program may want it back. */
+    /* Its program may read it to recover the text. */
     assert_true(shown_contains(world, OUT, ".n.swp", "How are you?"));
     assert_int_equal(move(world, OUT, ".n.swp", OUT, "n.eml"), -EBADMSG);
     world_close(world);
@@ -518,7 +518,7 @@ WORLD_TEST(names_that_cannot_be_created)
     }
 }
 
-/* ---------------------------------------------------------------- quiet, then it goes */
+/* ---------------------------------------------------------------- sent after a quiet time */
 
 static void expect_quiet(struct world *world, const char *name)
 {
@@ -574,9 +574,9 @@ WORLD_TEST(an_open_file_is_never_handed_in)
     copy_in(world, OUT, "m.eml", MESSAGE);
     struct outbox_handle *handle = open_as(world, "m.eml", O_RDWR, getpid());
     fake_clock_advance(&world->clock, HOUR_MS);
-    assert_int_equal(settle(world), 0); /* nor does a barrier wait for it */
+    assert_int_equal(settle(world), 0); /* a barrier does not wait for an open file */
     expect_quiet(world, "m.eml");
-    close_as(handle, getpid()); /* nothing was written */
+    close_as(handle, getpid()); /* closed without a write */
     assert_int_equal(settle(world), 0);
     assert_int_equal(sends(world), 1);
 }
@@ -607,7 +607,7 @@ WORLD_TEST(a_waiting_file_can_be_replaced_and_removed)
     assert_true(is_listed(world, SENT, "m.eml"));
 }
 
-/* The service is away, and has got nothing of it. */
+/* The service is unreachable, and has received nothing of the message. */
 WORLD_TEST(an_accepted_message_can_be_edited_until_it_may_have_been_sent)
 {
     struct world *world = *state;
@@ -691,7 +691,7 @@ WORLD_TEST(a_removed_file_is_not_handed_in)
     assert_int_equal(sends(world), 0);
 }
 
-/* Headers and a body may be written in two goes: the first goes for a whole message. */
+/* A program may write headers and body in two opens. What the first one wrote looks like a whole message. */
 WORLD_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
 {
     struct world *world = *state;
