@@ -22,7 +22,7 @@ static void check_written(const json_t *value, unsigned int indent)
     struct json_writer writer;
     json_writer_init(&writer, &out, indent);
     json_value_write(value, &writer);
-    if (out.error == -EMSGSIZE) /* the layout may make it too long */
+    if (out.error == -EMSGSIZE) /* the layout may make the text too long */
         return;
     FUZZ_CHECK(json_value_read(out.data, out.len, JSON_DECODE_ANY, &again) == 0);
     FUZZ_CHECK(json_equal(again, value));

@@ -29,7 +29,7 @@ struct sync {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sync syncs[SYNCS_MAX]; /* protected by lock, like all members below */
-static size_t syncs_len;             /* all so far; the newest is at (syncs_len - 1) % SYNCS_MAX */
+static size_t syncs_len;             /* number so far; the newest is at (syncs_len - 1) % SYNCS_MAX */
 static char failing[PATH_MAX];
 static int error_of_syncs;
 static void (*before_syncs)(int fd);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Undoes all settings of syncs below, and forgets all syncs. */
+/* Undoes all settings below that concern syncs, and forgets all syncs. */
 void disk_reset(void);
 
 /* From now on a sync does not wait for the disk, which saves time. */
@@ -19,9 +19,9 @@ void disk_pretend(void);
 
 /* Forgets all syncs so far. */
 void disk_forget_syncs(void);
-/* Returns the number of syncs since then of files with `part` in their path ("" for all). */
+/* Returns the number of syncs since disk_forget_syncs() of files with `part` in their path ("" for all). */
 unsigned int disk_count_syncs(const char *part);
-/* Fails the test if no file or folder whose path ends with `end` was synced since then. */
+/* Fails the test if no file or folder whose path ends with `end` was synced since disk_forget_syncs(). */
 void disk_assert_synced(const char *end);
 /* Returns true if this regular file has the size that it had at its last sync. */
 bool disk_has_newest_size(int dir_fd, const char *name);
@@ -31,7 +31,7 @@ void disk_fail_syncs(const char *part, int error);
 /* From now on a thread calls `call` before each sync; NULL ends that. */
 void disk_call_before_syncs(void (*call)(int fd));
 
-/* Until disk_empty(), no file of this process grows beyond `bytes` (EFBIG). */
+/* Until disk_empty(), a write that makes a file of this process larger than `bytes` fails with EFBIG. */
 void disk_fill(size_t bytes);
 void disk_empty(void);
 

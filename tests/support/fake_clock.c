@@ -96,8 +96,8 @@ void fake_clock_release(struct fake_clock *fake)
     pthread_mutex_destroy(&fake->lock);
 }
 
-/* Returns true if all are woken. If a waiter's mutex is free, it is inside its wait, so that the signal
- * cannot be lost. */
+/* Returns true if all are woken. A waiter whose mutex is free is inside its wait, so that the signal cannot
+ * be lost. */
 static bool wake_waiters_locked(struct fake_clock *fake)
 {
     bool all_woken = true;

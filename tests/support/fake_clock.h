@@ -26,10 +26,11 @@ struct fake_clock {
  * if code mixes them up. */
 void fake_clock_init(struct fake_clock *fake, int64_t start_ms);
 
-/* No thread may wait on it any more. */
+/* No thread may still wait on the clock. */
 void fake_clock_release(struct fake_clock *fake);
 
-/* Moves the time and wakes all threads that wait. The caller must not hold a mutex that one waits with. */
+/* Moves the time and wakes all threads that wait. The caller must not hold a mutex that one of them waits
+ * with. */
 void fake_clock_advance(struct fake_clock *fake, int64_t ms);
 
 /* Blocks until at least `count` threads wait on the clock. */

@@ -33,22 +33,22 @@ enum {
     FAKE_CALL_KINDS = FAKE_MARK + 1,
 };
 
-/* How one call ends. All zeros: SERVICE_OK as the fake does it by itself. */
+/* How one call ends. All zeros for the default behaviour, with SERVICE_OK. */
 struct fake_outcome {
     enum service_outcome outcome;
-    int http_status;        /* 0 with SERVICE_OK: 200 */
-    int error;              /* 0 with another outcome: one that fits it */
+    int http_status;        /* 0 for 200, if the outcome is SERVICE_OK */
+    int error;              /* 0 for one that fits the outcome, if it is not SERVICE_OK */
     int64_t retry_after_ms; /* 0 for none (-1 in the result) */
     bool is_foreign;        /* the answer is not the service's own */
-    const char *detail;     /* NULL with another outcome: a default. Copied */
-    const char *id;         /* upsert, upload, send: the id answered; NULL: one made up. Copied */
-    bool without_id;        /* upsert, upload, send: OK, but the answer carries no id; mark: no record */
-    bool happens;           /* upsert, upload, send: take effect although the outcome is not OK */
-    const char *of;         /* list_emails: of this inbox's list alone, content, attachment, raw: of this
-                               email alone; NULL: any. A literal */
-    unsigned int records;   /* listings with an outcome that is not OK: records handed out before it */
-    bool ignores_term;      /* listings: the search term is ignored */
-    const char *unread;     /* list_emails: the email of this id cannot be read; NULL: all can. A literal */
+    const char *detail;     /* NULL for a default, if the outcome is not SERVICE_OK. Copied */
+    const char *id;  /* upsert, upload, send: id in the answer; NULL for one that the fake makes. Copied */
+    bool without_id; /* upsert, upload, send: OK, but the answer carries no id; mark: no record */
+    bool happens;    /* upsert, upload, send: take effect although the outcome is not OK */
+    const char *of;  /* list_emails: only for this inbox; content, attachment, raw: only for this email; NULL
+                        for any. A literal */
+    unsigned int records; /* listings whose outcome is not OK: records delivered before the error */
+    bool ignores_term;    /* listings: the search term is ignored */
+    const char *unread;   /* list_emails: id of an email that cannot be read, or NULL. A literal */
 };
 
 /* A call. The fake owns the strings, and frees them at its end. */
@@ -58,11 +58,11 @@ struct fake_record {
     const char *key;    /* send: the idempotency key; upload: the content type; lists: the search term or
                            NULL; attachment: its id; mark: "true" or "false" */
     const char *bytes;  /* upload: the bytes */
-    size_t len;         /* upload: how many; upsert: 0 */
+    size_t len;         /* upload: length of `bytes` */
     unsigned int limit; /* list_emails */
     int64_t timeout_ms; /* upsert */
     bool is_repeat;     /* send: an earlier attempt may have been accepted */
-    bool was_cancelled; /* it ended at the gate because its cancel was set */
+    bool was_cancelled; /* the call ended at the gate because its cancel was set */
 };
 
 struct fake_service;
@@ -76,12 +76,12 @@ struct mail_service *fake_service_as_service(struct fake_service *fake);
 
 /* ---- scripting */
 
-/* The next call of this kind (of those that `of` selects) without an outcome gets this one; later ones the
- * default. */
+/* Scripts the outcome of one call of this kind: the next one that `of` selects and that has no scripted
+ * outcome yet. */
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
-/* Sets the default outcome of this kind from now on. All zeros: the fake behaves again. */
+/* Sets the default outcome of this kind from now on. All zeros restore the default behaviour. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
-/* From now on every call ends with SERVICE_RETRY, EHOSTUNREACH, or behaves again. */
+/* If not reachable, every call from now on ends with SERVICE_RETRY, EHOSTUNREACH. */
 void fake_service_set_reachable(struct fake_service *fake, bool is_reachable);
 void fake_service_set_capabilities(struct fake_service *fake,
                                    const struct service_capabilities *capabilities);
@@ -98,7 +98,7 @@ void fake_service_let_pass(struct fake_service *fake, enum fake_call call, unsig
 /* Waits until at least `count` calls of this kind stand at the gate. */
 void fake_service_wait_at_gate(struct fake_service *fake, enum fake_call call, unsigned int count);
 
-/* ---- the record of calls */
+/* ---- recorded calls */
 
 /* Returns how many records all lists of emails together delivered. */
 unsigned int fake_service_count_delivered(struct fake_service *fake);
@@ -119,21 +119,22 @@ unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count)
 void fake_service_add_inbox(struct fake_service *fake, const char *json);
 /* Puts an email into an inbox, as the newest. Filters use `inbox_id`; the record may lack it. */
 void fake_service_add_email(struct fake_service *fake, const char *inbox_id, const char *json);
-/* Makes the record, too: id, inbox_id, subject and a date in 2026. */
+/* The same for a record made from these arguments and a date in 2026. */
 void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_id, const char *id,
                                    const char *subject);
 /* Changes the record with this `id`. */
 void fake_service_replace_email(struct fake_service *fake, const char *id, const char *json);
 void fake_service_remove_email(struct fake_service *fake, const char *id);
 /* Sets the answer for the content of an email, received or sent: `json` is the record. Without it the answer
- * is 404. A content answered makes its capability known, and raw bytes that of theirs. */
+ * is 404. An answer with content makes that capability known, an answer with raw bytes the one of raw
+ * messages. */
 void fake_service_set_content(struct fake_service *fake, const char *id, const char *json);
 /* Sets the bytes of an attachment, or of the raw message if `attachment_id` is NULL. Copied. */
 void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,
                             const void *bytes, size_t len);
 /* Adds an email that was sent from the inbox, as the newest. */
 void fake_service_add_outbound(struct fake_service *fake, const char *inbox_id, const char *json);
-void fake_service_remove_outbound(struct fake_service *fake); /* all */
+void fake_service_remove_outbound(struct fake_service *fake); /* removes all of them */
 void fake_service_remove_inbox(struct fake_service *fake, const char *id);
 
 #endif

@@ -228,7 +228,7 @@ static json_t *select_emails(const struct fake_email *first, const struct email_
     return records;
 }
 
-/* Removes the record that cannot be read, and counts it. */
+/* Removes the unreadable record from the list. */
 static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigned int *ret_count)
 {
     for (size_t i = 0; outcome->unread != NULL && i < json_array_size(records); i++) {
@@ -304,7 +304,7 @@ static void list_outbound(struct mail_service *service, const struct email_query
         .text = query->inbox_id, .key = query->search_term, .limit = query->limit};
     struct fake_outcome outcome = fake_begin_call(fake, FAKE_LIST_OUTBOUND, &call, cancel);
     struct email_query all = *query;
-    all.with_invalid = true; /* the status of sent mail is another thing */
+    all.with_invalid = true; /* with_invalid does not apply to sent mail */
     _cleanup_json_ json_t *records = select_emails(fake->outbound, &all, &outcome);
     pthread_mutex_unlock(&fake->lock);
     int error = 0;

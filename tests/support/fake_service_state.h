@@ -23,16 +23,16 @@ struct fake_inbox {
     json_t *record;
 };
 
-struct fake_part { /* the content of an email, or one of its attachments */
+struct fake_part { /* the content or raw message of an email, or one of its attachments */
     struct fake_part *next;
     enum fake_call call;
     char *id;
     char *attachment_id; /* or NULL */
-    const char *bytes;   /* the fake's texts */
+    const char *bytes;   /* owned by `texts` of the fake */
     size_t len;
 };
 
-struct fake_text { /* kept until the end */
+struct fake_text { /* memory that lives as long as the fake */
     struct fake_text *next;
     void *bytes;
 };
@@ -66,7 +66,7 @@ struct fake_service {
     struct fake_calls calls[FAKE_CALL_KINDS];
     struct fake_email *emails; /* newest first */
     struct fake_email *outbound;
-    struct fake_part *parts; /* the last one set first */
+    struct fake_part *parts; /* the last one set is first */
     struct fake_inbox *inboxes;
     struct fake_text *texts;
     struct fake_answer *answers;
@@ -81,7 +81,7 @@ struct fake_service {
 
 extern const struct mail_service_ops fake_service_ops;
 
-/* Ends the program without memory. */
+/* Returns `memory`. Ends the program if it is NULL. */
 void *fake_must(void *memory);
 
 /* A copy that lives as long as the fake. NULL for NULL. */

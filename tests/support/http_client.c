@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client writes all, reads to the end, and parses the answer.
+ * The client writes the whole request, reads until the server closes, and parses the answer.
  */
 #include "support/http_client.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small HTTP client for tests: one request a connection over a plain socket, everything bounded in size and
- * time. It fails the test (cmocka) if there is no well-formed answer.
+ * A small HTTP client for tests: one request for each connection, over a plain socket, with bounds on size
+ * and time. It fails the test (cmocka) if there is no well-formed answer.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_HTTP_CLIENT_H
 #define INBOXFS_TESTS_SUPPORT_HTTP_CLIENT_H
@@ -10,7 +10,7 @@
 
 struct http_client {
     const char *address; /* "ADDRESS:PORT" (IPv4) or "unix:PATH" */
-    const char *key;     /* sent as Bearer token; NULL: none */
+    const char *key;     /* sent as Bearer token; may be NULL */
 };
 
 struct http_answer {
@@ -27,7 +27,7 @@ void http_client_request(const struct http_client *client, const char *method, c
                          const char *headers, const void *body, size_t body_len,
                          struct http_answer *ret_answer);
 
-/* Sends bytes as they are, which must make the server answer and close. */
+/* Sends the bytes unchanged. They must make the server answer and close. */
 void http_client_exchange(const struct http_client *client, const void *bytes, size_t len,
                           struct http_answer *ret_answer);
 

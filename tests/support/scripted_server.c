@@ -166,7 +166,7 @@ static bool read_body(struct connection *connection, struct scripted_request *re
     request->body = checked(calloc(1, total + 1));
     size_t len = ahead_len < total ? ahead_len : total;
     memcpy(request->body, ahead, len);
-    size_t behind = ahead_len - len; /* of the next request */
+    size_t behind = ahead_len - len; /* bytes of the next request */
     if (behind > 0) {
         connection->read_ahead = checked(realloc(connection->read_ahead, behind));
         memcpy(connection->read_ahead, ahead + len, behind);

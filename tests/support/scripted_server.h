@@ -10,38 +10,38 @@
 
 enum scripted_fault {
     SCRIPTED_NONE,
-    SCRIPTED_RESET_BEFORE,       /* reset, nothing of the request was read */
+    SCRIPTED_RESET_BEFORE,       /* reset before any of the request was read */
     SCRIPTED_RESET_IN_REQUEST,   /* reset after the head and the first bytes of the body */
     SCRIPTED_RESET_AFTER,        /* reset after the whole request was read */
     SCRIPTED_CLOSE_AFTER,        /* orderly close after the whole request was read, no answer */
-    SCRIPTED_STALL,              /* the request is read, nothing comes */
+    SCRIPTED_STALL,              /* no answer after the request was read */
     SCRIPTED_STALL_IN_HEAD,      /* half a head, then nothing */
     SCRIPTED_STALL_IN_BODY,      /* half a body, then nothing */
     SCRIPTED_HALF_HEAD,          /* half a head, then close */
     SCRIPTED_HALF_BODY,          /* half a body, then close */
     SCRIPTED_BAD_CHUNK,          /* a chunked body whose second chunk is garbage */
-    SCRIPTED_GARBAGE,            /* no HTTP at all */
+    SCRIPTED_GARBAGE,            /* an answer that is not HTTP */
     SCRIPTED_ENDLESS_HEAD,       /* header lines without end */
     SCRIPTED_ENDLESS_LINE,       /* a header line without end */
     SCRIPTED_ENDLESS_BODY,       /* a body without end */
     SCRIPTED_ANSWER_THEN_CLOSE,  /* a whole answer without "Connection: close", then close */
-    SCRIPTED_ANSWER_THEN_DEAF,   /* a whole answer; what is sent from then on does not arrive, and is not
+    SCRIPTED_ANSWER_THEN_DEAF,   /* a whole answer; later bytes of the client do not arrive, and are not
                                     acknowledged */
     SCRIPTED_ANSWER_BEFORE_BODY, /* a whole answer as soon as the request's head came, then close */
     SCRIPTED_CHUNKED,            /* the body in chunks of `chunk_bytes`, each a write of its own */
 };
 
 struct scripted_step {
-    int status;          /* 0: 200 */
+    int status;          /* 0 for 200 */
     const char *headers; /* more header lines, each with "\r\n"; or NULL */
-    const char *body;    /* NULL: "" */
-    size_t body_len;     /* 0: strlen(body) */
-    size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0: 1 */
+    const char *body;    /* NULL for "" */
+    size_t body_len;     /* 0 for strlen(body) */
+    size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0 for 1 */
     enum scripted_fault fault;
     void (*before_chunk)(void *context, size_t sent_bytes); /* or NULL */
     void *context;
     int delay_ms;      /* before the answer */
-    int read_pause_ms; /* before each 64 kB of the body that are read; 0: it is read as it comes */
+    int read_pause_ms; /* before each 64 kB of the body that are read; 0 for no pause */
 };
 
 struct scripted_request {
@@ -55,12 +55,13 @@ struct scripted_request {
 
 struct scripted_server;
 
-/* Listens at a free port of 127.0.0.1, or at a Unix socket at `path`. Never NULL: a failure ends the test. */
+/* Listens at a free port of 127.0.0.1, or at a Unix socket at `path`. Never returns NULL: a failure ends the
+ * test. */
 struct scripted_server *scripted_server_start(void);
 struct scripted_server *scripted_server_start_unix(const char *path);
 void scripted_server_stop(struct scripted_server *server);
 
-/* "http://127.0.0.1:PORT" */
+/* Returns "http://127.0.0.1:PORT". */
 const char *scripted_server_url(const struct scripted_server *server);
 
 /* The texts of a step are borrowed until the server stops. */

@@ -8,10 +8,10 @@
 
 #include <stdint.h>
 
-/* Lets so much time pass, as on a machine that runs. */
+/* Lets this time pass, as on a machine that runs. */
 void shifted_clock_pass(int64_t seconds);
 
-/* Lets so much time pass, as on a machine that sleeps: CLOCK_MONOTONIC stands still. */
+/* Lets this time pass, as on a machine that sleeps: CLOCK_MONOTONIC stands still. */
 void shifted_clock_suspend(int64_t seconds);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A directory of a test's own, empty at first, removed with all that is in it.
+ * A new empty directory for a test, removed with its contents.
  */
 #ifndef INBOXFS_TESTS_TEMP_DIR_H
 #define INBOXFS_TESTS_TEMP_DIR_H
 
 struct temp_dir {
     char path[256];
-    int fd; /* open on it */
+    int fd; /* open on the directory */
 };
 
 /* Makes the directory, or ends the program. */

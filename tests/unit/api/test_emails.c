@@ -7,8 +7,8 @@
 #include "support/test.h"
 
 struct found {
-    struct strbuf text; /* "key inbox_id" a line */
-    int stop_with;      /* what the sink returns */
+    struct strbuf text; /* a line "key inbox_id" for each record */
+    int stop_with;      /* result of the sink */
     size_t count;
     size_t pauses;
 };
@@ -276,7 +276,8 @@ API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list)
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
     size_t ends[ARRAY_LEN(places)];
-    /* All are there before the first is sent: the server still sends one when it has been given up here. */
+    /* All lists are made before the first is sent, because the server may still be sending one that the
+     * client has given up. */
     for (size_t place = 0; place < ARRAY_LEN(places); place++) {
         for (int i = 0; i < RECORDS; i++)
             strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);
@@ -352,7 +353,7 @@ API_TEST(an_unchanged_answer_is_not_delivered_again)
     assert_string_equal(scripted_request_header(scripted_server_request(fixture->server, 1), "If-None-Match"),
                         "\"v1\"");
 
-    /* Not offered where the whole answer is wanted, nor after an answer that was not delivered whole. */
+    /* No ETag is sent if the whole answer is wanted, or after an answer that was not delivered whole. */
     static const char *const bodies[] = {"[{\"id\": ", "[{\"id\": tru}]", "[]"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         scripted_server_push(fixture->server,

@@ -22,7 +22,7 @@ enum {
 
 struct found {
     struct strbuf text; /* the records, each with a newline */
-    int stop_after;     /* records before the sink fails; 0: never */
+    int stop_after;     /* records before the sink fails; 0 if it never fails */
     int count;
 };
 
@@ -196,7 +196,7 @@ TEST(a_sink_that_fails_ends_it)
 struct outcome {
     unsigned int emails;
     uint64_t hash;        /* of keys, texts and their order */
-    unsigned int stop_at; /* the sink fails at this one; 0: never */
+    unsigned int stop_at; /* record at which the sink fails; 0 if it never fails */
     int fed;
     int finished;
     unsigned int count;
@@ -305,7 +305,7 @@ TEST(a_damaged_record_hides_no_other)
     assert_string_equal(outcome.reason, "record 5001 of the list cannot be read: invalid UTF-8");
 }
 
-/* Records that are tiny, huge, or grow by their layout: whatever bound is met. */
+/* Records that are tiny, huge, or grow by their layout reach every bound. */
 TEST(records_of_every_size_fit)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
@@ -336,7 +336,7 @@ TEST(damage_is_reported_after_the_records_before_it)
         _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
         append_emails(&list, 8000);
         strbuf_append_str(&list, ends[i]);
-        if (i == 0) /* and then much that is no longer read */
+        if (i == 0) /* much follows that is no longer read */
             append_emails(&list, 8000);
         struct outcome outcome = run_both_ways(&list, 0);
         assert_int_equal(outcome.emails, 8000);

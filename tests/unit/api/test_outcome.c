@@ -68,7 +68,7 @@ TEST(an_answer_of_a_proxy_is_not_the_services_own)
         int status;
         const char *body;
         bool is_foreign;
-        enum service_outcome outcome; /* of a POST */
+        enum service_outcome outcome; /* if the request was a POST */
     } cases[] = {
         {401, "", false, SERVICE_UNAUTHORIZED},
         {401, "<html>", false, SERVICE_UNAUTHORIZED},

@@ -215,11 +215,11 @@ API_TEST(an_idempotency_key_that_the_service_refuses_is_left_out_from_then_on)
 
 struct fallback_case {
     const char *name;
-    struct scripted_step steps[4]; /* the last one repeats no more: a request beyond them is answered 500 */
+    struct scripted_step steps[4]; /* a request beyond the last step is answered 500 */
     size_t requests;
     enum service_outcome outcome;
     int http_status;
-    const char *reason; /* in the detail, or NULL */
+    const char *reason; /* part of the detail, or NULL */
 };
 
 static const struct fallback_case fallback_cases[] = {

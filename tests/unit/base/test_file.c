@@ -99,7 +99,7 @@ TEST_WITH(reading_is_bounded, set_up, tear_down)
     free(bytes);
 }
 
-/* Opened as a file would be, whose reader never waits. */
+/* The reader waits for the bytes, although the pipe is non-blocking. */
 TEST(a_pipe_is_read_to_its_end)
 {
     const size_t lens[] = {0, 5, 1000, 1001};

@@ -18,7 +18,7 @@ struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned int running;
-    unsigned int most; /* at once */
+    unsigned int most; /* jobs under way at one time, so far */
     unsigned int done;
     int is_open;
 };
@@ -93,10 +93,10 @@ TEST(jobs_taken_back_before_they_begin_do_not_run)
     while (gate.running < 1)
         pthread_cond_wait(&gate.changed, &gate.lock);
     pthread_mutex_unlock(&gate.lock);
-    assert_false(worker_pool_withdraw(pool, &jobs[0].job)); /* it runs */
+    assert_false(worker_pool_withdraw(pool, &jobs[0].job)); /* the job has begun */
     assert_true(worker_pool_withdraw(pool, &jobs[2].job));
     assert_false(worker_pool_withdraw(pool, &jobs[2].job));
-    assert_true(worker_pool_withdraw(pool, &jobs[4].job)); /* the last one */
+    assert_true(worker_pool_withdraw(pool, &jobs[4].job)); /* the last job of the queue */
     jobs[5] = (struct gated_job){.job = {.run = run_gated}, .gate = &gate};
     assert_int_equal(worker_pool_submit(pool, &jobs[5].job), 0);
     pthread_mutex_lock(&gate.lock);

@@ -166,7 +166,7 @@ TEST_WITH(the_machines_clock_goes_on, set_up, tear_down)
     assert_true(clock_monotonic_ms(clock) < until_ms + 10000);
 }
 
-/* ---------------------------------------------------------------- for work */
+/* ---------------------------------------------------------------- waits for work */
 
 enum {
     THREADS = 6,
@@ -177,8 +177,8 @@ struct shop {
     pthread_mutex_t lock;
     struct sleepers idlers;
     pthread_cond_t changed;
-    unsigned int tasks; /* that wait to be done */
-    unsigned int done;  /* that were done */
+    unsigned int tasks; /* waiting */
+    unsigned int done;  /* tasks that were done */
     unsigned int asleep;
     unsigned int last; /* the thread that did the last task */
     bool is_closed;
@@ -313,7 +313,7 @@ TEST(a_sleep_ends_when_its_time_is_up)
     sleeper_release(&self);
 }
 
-/* ---------------------------------------------------------------- before another attempt */
+/* ---------------------------------------------------------------- delays before another attempt */
 
 TEST(delays_double_up_to_the_bound)
 {

@@ -18,7 +18,7 @@ static void ignore(int signal_number)
 {
 }
 
-/* Sets handlers, for a signal that is ignored is never pending. */
+/* Sets handlers, because an ignored signal is never pending. */
 static _Noreturn void stop(int blocked)
 {
     static const int handled[] = {SIGCHLD, SIGWINCH, SIGINT, SIGALRM, SIGURG};

@@ -23,7 +23,7 @@ enum {
 
 /* Requests that may wait do so until `is_open`. */
 struct device {
-    int ends[2]; /* ours, and the loop's */
+    int ends[2]; /* the test's end, and the loop's */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_open; /* protected by lock, like all below */

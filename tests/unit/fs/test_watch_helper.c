@@ -214,7 +214,7 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_true(fixture->helper.pid > 0);
 }
 
-/* The end waits for the process: it is not stopped twice, nor forgotten. */
+/* A helper whose process could not be forked can be stopped, also twice. */
 TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -237,7 +237,7 @@ TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
     watch_helper_announce(&fixture->helper, "stopped");
     watch_helper_wait(&fixture->helper, DEADLINE_MS, &cancel);
     assert_false(is_there(fixture, "stopped"));
-    /* The wait also ends after its time. */
+    /* The wait also ends at its time-out. */
     watch_helper_wait(&fixture->helper, 100, NULL);
     assert_false(is_there(fixture, "stopped"));
     cancel_release(&cancel);

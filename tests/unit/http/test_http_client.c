@@ -37,7 +37,7 @@ struct fixture {
     struct strbuf body;
     int sink_error;
     size_t told;           /* bytes that had arrived at the last pause */
-    struct cancel *cancel; /* set then, if not NULL */
+    struct cancel *cancel; /* set at each pause; may be NULL */
 };
 
 static int collect(void *context, int status, const void *bytes, size_t len)
@@ -108,7 +108,7 @@ static struct http_response perform(struct fixture *fixture, const struct http_r
     return response;
 }
 
-/* ---------------------------------------------------------------- what goes out and comes in */
+/* ---------------------------------------------------------------- requests and answers */
 
 TEST_WITH(a_get_brings_body_status_and_etag, set_up, tear_down)
 {
@@ -289,8 +289,8 @@ TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
     }
 }
 
-/* A reset at the first byte may come before the body went out: then a fresh connection is right. It may come
- * after: then the outcome is unknown, and must be reported so. */
+/* If the reset comes before the body was sent, the client must use a new connection. If it comes later, the
+ * outcome is unknown, and must be reported so. */
 TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_reported, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -334,7 +334,7 @@ TEST_WITH(a_get_on_a_silent_connection_goes_out_again, set_up, tear_down)
     assert_int_equal(scripted_server_connections(fixture->server), 2);
 }
 
-/* A second request while the first one's connection is in use. */
+/* Makes a second request while the first one's connection is in use. */
 static int make_another_request(void *context, int status, const void *bytes, size_t len)
 {
     struct fixture *fixture = context;
@@ -361,7 +361,8 @@ TEST_WITH(all_idle_connections_go_with_the_first_dead_one, set_up, tear_down)
     request.stall_s = 2;
     assert_int_equal(perform(fixture, &request).error, 0);
     assert_int_equal(scripted_server_connections(fixture->server), 3);
-    /* Both ends of the new one, instead of our ends of the two and what libcurl had with them. */
+    /* The two ends of the new connection replace the client's ends of the two dead ones and their other
+     * descriptors. */
     assert_true(count_descriptors() <= before);
 }
 
@@ -525,7 +526,7 @@ TEST_WITH(failures_report_whether_the_request_can_have_arrived, set_up, tear_dow
         scripted_server_push(fixture->server,
                              (struct scripted_step){.fault = cases[i].fault, .body = "[{\"id\": \"1\"}]"});
         struct http_request request = post_request(fixture, "{}");
-        request.stall_s = 2; /* on a busy machine it takes some time to be written, too */
+        request.stall_s = 2; /* on a busy machine, writing the request takes some time, too */
         struct http_response response = perform(fixture, &request);
         if (response.error != cases[i].error || response.status != cases[i].status)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
@@ -587,11 +588,11 @@ TEST_WITH(without_a_listener_the_request_is_not_written, set_up, tear_down)
     http_client_free(client);
 }
 
-/* The next lookups of this name of 127.0.0.1 fail. */
+/* A name of 127.0.0.1. Its next `failing_lookups` lookups fail. */
 #define NAME "service.test"
 static atomic_uint failing_lookups;
 
-/* libcurl's calls arrive here, since the program comes before the C library. */
+/* libcurl calls this function, since the program's symbols precede those of the C library. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
 {
     int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
@@ -679,7 +680,7 @@ TEST_WITH(a_deadline_ends_a_request, set_up, tear_down)
     assert_in_range(clock_monotonic_ms(clock_system()) - start_ms, 190, 5000);
 }
 
-/* The kernel takes it at once, and the server reads it over a time that is longer than a stall. */
+/* The kernel takes the upload at once, but the server reads it for longer than the stall limit. */
 TEST_WITH(an_upload_that_makes_progress_is_no_stall, set_up, tear_down)
 {
     struct fixture *fixture = *state;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole outbox under random use: threads that do what users do, each to messages of its own and all to
- * the same few attachments; a service that answers as it likes, and late; restarts in between. Real clock.
+ * The whole outbox under random use, with the real clock: threads act like users, each on its own messages
+ * and all on the same few attachments; a service answers at random, and late; the outbox is restarted in
+ * between.
  *
- * STRESS_SECONDS (4) is how long, STRESS_SEED which choices each thread makes (the threads' pace is the
- * machine's). The promises are checked against what the service received, whenever the queue was let run
- * dry:
+ * STRESS_SECONDS (4) sets the duration, STRESS_SEED the choices of each thread (not the timing). Whenever the
+ * queue has been emptied, the promises are checked against the requests that the service received:
  *
- * - what was accepted is in exactly one place, or was taken away by its user: nothing is lost;
- * - each content went out under one key, and at most once by it: nothing goes out twice;
- * - what is in sent/ has arrived, what is told to have `failed` has not: nobody is misled;
- * - each request and each upload holds one whole content: nothing goes out half;
- * - barriers end, and the queue runs dry.
+ * - nothing is lost: an accepted message is in exactly one place, unless its user took it away;
+ * - nothing is sent twice: each content has one key, under which it took effect at most once;
+ * - reports are true: a message in sent/ has arrived, and one reported as `failed` has not;
+ * - nothing is sent in part: each request and each upload has one whole content;
+ * - barriers end, and the queue becomes empty.
  */
 #include "outbox_world.h"
 
@@ -25,41 +25,41 @@
 enum {
     STRESS_THREADS = 6,
     MESSAGES_MAX = 400 * 1000,
-    OWN_MAX = 24, /* messages that a thread still does something to */
+    OWN_MAX = 24, /* messages that a thread may still change */
     ATTACHMENT_BYTES = 8192,
     BLOCK_BYTES = 16,
     BODY_MAX_BYTES = 6000,
     EPOCH_MS = 700,
-    BARRIER_MS = 60 * 1000, /* a barrier promises 10 s; the machine may be busy */
+    BARRIER_MS = 60 * 1000, /* the outbox promises 10 s; the machine may be busy */
     DRY_MS = 120 * 1000,
 };
 
-/* The end that a message must have had after the actions of its thread. */
+/* What a message's thread knows about its end. */
 enum fate {
     FATE_NONE,     /* refused, or never offered */
-    FATE_ACCEPTED, /* the outbox has it */
-    FATE_LEFT, /* its user took it away, or left it in the middle of writing: it may be anywhere or nowhere */
+    FATE_ACCEPTED, /* accepted by the outbox */
+    FATE_LEFT,     /* removed by its user, or not written to its end: it may be anywhere or nowhere */
 };
 
 struct sent_message {
-    enum fate fate; /* its thread's; read by others between epochs */
+    enum fate fate; /* set by its thread; other threads read it between epochs only */
     unsigned int effects;
-    char key[40]; /* under which it took effect; both are protected by the service's lock */
+    char key[40]; /* under which the message took effect; `effects` and `key` are protected by stress.lock */
 };
 
 struct stress {
-    struct world world; /* first */
+    struct world world; /* must be first */
     struct mail_service service;
     struct mail_service_ops ops;
     uint64_t seed;
     pthread_mutex_t lock;
-    uint64_t choices; /* the service's; protected by lock, like all below */
+    uint64_t choices; /* of the service; protected by lock, like all below */
     bool is_benign;
     unsigned int uploads;
     unsigned int sends;
     struct sent_message messages[MESSAGES_MAX];
     unsigned int messages_len;
-    bool is_over; /* the epoch */
+    bool is_over; /* the threads are to end their epoch */
 };
 
 struct own {
@@ -75,11 +75,11 @@ struct user {
     struct own own[OWN_MAX];
     unsigned int own_len;
     unsigned int names;
-    struct outbox_handle *kept; /* open on an attachment, to be written later; or NULL */
-    struct outbox_handle *half; /* of a message in the middle of its writing when the program ends; or NULL */
+    struct outbox_handle *kept; /* open attachment, to be written later; or NULL */
+    struct outbox_handle *half; /* open message that stays unfinished; or NULL */
 };
 
-/* In any thread, so by no assertion. */
+/* For any thread: cmocka's assertions work in the main thread only. */
 #define COMPLAIN(...)                            \
     do {                                         \
         fprintf(stderr, "stress: " __VA_ARGS__); \
@@ -106,7 +106,7 @@ static int64_t now_ms(void)
     return clock_monotonic_ms(clock_system());
 }
 
-/* ---------------------------------------------------------------- contents that tell whether they are whole
+/* ---------------------------------------------------------------- contents that show whether they are whole
  */
 
 static const char *const attachment_names[] = {"a.txt", "b.txt", "c.txt"};
@@ -116,7 +116,8 @@ static const char *some_attachment(struct user *user)
     return attachment_names[choose(&user->choices, ARRAY_LEN(attachment_names))];
 }
 
-/* Always as long, and written by one call: so several writers leave the content of one of them. */
+/* All contents have the same length and are written by one call, so several writers leave the content of one
+ * of them. */
 static void make_attachment(char ret[ATTACHMENT_BYTES + 1], unsigned int serial)
 {
     for (size_t at = 0; at < ATTACHMENT_BYTES; at += BLOCK_BYTES)
@@ -132,7 +133,7 @@ static void check_attachment(const char *bytes, size_t len)
             COMPLAIN("a mixture was uploaded: %.15s and, at %zu, %.15s", bytes, at, bytes + at);
 }
 
-/* One line, the same whenever it is made. */
+/* Makes a body of one line, always the same for a number. */
 static void make_body(char ret[BODY_MAX_BYTES + 100], unsigned int number)
 {
     uint64_t state = number;
@@ -188,7 +189,7 @@ static bool answer_locked(struct stress *stress, struct service_result *ret)
     return ret->outcome == SERVICE_OK;
 }
 
-/* Now and then a request takes its time; one that is cancelled meanwhile may have arrived or not. */
+/* Delays some requests. Returns false if the request was cancelled meanwhile; it may still have arrived. */
 static bool take_time(struct stress *stress, struct cancel *cancel)
 {
     pthread_mutex_lock(&stress->lock);
@@ -207,7 +208,7 @@ static void receive_upload(struct mail_service *service, const struct upload_req
     *ret_id = NULL;
     if (request->len > sizeof(bytes))
         COMPLAIN("%zu bytes are uploaded", request->len);
-    /* In two reads, with time between them, as a slow connection does it. */
+    /* Two reads with a delay between them act like a slow connection. */
     size_t half = request->len / 2;
     ssize_t got = file_pread_all(request->fd, bytes, half, 0);
     bool is_through = take_time(stress, cancel);
@@ -275,7 +276,7 @@ static void receive_email(struct mail_service *service, const struct send_reques
         COMPLAIN("message %u went out twice, by key %s and by key %s", number, message->key,
                  request->idempotency_key);
     if (happens) {
-        message->effects = 1; /* the same key again: the service knows it */
+        message->effects = 1; /* a repeat under the same key takes no further effect */
         snprintf(message->key, sizeof(message->key), "%s", request->idempotency_key);
     }
     if (ret->outcome == SERVICE_OK && asprintf(ret_id, "sent-%u", number) < 0)
@@ -289,7 +290,7 @@ static void tell_capabilities(struct mail_service *service, struct service_capab
     *ret = (struct service_capabilities){0};
 }
 
-/* ---------------------------------------------------------------- what users do to messages */
+/* ---------------------------------------------------------------- users and their messages */
 
 static struct sent_message *message_of(struct user *user, unsigned int number)
 {
@@ -327,7 +328,7 @@ static void write_draft(struct user *user, const char *name, const char *content
     close(fd);
 }
 
-/* mv of a draft; now and then under a name that many want. */
+/* Moves a draft into outbox/, sometimes under a name that all users share. */
 static void move_message(struct user *user)
 {
     struct stress *stress = user->stress;
@@ -347,11 +348,11 @@ static void move_message(struct user *user)
         else if (faccessat(stress->world.drafts, name, F_OK, 0) == 0)
             COMPLAIN("what was handed in is a draft still");
     } else {
-        unlinkat(stress->world.drafts, name, 0); /* what is refused stays where it was */
+        unlinkat(stress->world.drafts, name, 0); /* a refused draft stays in drafts/ */
     }
 }
 
-/* Writes a message in pieces, with one close or two; now and then leaves it unfinished. */
+/* Writes a message in one or two pieces, with one close or two; sometimes leaves it unfinished. */
 static void write_message(struct user *user)
 {
     struct outbox *outbox = user->stress->world.outbox;
@@ -378,7 +379,7 @@ static void write_message(struct user *user)
         COMPLAIN("%s cannot be written on", name);
     if (outbox_flush(handle, getpid()) != 0)
         COMPLAIN("%s cannot be closed", name);
-    /* Whatever is wrong with it, it stays: in failed/ at the worst. */
+    /* Even a message with an error is kept, in failed/. */
     message_of(user, number)->fate = FATE_ACCEPTED;
     outbox_release(handle);
     make_own(user, number, name);
@@ -414,7 +415,7 @@ static void remove_message(struct user *user, struct own *own)
     }
 }
 
-/* To drafts/. Back from there it would be a new message, which may go out once more. */
+/* Moves a message to drafts/ and removes it there: handed in again, it could be sent twice. */
 static void take_message_out(struct user *user, struct own *own)
 {
     struct world *world = &user->stress->world;
@@ -453,7 +454,7 @@ static void use_message(struct user *user)
     }
 }
 
-/* ---------------------------------------------------------------- and to attachments */
+/* ---------------------------------------------------------------- users and attachments */
 
 static void finish_attachment(struct user *user, struct outbox_handle *handle)
 {
@@ -531,7 +532,7 @@ static void use_attachment(struct user *user)
     }
 }
 
-/* ---------------------------------------------------------------- and by the way */
+/* ---------------------------------------------------------------- other actions */
 
 static int wait_at_barrier(struct stress *stress, enum outbox_folder folder)
 {
@@ -599,12 +600,12 @@ static void *use(void *argument)
 
 /* ---------------------------------------------------------------- what must hold */
 
-/* The place of each message, to check that each is in exactly one. */
+/* Where a message was found. It must be in exactly one place. */
 struct found {
     unsigned int times;
     char place[64];
     bool is_sent;
-    bool has_failed; /* and was not sent, as its receipt says */
+    bool has_failed; /* and its receipt says that the message was not sent */
 };
 
 static void note_found(struct stress *stress, const struct outbox_entry *entry, struct found *found)
@@ -617,7 +618,7 @@ static void note_found(struct stress *stress, const struct outbox_entry *entry, 
     char *end = NULL;
     unsigned long number = subject == NULL ? 0 : strtoul(subject + strlen("Subject: m "), &end, 10);
     if (end == NULL || *end != '\n' || number >= stress->messages_len)
-        return; /* an attachment that failed, or a message that was left in its middle */
+        return; /* a failed attachment, or an unfinished message */
     if (++found[number].times > 1)
         fprintf(stderr, "stress: message %lu is also %d/%s\n", number, (int)entry->stat.folder, entry->name);
     else
@@ -690,7 +691,7 @@ static void run_epoch(struct stress *stress, struct user *users)
     stress->is_over = false;
     for (unsigned int i = 0; i < STRESS_THREADS; i++)
         assert_int_equal(thread_start(&users[i].thread, "user", use, &users[i]), 0);
-    usleep(EPOCH_MS * 1000); /* how long it goes on, and nothing else */
+    usleep(EPOCH_MS * 1000); /* the duration of the epoch; waits for no event */
     pthread_mutex_lock(&stress->lock);
     stress->is_over = true;
     pthread_mutex_unlock(&stress->lock);
@@ -698,7 +699,7 @@ static void run_epoch(struct stress *stress, struct user *users)
         pthread_join(users[i].thread, NULL);
 }
 
-/* A daemon ends like this: open files are left as they are. */
+/* Ends the outbox as the daemon does, without closing the open files, and opens it again. */
 static void restart(struct stress *stress, struct user *users, bool trusts_idempotency)
 {
     outbox_stop(stress->world.outbox);
@@ -713,7 +714,7 @@ static void restart(struct stress *stress, struct user *users, bool trusts_idemp
     world_open(&stress->world);
 }
 
-/* But messages that are half written: whoever closed those would hand them in. */
+/* Does not close unfinished messages, because closing them would hand them in. */
 static void close_attachments(struct user *users)
 {
     for (unsigned int i = 0; i < STRESS_THREADS; i++) {
@@ -741,7 +742,7 @@ TEST_WITH(whatever_users_and_the_service_do_nothing_is_lost_or_sent_twice, set_u
     int64_t until = now_ms() + seconds * 1000;
     unsigned int restarts = 0;
     fprintf(stderr, "stress: STRESS_SEED=%llu\n", (unsigned long long)stress->seed);
-    alarm((unsigned int)(seconds + 2 * DRY_MS / 1000)); /* whatever hangs is to be seen */
+    alarm((unsigned int)(seconds + 2 * DRY_MS / 1000)); /* ends a test that hangs */
     for (unsigned int i = 0; i < STRESS_THREADS; i++)
         users[i] = (struct user){.stress = stress, .index = i, .choices = next_choice(&choices)};
     do {
@@ -772,7 +773,7 @@ static int set_up(void **state)
     stress->seed = read_number("STRESS_SEED", stress->seed >> 33);
     stress->choices = stress->seed ^ UINT64_C(0x5eed);
     pthread_mutex_init(&stress->lock, NULL);
-    setenv("TMPDIR", "/dev/shm", 0); /* where fsync costs nothing, ten times as much happens at once */
+    setenv("TMPDIR", "/dev/shm", 0); /* fsync is free there, so ten times as many actions fit */
     world_prepare(&stress->world);
     stress->ops = (struct mail_service_ops){.list_emails = list_nothing,
                                             .upload = receive_upload,
@@ -791,5 +792,5 @@ static int tear_down(void **state)
 {
     struct stress *stress = *state;
     pthread_mutex_destroy(&stress->lock);
-    return world_teardown(state); /* which frees all of it */
+    return world_teardown(state); /* frees `stress`, whose first member is the world */
 }

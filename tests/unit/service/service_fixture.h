@@ -88,7 +88,7 @@ static inline int fixture_tear_down(void **state)
     return 0;
 }
 
-/* Asserts the answer's status. Returns its JSON, which the caller owns, or NULL if it is none. */
+/* Asserts the answer's status. Returns its JSON, which the caller owns, or NULL if the body is not JSON. */
 static inline json_t *call(const struct fixture *fixture, const char *method, const char *target,
                            json_t *request, int status)
 {

@@ -660,8 +660,8 @@ static void append_largest_field(struct strbuf *out, const char *name)
     strbuf_append_char(out, '\n');
 }
 
-/* Reads it with the limits of inboxfs. */
-static void assert_record_can_be_listed(const json_t *record)
+/* Reads the record with the limits of inboxfs. */ static void
+assert_record_can_be_listed(const json_t *record)
 {
     char *text = json_dumps(record, JSON_COMPACT);
     struct email_record read = {0};
@@ -739,8 +739,8 @@ static void write_largest_message(struct strbuf *out, int number)
     strbuf_append_str(out, "\n--b--\n");
 }
 
-/* Reads it with the limits of inboxfs. */
-static struct email_content read_largest_content(const struct fixture *fixture, const json_t *email)
+/* Reads the content with the limits of inboxfs. */ static struct email_content
+read_largest_content(const struct fixture *fixture, const json_t *email)
 {
     char target[256];
     struct http_answer answer;

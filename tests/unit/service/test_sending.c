@@ -800,7 +800,7 @@ TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
 static const struct {
     const char *change; /* merged into a good request */
     int status;
-    const char *words; /* in the answer */
+    const char *words; /* part of the answer */
 } wrong[] = {
     {"{\"from_address\":\"nobody@inbox.localhost\"}", 404, "no inbox"},
     {"{\"from_address\":\"nonsense\"}", 422, "\"from_address\""},

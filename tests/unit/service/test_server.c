@@ -160,7 +160,7 @@ TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down
     static const struct {
         const char *lost;
         const char *method;
-        const char *part; /* of the email; NULL: an inbox is updated */
+        const char *part; /* path below the email; NULL for an update of the inbox */
         int status;
     } rows[] = {
         {"UPDATE emails SET record = json_set(record, '$.status', null)", "POST", "/mark/false", 200},

@@ -31,8 +31,8 @@ static void look_at_returned(int fd)
 struct writer {
     pthread_t thread;
     struct database *database;
-    const char *statement; /* of its turn */
-    int error;             /* ends the turn with it, if the statement succeeds */
+    const char *statement; /* executed in the turn */
+    int error;             /* result of the turn if the statement succeeds */
     atomic_int thread_id;  /* 0 before the thread runs */
     int result;
 };

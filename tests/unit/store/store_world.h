@@ -34,11 +34,12 @@ struct store_world {
     struct store *store;
     int64_t poll_interval_ms;
     bool adopt_state;
-    bool hears_sent;              /* `changes` has sent mail, too */
+    bool hears_sent;              /* `changes` records sent mail, too */
     uint64_t content_cache_bytes; /* 0 turns content off */
     pthread_mutex_t lock;
-    struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" each, empty ones as "-" */
-    struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" each */
+    struct strbuf
+        events; /* protected by lock: "KIND PATH ID ERROR;" for each event, "-" for an empty value */
+    struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" for each change */
 };
 
 static inline void world_hear_event(void *context, const struct event *event)
@@ -223,7 +224,7 @@ static inline size_t world_count(struct store_world *world)
     return status.emails;
 }
 
-/* Returns the names of all inboxes, joined by blanks. */
+/* `expected` has the names of all inboxes, joined by blanks. */
 static inline void assert_inboxes(struct store_world *world, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);

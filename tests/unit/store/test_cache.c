@@ -30,7 +30,7 @@ enum {
     MANY_EMAILS = 600,
 };
 
-/* Counts the write-ahead log, too. */
+/* Returns the size of the cache with its write-ahead log. */
 static off_t cache_bytes(const struct store_world *world)
 {
     struct stat file;
@@ -115,7 +115,7 @@ static bool exists(const struct store_world *world, const char *path)
     return faccessat(world->dir.fd, path, F_OK, 0) == 0;
 }
 
-/* Checks that each record that can be read is that of its email. */
+/* Checks that each readable record is that of its email. Returns their number. */
 static size_t count_right(struct store_world *world, size_t emails)
 {
     size_t count = 0;
@@ -191,7 +191,7 @@ TEST(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing)
     world_add_emails(&world, "in-1", 0, MANY_EMAILS);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    world_restart(&world); /* so that the log is empty */
+    world_restart(&world); /* empties the log */
     assert_int_equal(world_sync(&world), 0);
     damage_pages(&world);
     assert_in_range(count_right(&world, MANY_EMAILS), 0, MANY_EMAILS - 1);
@@ -285,7 +285,7 @@ TEST(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_roo
     assert_int_equal(world_sync(&world), 0);
     disk_fill(200 * 1000);
     world_add_emails(&world, "in-1", 20, EMAILS);
-    assert_int_equal(world_sync(&world), -EFBIG); /* of a full disk: -ENOSPC */
+    assert_int_equal(world_sync(&world), -EFBIG); /* a really full disk gives -ENOSPC */
     store_get_status(world.store, &status);
     assert_true(status.sync_error[0] != '\0');
     /* Every email that is shown can be read, also after a restart. */
@@ -522,7 +522,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
     enum {
         FILLER_BYTES = 500 * 1000,
         CHANGES = 200,
-        BYTES_MAX = 160 << 20 /* of which the log has most */
+        BYTES_MAX = 160 << 20 /* mostly in the log */
     };
     struct store_world world;
     world_init_with_alice(&world);
@@ -547,7 +547,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
     world_release(&world);
 }
 
-/* A reader of index.jsonl goes on reading the records that it had when it was opened. */
+/* A reader of index.jsonl reads the records that existed when it opened the file. */
 TEST(records_of_an_open_index_are_kept)
 {
     enum {

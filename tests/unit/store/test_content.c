@@ -31,7 +31,7 @@ static void add_content(struct store_world *world, const char *id, const char *b
     fake_service_set_bytes(world->fake, id, "a1", "PDF", 3);
 }
 
-/* Adds the emails 00000000-in-1 and on, all with content. */
+/* Adds emails with content, beginning with 00000000-in-1. */
 static void set_up(struct store_world *world, int emails)
 {
     world_init_with_alice(world);
@@ -117,7 +117,7 @@ TEST(content_is_found_out_after_the_first_sync)
     start_and_sync(&world);
     await(has_all, &world);
     world_restart(&world);
-    assert_true(store_has_content(world.store)); /* remembered, before the service is asked */
+    assert_true(store_has_content(world.store)); /* remembered from the last run, without a request */
     assert_true(store_has_raw(world.store));
     world_release(&world);
 }
@@ -196,7 +196,7 @@ TEST(a_sync_does_not_wait_for_ever_for_content)
     assert_true(patient.is_done);
     pthread_join(thread, NULL);
     assert_int_equal(patient.error, 0);
-    assert_int_equal(world_sync(&world), 0); /* at once */
+    assert_int_equal(world_sync(&world), 0); /* returns at once */
     assert_false(store_has_content(world.store));
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
     await(has_all, &world);
@@ -688,7 +688,7 @@ TEST(content_on_a_full_disk_is_read_and_not_kept)
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- room */
+/* ---------------------------------------------------------------- the bound of the cache */
 
 enum {
     PART_BYTES = 1000,
@@ -765,7 +765,7 @@ TEST(a_pass_larger_than_the_cache_leaves_most_for_the_next)
         assert_true(pass == 0 || found >= PARTS_THAT_FIT * 85 / 100);
     }
     assert_true(count_kept(&small, 0, (int64_t)3 * PARTS_THAT_FIT) <= PARTS_THAT_FIT);
-    assert_true(has(&small, 3 * PARTS_THAT_FIT - 1)); /* the last one, too */
+    assert_true(has(&small, 3 * PARTS_THAT_FIT - 1)); /* the last part is kept, too */
     small_cache_close(&small);
     temp_dir_release(&small.dir);
 }
@@ -822,7 +822,7 @@ TEST(earlier_mail_of_a_thread_keeps_its_date)
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- ahead */
+/* ---------------------------------------------------------------- fetching ahead */
 
 static bool all_are_fetched(struct store_world *world)
 {

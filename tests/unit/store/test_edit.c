@@ -449,7 +449,7 @@ static void *ask_for_unknown_sender(void *argument)
     return store_find_sender(world->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
 }
 
-/* Otherwise each message that is handed in would wait for as long, one after the other. */
+/* Otherwise the messages that are handed in would each wait for a slow list, one after the other. */
 TEST(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while)
 {
     struct store_world world;

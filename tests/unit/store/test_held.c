@@ -324,7 +324,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
                          " 00000002 the service did not list the mail in time;");
 
-    /* The list goes on, and another one follows. */
+    /* The list under way ends, and another one follows. */
     fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
     fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 2);
     assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));

@@ -30,7 +30,7 @@ static const char name[] = "maildir.sqlite3";
 static const char log_name[] = "maildir.sqlite3-wal";
 
 enum {
-    INBOX = 3, /* the store's number; any will do */
+    INBOX = 3, /* the store's number of the inbox, any value */
     OTHER = 0,
     STEP_BYTES = 61,
     DAMAGE_STEP_BYTES = 23,
@@ -236,7 +236,7 @@ TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
     assert_false(get(world, 'a', 0).is_gone);
 }
 
-/* Not even when the email leaves the inbox and returns. */
+/* A removed email stays removed even if it leaves the inbox and returns. */
 TEST_WITH(removed_mail_never_comes_back, set_up, tear_down)
 {
     struct world *world = *state;
@@ -626,7 +626,7 @@ TEST_WITH(nothing_changes_that_cannot_be_written, set_up, tear_down)
 
 /* ---------------------------------------------------------------- version 0.2 */
 
-/* Written by inboxfs 0.2: of inbox-a the emails a to e, of which d was removed and e is gone; of inbox-b z.
+/* Written by inboxfs 0.2. inbox-a has the emails a to e, of which d was removed and e is gone; inbox-b has z.
  */
 static const char old_path[] = "tests/data/valid/state-0.2/maildir/maildir.sqlite3";
 

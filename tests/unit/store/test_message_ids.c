@@ -39,7 +39,7 @@ static void note(struct box *box, const char *message_id, const char *email_id)
     assert_int_equal(cache_end_write(&box->cache, message_ids_note(writer, message_id, email_id)), 0);
 }
 
-/* Returns the ids of the emails that it finds, with a blank after each. */
+/* `expected` has the ids of the emails with this Message-ID, with a blank after each. */
 static void assert_named(struct box *box, const char *message_id, const char *expected)
 {
     char *emails[MESSAGE_IDS_EMAILS_MAX];

@@ -15,7 +15,7 @@
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
 
-/* Returns the ids of the emails found, joined by blanks. */
+/* `expected` has the ids of the emails found, joined by blanks. */
 static void assert_found(struct store_world *world, const char *query, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 20);
@@ -172,7 +172,7 @@ TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
     }
 }
 
-/* The body was not fetched. */
+/* The body of such a hit was not fetched. */
 TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -220,7 +220,7 @@ TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
-/* Its list may be too long to be read. */
+/* The list that such a service sends may be too long to read. */
 TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -242,7 +242,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, t
 TEST_WITH(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down)
 {
     struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1"); /* tests that the service searches */
+    assert_found(world, "invoice", "b1 a1"); /* the store tests whether the service searches */
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
     assert_found(world, "invoice of october", "a1");
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);

@@ -218,7 +218,7 @@ TEST(emails_behind_thousands_of_removed_ones_are_listed)
     world_release(&world);
 }
 
-/* The service's list of inboxes never has it. */
+/* The service's list of inboxes never has such an inbox. */
 TEST(the_inbox_of_mail_that_names_none_stays)
 {
     struct store_world world;
@@ -254,7 +254,7 @@ TEST(many_new_emails_are_each_reported_once)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     world_add_emails(&world, "in-1", 0, MANY);
-    for (int i = 0; i < TWICE; i++) /* the same id twice in one answer, not the same otherwise */
+    for (int i = 0; i < TWICE; i++) /* one answer has the same id twice, with different subjects */
         fake_service_add_simple_email(world.fake, "in-1", "00000600-in-1", "again");
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(world_count(&world), MANY);
@@ -266,7 +266,7 @@ TEST(many_new_emails_are_each_reported_once)
     size_t added = 0;
     for (const char *at = strbuf_str(&world.changes); (at = strstr(at, " added;")) != NULL; at++)
         added++;
-    assert_int_equal(added, MANY + 1); /* with the inbox */
+    assert_int_equal(added, MANY + 1); /* the emails and the inbox */
     world_restart(&world);
     assert_int_equal(world_count(&world), MANY);
     world_release(&world);
@@ -360,7 +360,7 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
         assert_false(status.has_synced);
         assert_string_equal(status.sync_error, "a record cannot be read");
     }
-    /* The mail that there was is known all the same. */
+    /* The emails of the first sync are known nevertheless, so none is announced. */
     assert_events(&world, "");
     world_add_emails(&world, "in-1", 500, 501);
     fake_service_remove_email(world.fake, "00000003-in-1");
@@ -638,19 +638,20 @@ TEST(requests_one_after_another_keep_a_pace)
     assert_int_equal(world_sync(&world), 0);
     for (unsigned int i = 0; i < 5; i++) {
         store_request_sync(world.store, "in-1");
-        store_report_contact(world.store, false); /* has the thread list one email, after what is due */
+        store_report_contact(world.store,
+                             false); /* makes the thread list one email, after the lists that are due */
         fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2 + i);
         fake_clock_advance(&world.clock, 40);
     }
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 6);
     fake_clock_advance(&world.clock, 50);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 7);
-    assert_int_equal(world_sync(&world), 0); /* a caller who waits has no pace to keep */
+    assert_int_equal(world_sync(&world), 0); /* the pace does not apply to a caller that waits */
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 8);
     world_release(&world);
 }
 
-/* ---------------------------------------------------------------- news */
+/* ---------------------------------------------------------------- events */
 
 TEST(mail_of_the_first_sync_is_not_announced)
 {
@@ -924,7 +925,7 @@ TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
     world_release(&world);
 }
 
-/* The poll shows the newest emails, and the next polls go on as before. */
+/* The poll shows the newest emails, and the next polls are made as usual. */
 TEST(a_refused_poll_parameter_is_no_failure)
 {
     struct store_world world;
@@ -950,7 +951,7 @@ TEST(a_refused_poll_parameter_is_no_failure)
     world_release(&world);
 }
 
-/* Also where the service then refuses to list more. */
+/* Also if the service then refuses to list more. */
 TEST(a_poll_reports_a_damaged_record)
 {
     struct store_world world;
@@ -983,7 +984,7 @@ TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
         fake_service_push(world.fake, FAKE_LIST_EMAILS,
                           (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
     start_polling(&world);
-    for (int i = 0; i < 2; i++) { /* the complete one, then one of the newest */
+    for (int i = 0; i < 2; i++) { /* the complete list, then a list of the newest emails */
         assert_int_equal(lists(&world), 1 + REFUSALS + i);
         assert_int_equal(world_count(&world), 100);
         store_get_status(world.store, &status);
@@ -1010,7 +1011,7 @@ TEST(a_poll_of_some_removes_nothing_and_the_complete_one_does)
     fake_service_remove_email(world.fake, "00000003-in-1");
     pass(&world, POLL_MOST_MS);
     assert_int_equal(world_count(&world), 150);
-    for (int minutes = 0; minutes < 30; minutes += 5) { /* the polls in between do not put it off */
+    for (int minutes = 0; minutes < 30; minutes += 5) { /* polls do not delay the complete list */
         assert_int_equal(world_count(&world), 150);
         pass(&world, 5 * 60 * 1000);
     }
@@ -1057,7 +1058,8 @@ TEST(mail_that_went_and_came_back_between_two_polls_is_shown)
     world_release(&world);
 }
 
-/* A service that lists less than it has: each second email, none, or no inbox (`step` 0). */
+/* Makes the service list less than it has: every second email (`step` 2), none (1), or not even the inbox
+ * (0). */
 static void lose(struct store_world *world, unsigned int step)
 {
     if (step == 0)
@@ -1097,7 +1099,8 @@ TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
         world_start(&world);
         assert_int_equal(world_sync(&world), 0);
         world_forget(&world);
-        /* The emails are missing for less than that in each round; the time between rounds must not count. */
+        /* In each round the emails are missing for less than INDEX_CONFIRM_MS; the time between rounds must
+         * not count. */
         for (int round = 0; round < 2; round++) {
             lose(&world, cases[i].step);
             assert_int_equal(world_sync(&world), 0);

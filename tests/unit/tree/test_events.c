@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Makes a tree without store and outbox; it has a log. */
+/* Makes a tree with an event log, but without store and outbox. */
 static struct tree *open_log(const struct temp_dir *dir)
 {
     const struct tree_config config = {
@@ -235,7 +235,7 @@ TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
         char path[32];
         snprintf(path, sizeof(path), "sent/%06d\"", i);
         assert_non_null(strstr(bytes, path));
-        assert_string_equal(strchr(bytes, '\n'), "\n"); /* that line and no other */
+        assert_string_equal(strchr(bytes, '\n'), "\n"); /* the read returns one line */
         at += len;
     }
     assert_int_equal(size_of(tree, ino), at);

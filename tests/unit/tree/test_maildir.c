@@ -146,7 +146,7 @@ TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
     assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity/below", &entry), -ENOTDIR);
 }
 
-/* All that is known is where it should be. */
+/* */
 TEST_WITH(messages_are_listed_before_their_size_is_known, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -168,7 +168,7 @@ static bool count_message(void *context, const char *name, const struct tree_ent
     return true;
 }
 
-/* An inbox is looked through a piece at a time. */
+/* An inbox is read in several pieces. */
 TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
 {
     enum {
@@ -282,7 +282,8 @@ TEST_WITH(a_message_answers_to_one_name_at_a_time, set_up, fixture_tear_down)
 
     uint64_t cur = fixture_ino(fixture, BOX "/cur");
     assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, marked, &entry), 0);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, other, &entry), 0); /* the same, written else */
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, other, &entry),
+                     0); /* the same message by another spelling */
     assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, name, &entry), -ENOENT);
     uint64_t new = fixture_ino(fixture, BOX "/new");
     assert_int_equal(tree_lookup(fixture->tree, &nobody, new, name, &entry), -ENOENT);

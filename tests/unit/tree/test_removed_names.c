@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receipts that went with their file: only the process that removed the file still finds them, for some
- * seconds.
+ * Receipts that were removed with their file: only the process that removed the file still finds them, for
+ * some seconds.
  */
 
 #include "tree/removed_names.h"

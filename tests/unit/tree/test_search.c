@@ -201,7 +201,7 @@ TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_do
         assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
         after = count_listed(fixture, &caller, query.ino);
         if (after == before)
-            usleep(10 * 1000); /* the email may not be in the index yet */
+            usleep(10 * 1000); /* waits for the index to have the email */
     }
     assert_int_equal(after, before + 1);
     cancel_release(&cancel);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tree as the kernel uses it: names, attributes, listings and contents; permissions and renames; calls
- * of the listener; the queue after the service is back; open files when the filesystem goes.
+ * of the listener; the queue after an outage; open files when the filesystem ends.
  */
 #include "tree_fixture.h"
 
@@ -312,7 +312,7 @@ TEST_WITH(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down)
 
 struct told {
     uint64_t folder;
-    size_t count; /* changes of it */
+    size_t count; /* calls for this email */
     char gone[256];
 };
 
@@ -371,14 +371,14 @@ TEST_WITH(the_listener_is_notified_of_mail, set_up_without_time, tear_down_witho
     assert_non_null(strstr(told.gone, "_second_ffffffff"));
 }
 
-/* ---------------------------------------------------------------- what may be done where: one table */
+/* ---------------------------------------------------------------- the operations that each folder allows */
 
 static const struct {
     const char *folder;
     int create;
     int make_dir;
     int symlink;
-    int link; /* of the draft */
+    int link; /* result for a link to the draft */
     int unlink_missing;
     int remove_dir;
     int rename_draft_here;
@@ -614,7 +614,7 @@ static void remove_sent(struct tree_fixture *fixture, const char *name)
     assert_int_equal(error, 0);
 }
 
-/* What is listed of sent/ from a position on, or up to `at_most` names. */
+/* Lists sent/ from a position on, at most `at_most` names; 0 for all. */
 static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t position, size_t at_most)
 {
     struct fixture_names names = {.at_most = at_most};
@@ -696,7 +696,7 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
                                &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
-    /* By the inode that the kernel has, without looking it up again. */
+    /* The kernel uses the inode that it has, without another lookup. */
     assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
     assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
     assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "socket",
@@ -717,7 +717,7 @@ TEST_WITH(a_draft_that_is_being_written_is_busy, fixture_set_up, fixture_tear_do
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
     tree_release(handle);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), 0);
-    /* It is no draft any more: upon this the kernel looks the name up again. */
+    /* The file is no longer a draft. ESTALE makes the kernel look the name up again. */
     assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -ESTALE);
     const struct tree_change size = {.fields = TREE_SET_SIZE};
     assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &size), -ESTALE);
@@ -782,7 +782,7 @@ TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tea
     umask(before);
 }
 
-/* `rm sent/<all>` comes to the receipt when its file has taken it along. */
+/* `rm sent/<all>` also removes the receipt by name, after it went with its file. */
 TEST_WITH(a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
           fixture_tear_down)
 {
@@ -834,7 +834,7 @@ TEST(open_drafts_are_closed_at_the_end)
     assert_int_equal(count_descriptors(), before);
 }
 
-/* ---------------------------------------------------------------- what appeared, once more */
+/* ---------------------------------------------------------------- calls of the listener */
 
 struct appeared_path {
     unsigned int count;
@@ -862,7 +862,7 @@ TEST_WITH(an_event_of_new_mail_has_an_existing_path, set_up_without_time, tear_d
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1",
-                                  "Second"); /* is back, and not announced */
+                                  "Second"); /* returns, and is not announced */
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
@@ -969,10 +969,10 @@ TEST_WITH(an_online_event_sends_the_queue_at_once, set_up_without_time, tear_dow
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 1);
 }
 
-/* ---------------------------------------------------------------- open files, when the filesystem goes */
+/* ---------------------------------------------------------------- open files, when the filesystem ends */
 
-/* A file that was closed well goes out, though nobody came to say that it was closed; of any other it is not
- * known. */
+/* A file that was flushed after its last write is sent, although the kernel has not released it. Any other
+ * file may be incomplete. */
 
 static struct tree_handle *begin(struct tree_fixture *fixture, const char *name, const char *text)
 {

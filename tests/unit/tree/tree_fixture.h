@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tree over a real store and a real outbox, which talk to a service in memory: one inbox, alice, with one
- * email; a draft; nothing in the outbox.
+ * A tree over a real store and a real outbox, with a fake service in memory: one inbox, alice, with one
+ * email; one draft; an empty outbox.
  */
 #ifndef INBOXFS_TESTS_TREE_FIXTURE_H
 #define INBOXFS_TESTS_TREE_FIXTURE_H
@@ -33,8 +33,8 @@ struct tree_fixture {
 };
 
 static const struct tree_caller nobody;
-static struct clock *fixture_clock;    /* NULL: the system's */
-static uint64_t fixture_content_bytes; /* 0: emails have no folders */
+static struct clock *fixture_clock;    /* NULL for the system's clock */
+static uint64_t fixture_content_bytes; /* 0 if emails have no folders */
 static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
 
 static int fixture_find_sender(void *context, const char *address, char **ret_address)
@@ -151,8 +151,8 @@ static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
 }
 
 struct fixture_names {
-    char text[4096]; /* each name with a space behind it */
-    size_t at_most;  /* this many are taken by a call; 0: all */
+    char text[4096]; /* names, each followed by a space */
+    size_t at_most;  /* most names that a call takes; 0 for all */
     size_t taken;
     uint64_t next;
 };
