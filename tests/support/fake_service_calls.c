@@ -228,7 +228,7 @@ static json_t *select_emails(const struct fake_email *first, const struct email_
     return records;
 }
 
-/* Removes the unreadable record from the list. */
+/* Removes the unreadable record from the list, and counts it. */
 static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigned int *ret_count)
 {
     for (size_t i = 0; outcome->unread != NULL && i < json_array_size(records); i++) {

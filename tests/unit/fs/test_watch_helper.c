@@ -214,7 +214,7 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_true(fixture->helper.pid > 0);
 }
 
-/* A helper whose process could not be forked can be stopped, also twice. */
+/* The thread may have started a process: the release waits for it, and a second stop does no harm. */
 TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
 {
     struct fixture *fixture = *state;

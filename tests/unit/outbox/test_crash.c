@@ -119,7 +119,7 @@ static void die_at(struct world *world, const char *point, enum act what, bool i
 struct row {
     const char *point;
     enum act act;
-    int folder;           /* of the message after recovery; -1 if it is not in the spool */
+    int folder;           /* folder of the message after recovery; -1 if it is not in the spool */
     const char *state;    /* in its receipt, or NULL */
     bool stays_in_drafts; /* the draft is in drafts/ after recovery */
     size_t sends;         /* requests of both processes */

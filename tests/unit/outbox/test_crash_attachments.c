@@ -123,8 +123,8 @@ static const struct crash {
     const char *point;
     const char *what;
     void (*act)(struct world *world);
-    int folder;          /* of a.txt after recovery; -1 if it is in none */
-    const char *content; /* of a.txt after recovery */
+    int folder;          /* folder of a.txt after recovery; -1 if there is none */
+    const char *content; /* content of a.txt after recovery */
     bool has_message;
     size_t uploads; /* of both processes and a later change of the file; 0 if the count may vary */
 } rows[] = {

@@ -105,7 +105,7 @@ struct row {
     struct fake_outcome answer;
     bool is_trusted;
     int settled;       /* what the barrier returns */
-    int folder;        /* of the message after the attempt */
+    int folder;        /* folder of the message after the attempt */
     const char *state; /* in its receipt, or NULL */
     bool is_paused;
 };

@@ -254,7 +254,7 @@ TEST(many_new_emails_are_each_reported_once)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     world_add_emails(&world, "in-1", 0, MANY);
-    for (int i = 0; i < TWICE; i++) /* one answer has the same id twice, with different subjects */
+    for (int i = 0; i < TWICE; i++) /* one answer has the same id several times */
         fake_service_add_simple_email(world.fake, "in-1", "00000600-in-1", "again");
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(world_count(&world), MANY);

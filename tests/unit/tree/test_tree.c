@@ -312,7 +312,7 @@ TEST_WITH(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down)
 
 struct told {
     uint64_t folder;
-    size_t count; /* calls for this email */
+    size_t count; /* calls for `folder` */
     char gone[256];
 };
 
