@@ -30,7 +30,7 @@ static void release(struct uploaded *uploaded)
 static const struct upload_request text_file = {
     .name = "a.txt", .content_type = "text/plain", .fd = -1, .bytes = "hello", .len = 5};
 
-API_TEST(ids_are_found_where_they_are)
+API_TEST(upload_ids_are_found_wherever_servers_put_them)
 {
     static const struct {
         struct scripted_step step;

@@ -257,7 +257,7 @@ static enum service_outcome get_raw(struct api_fixture *fixture, const char *id)
     return outcome;
 }
 
-API_TEST(raw_messages_may_be_all_that_lacks)
+API_TEST(a_service_may_lack_raw_messages_only)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -335,7 +335,7 @@ API_TEST(a_raw_message_over_a_slow_line_comes_whole)
     service_result_release(&result);
 }
 
-API_TEST(raw_messages_make_themselves_known)
+API_TEST(a_raw_message_makes_its_capability_known)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 200, "Subject: x\r\n\r\n");
@@ -380,7 +380,7 @@ API_TEST(ids_too_long_for_a_path_ask_nothing)
 
 /* ---------------------------------------------------------------- marks */
 
-API_TEST(marks_answer_the_record)
+API_TEST(a_mark_returns_the_record)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);

@@ -18,7 +18,7 @@ static char *shown(const char *text)
     return result.detail;
 }
 
-TEST(words_are_found)
+TEST(the_reason_is_found_in_the_body)
 {
     static const struct {
         const char *body;
@@ -101,7 +101,7 @@ TEST(an_answer_of_a_proxy_is_not_the_services_own)
     }
 }
 
-TEST(fields_are_named)
+TEST(the_named_field_is_found)
 {
     static const struct {
         const char *body;

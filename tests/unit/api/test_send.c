@@ -144,7 +144,7 @@ API_TEST(each_answer_has_its_outcome)
     }
 }
 
-API_TEST(nobody_there_is_worth_another_try)
+API_TEST(an_unreachable_service_is_tried_again)
 {
     struct scripted_server *gone = scripted_server_start();
     struct api_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};

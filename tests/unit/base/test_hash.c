@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-TEST(every_flipped_bit_changes_it)
+TEST(every_flipped_bit_changes_the_hash)
 {
     unsigned char bytes[] = "a record of a good hundred bytes, so that it takes whole strides, "
                             "words beyond them, and a rest of less";
@@ -23,14 +23,14 @@ TEST(every_flipped_bit_changes_it)
     }
 }
 
-TEST(the_length_counts)
+TEST(the_length_changes_the_hash)
 {
     static const char zeros[200];
     for (size_t len = 1; len <= sizeof(zeros); len++)
         assert_true(hash_bytes(0, zeros, len) != hash_bytes(0, zeros, len - 1));
 }
 
-TEST(the_seed_counts)
+TEST(the_seed_changes_the_hash)
 {
     assert_true(hash_bytes(1, "key", 3) != hash_bytes(2, "key", 3));
     assert_true(hash_bytes(1, "key", 3) == hash_bytes(1, "key", 3));

@@ -18,7 +18,7 @@ static int reset_signals(void **state)
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-TEST_WITH(sigterm_sigint_and_sighup_end_it, reset_signals, NULL)
+TEST_WITH(sigterm_sigint_and_sighup_end_the_program, reset_signals, NULL)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     sigset_t ending;

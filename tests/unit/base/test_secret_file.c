@@ -40,7 +40,7 @@ static int read_secret(const char *text, size_t len, mode_t mode, const char *wo
     return error;
 }
 
-TEST(its_line_is_the_secret)
+TEST(the_line_of_the_file_is_the_secret)
 {
     static const char *const texts[] = {"a b: c ", "a b: c \n", "a b: c \r\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -112,7 +112,7 @@ TEST(a_secret_of_several_lines_is_refused)
     assert_null(secret);
 }
 
-TEST(a_file_that_is_not_there_is_said_so)
+TEST(a_missing_file_is_reported)
 {
     char *secret = NULL;
     char *reason = NULL;

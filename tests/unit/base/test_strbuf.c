@@ -39,7 +39,7 @@ TEST(every_append_ends_the_text)
     assert_memory_equal(strbuf_str(&buffer), "ab4x\0y", 7);
 }
 
-TEST(the_ceiling_is_met_exactly)
+TEST(a_text_of_exactly_the_maximal_length_fits)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
     assert_int_equal(strbuf_append_str(&buffer, "12345"), 0);

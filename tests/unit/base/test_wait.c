@@ -91,7 +91,7 @@ static void *wait_on_a_condition_of_its_own(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_condition_may_go_as_soon_as_its_wait_is_over, set_up, tear_down)
+TEST_WITH(a_condition_can_be_destroyed_right_after_its_wait, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     for (int i = 0; i < 2000; i++) {
@@ -114,7 +114,7 @@ TEST_WITH(cancelling_before_the_wait_is_seen, set_up, tear_down)
     assert_int_equal(waiter->error, -EINTR);
 }
 
-TEST_WITH(no_cancel_is_never_set, set_up, tear_down)
+TEST_WITH(a_null_cancel_is_never_set, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     assert_false(cancel_is_set(NULL));
@@ -279,7 +279,7 @@ TEST(the_last_sleeper_is_woken_first)
     close_shop(&shop, hands);
 }
 
-TEST(a_heap_of_tasks_wakes_all)
+TEST(many_tasks_wake_all_threads)
 {
     struct shop shop;
     struct hand hands[THREADS];

@@ -51,7 +51,7 @@ static void end(pid_t child)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-TEST(signals_that_inform_are_no_orders)
+TEST(signals_that_only_inform_cancel_no_request)
 {
     static const struct {
         const char *what;
@@ -81,7 +81,7 @@ TEST(signals_that_inform_are_no_orders)
     }
 }
 
-TEST(an_unknown_end_counts_as_an_order)
+TEST(a_process_that_cannot_be_read_counts_as_cancelling)
 {
     assert_false(request_signals_only_inform(0));
     assert_false(request_signals_only_inform(-1));

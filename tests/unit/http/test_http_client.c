@@ -345,7 +345,7 @@ static int make_another_request(void *context, int status, const void *bytes, si
     return response.error;
 }
 
-TEST_WITH(all_idle_connections_go_with_the_first_dead_one, set_up, tear_down)
+TEST_WITH(the_first_dead_connection_closes_all_idle_ones, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
@@ -703,7 +703,7 @@ static void rest_before_chunk(void *context, size_t sent_bytes)
     nanosleep(&rest, NULL);
 }
 
-TEST_WITH(a_drip_ends_at_last, set_up, tear_down)
+TEST_WITH(an_answer_that_only_drips_is_given_up, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static char text[200]; /* the server goes on sending it after the test */
@@ -807,7 +807,7 @@ TEST_WITH(line_breaks_never_reach_a_header, set_up, tear_down)
     assert_int_equal(scripted_server_requests(fixture->server), 0);
 }
 
-TEST_WITH(an_echoed_key_is_blotted_out, set_up, tear_down)
+TEST_WITH(an_echoed_key_is_redacted, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char text[] = "you sent " KEY ", yes " KEY KEY;

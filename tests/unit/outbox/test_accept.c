@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-WORLD_TEST(bad_drafts_stay_with_the_errno_that_fits)
+WORLD_TEST(a_bad_draft_stays_a_draft_and_has_its_errno)
 {
     static const struct {
         const char *content;
@@ -87,7 +87,7 @@ WORLD_TEST(sizes_are_bounded)
         -EMSGSIZE);
 }
 
-WORLD_TEST(a_rename_onto_an_existing_name)
+WORLD_TEST(a_rename_onto_an_unsent_message_replaces_it)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -207,7 +207,7 @@ static void fail_one(struct world *world, const char *content)
     assert_int_equal(settle(world), -EIO);
 }
 
-WORLD_TEST(unedited_from_failed_keeps_the_key)
+WORLD_TEST(an_unedited_message_from_failed_keeps_its_key)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -218,7 +218,7 @@ WORLD_TEST(unedited_from_failed_keeps_the_key)
     assert_string_equal(first, second);
 }
 
-WORLD_TEST(by_way_of_drafts_it_is_a_new_message)
+WORLD_TEST(a_failed_message_moved_through_drafts_gets_a_new_key)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -231,7 +231,7 @@ WORLD_TEST(by_way_of_drafts_it_is_a_new_message)
     assert_string_not_equal(first, second);
 }
 
-WORLD_TEST(edited_gets_a_new_key)
+WORLD_TEST(an_edited_message_gets_a_new_key)
 {
     struct world *world = *state;
     fail_one(world, MESSAGE);
@@ -276,7 +276,7 @@ WORLD_TEST(a_refusal_at_a_later_hand_in_leaves_the_outcome_unknown)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"unknown outcome\""));
 }
 
-WORLD_TEST(from_sent_gets_a_new_key)
+WORLD_TEST(a_message_from_sent_gets_a_new_key)
 {
     struct world *world = *state;
     assert_int_equal(mail(world, "m.eml", MESSAGE), 0);

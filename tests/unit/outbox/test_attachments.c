@@ -116,7 +116,7 @@ WORLD_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it)
     assert_true(sent_contains(world, 2, "\"later\""));
 }
 
-WORLD_TEST(a_message_whose_attachment_dies_fails)
+WORLD_TEST(a_message_whose_attachment_is_interrupted_fails)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, ATTACHED, "a.txt");
@@ -312,7 +312,7 @@ WORLD_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message)
     assert_int_equal(sends(world), 0);
 }
 
-WORLD_TEST(a_file_that_cannot_be_begun_again_stays_whole)
+WORLD_TEST(a_file_whose_copy_cannot_be_created_stays_whole)
 {
     struct world *world = *state;
     struct outbox_handle *handle = NULL;

@@ -43,7 +43,7 @@ static int end_wait(struct waiting *waiting)
     return waiting->result;
 }
 
-WORLD_TEST(nothing_to_wait_for)
+WORLD_TEST(a_barrier_with_nothing_to_wait_for_succeeds)
 {
     struct world *world = *state;
     assert_int_equal(settle(world), 0);
@@ -80,7 +80,7 @@ enum {
     IDLE_WHILE_ONE_SENDS = 3
 };
 
-WORLD_TEST(ten_seconds_are_the_longest)
+WORLD_TEST(a_barrier_waits_at_most_ten_seconds)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -245,7 +245,7 @@ WORLD_TEST(a_wait_can_be_interrupted)
     fake_service_open_gate(world->fake, FAKE_SEND);
 }
 
-WORLD_TEST(later_messages_do_not_count)
+WORLD_TEST(a_barrier_ignores_later_messages)
 {
     struct world *world = *state;
     struct waiting waiting;
@@ -315,7 +315,7 @@ WORLD_TEST(a_file_that_was_just_closed_can_be_moved_to_drafts)
 }
 
 /* Each program that a shell starts with its output redirected to the file closes the file. */
-WORLD_TEST(a_file_that_is_closed_again_and_again_is_not_waited_for_anew)
+WORLD_TEST(repeated_closes_of_a_file_do_not_prolong_the_wait)
 {
     struct world *world = *state;
     struct waiting waiting;

@@ -176,7 +176,7 @@ static void *stir(void *argument)
     return NULL;
 }
 
-WORLD_TEST(everything_at_once_ends_in_order)
+WORLD_TEST(concurrent_use_leaves_no_message_unsettled)
 {
     struct world *world = *state;
     struct crowd crowds[THREADS];
@@ -206,7 +206,7 @@ static void *close_file(void *handle)
     return NULL;
 }
 
-WORLD_TEST(a_file_closed_for_the_last_time_while_it_is_renamed_goes_out)
+WORLD_TEST(a_file_closed_for_the_last_time_during_a_rename_is_sent)
 {
     struct world *world = *state;
     for (int i = 0; i < MESSAGES; i++) {

@@ -231,7 +231,7 @@ static void refuse_what_may_have_been_sent(void)
     world_teardown(&state);
 }
 
-TEST(an_unknown_outcome_stays_so_when_a_repeat_is_refused)
+TEST(an_unknown_outcome_stays_unknown_when_a_repeat_is_refused)
 {
     pid_t child = fork();
     if (child == 0) {

@@ -76,7 +76,7 @@ static void one_message_pays_at_most(struct world *world, struct fake_outcome an
     await_paused(world, false);
 }
 
-TEST(one_message_in_twenty_is_spent_on_finding_out)
+TEST(a_foreign_answer_costs_at_most_one_message_of_twenty)
 {
     static const struct fake_outcome answers[] = {
         {.outcome = SERVICE_REJECTED, .http_status = 302, .detail = "a redirect"},
@@ -106,7 +106,7 @@ static bool load_flag(void *context)
     return atomic_load((atomic_bool *)context);
 }
 
-WORLD_TEST(nothing_is_sent_while_no_list_can_be_had)
+WORLD_TEST(nothing_is_sent_while_lists_fail)
 {
     struct world *world = *state;
     atomic_bool is_lost = true;
@@ -133,7 +133,7 @@ WORLD_TEST(nothing_is_sent_while_no_list_can_be_had)
     world_open(world);
 }
 
-WORLD_TEST(attachments_wait_while_something_else_answers)
+WORLD_TEST(attachments_wait_while_answers_are_foreign)
 {
     struct world *world = *state;
     const struct fake_outcome page = {
@@ -152,7 +152,7 @@ WORLD_TEST(attachments_wait_while_something_else_answers)
 }
 
 /* Otherwise one message that a gateway does not let through would hold up all others for ever. */
-WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it)
+WORLD_TEST(a_foreign_refusal_of_one_message_alone_fails_it)
 {
     static const struct fake_outcome refusals[] = {
         {.outcome = SERVICE_REJECTED, .http_status = 413, .is_foreign = true},
@@ -177,7 +177,7 @@ WORLD_TEST(a_page_that_refuses_one_message_alone_fails_it)
 }
 
 /* If a gateway limits the rate or the uploads, each item also waits by itself. */
-WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other)
+WORLD_TEST(a_foreign_busy_answer_to_one_upload_delays_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};
     struct world *world = *state;
@@ -191,7 +191,7 @@ WORLD_TEST(a_busy_page_for_one_upload_holds_up_no_other)
     assert_string_equal(fake_service_get(world->fake, FAKE_UPLOAD, 1).text, "b.txt");
 }
 
-WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other)
+WORLD_TEST(a_foreign_busy_answer_to_the_parts_of_one_message_delays_no_other)
 {
     struct world *world = *state;
     fake_service_set(world->fake, FAKE_UPLOAD,
@@ -203,7 +203,7 @@ WORLD_TEST(a_busy_page_for_the_parts_of_one_message_holds_up_no_other)
     await_news(world, EVENT_SENT, "sent/other.eml");
 }
 
-WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message)
+WORLD_TEST(after_an_outage_one_long_upload_delays_no_other_message)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -221,7 +221,7 @@ WORLD_TEST(after_an_outage_one_long_upload_holds_up_no_other_message)
 }
 
 /* A gateway gives up after a minute. No other message is sent to find that out. */
-WORLD_TEST(a_long_wait_asks_for_a_list)
+WORLD_TEST(a_send_that_takes_long_causes_a_list)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);

@@ -20,7 +20,7 @@ static const char *const allowed[ITEM_STATES] = {
     [ITEM_UNKNOWN] = "+.++..+....",   [ITEM_INTERRUPTED] = "+.++..+....",
 };
 
-TEST(only_these_states_follow)
+TEST(only_the_listed_transitions_are_allowed)
 {
     for (unsigned int from = 0; from < ITEM_STATES; from++) {
         for (unsigned int to = 0; to < ITEM_STATES; to++) {
@@ -41,7 +41,7 @@ TEST(a_sent_or_sending_message_is_never_sent_again_by_itself)
     assert_false(item_state_may_follow(ITEM_SENDING, ITEM_WAITING));
 }
 
-TEST(names_lead_back_to_states)
+TEST(each_state_is_found_by_its_name)
 {
     for (unsigned int i = ITEM_GONE + 1; i < ITEM_STATES; i++) {
         enum item_state found = ITEM_GONE;
@@ -121,7 +121,7 @@ static char *choose_beside(const char *name)
     return chosen;
 }
 
-TEST(a_number_makes_no_name_one_that_is_sent)
+TEST(a_number_does_not_change_whether_a_name_is_sent)
 {
     static const struct {
         const char *name;
@@ -141,7 +141,7 @@ TEST(a_number_makes_no_name_one_that_is_sent)
 }
 
 /* The names, taken or free, are so long that every possible place of the cut occurs. */
-TEST(a_cut_makes_no_name_one_that_is_sent_or_the_reverse)
+TEST(a_cut_does_not_change_whether_a_name_is_sent)
 {
     static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};
     static const char *const ends[] = {"n", "~", "#", "nnnnnnnn", "n.eml", "n.tmp"};

@@ -145,7 +145,7 @@ static void take_over(const char *point)
     close(noting.log);
 }
 
-TEST(each_message_is_where_it_was_and_goes_out_once)
+TEST(each_message_keeps_its_folder_and_is_sent_once)
 {
     static const char *const points[] = {NULL, "migrating", "migrated"};
     for (size_t i = 0; i < ARRAY_LEN(points); i++) {
@@ -158,7 +158,7 @@ TEST(each_message_is_where_it_was_and_goes_out_once)
     }
 }
 
-TEST(the_count_of_the_day_is_taken_over)
+TEST(the_count_of_the_day_is_converted)
 {
     struct world *world = malloc(sizeof(*world));
     struct outbox_status status;

@@ -174,7 +174,7 @@ static int rename_on_a_full_disk(struct world *world, const char *name, const ch
 }
 
 /* Otherwise the old name would be back after a restart. */
-WORLD_TEST(a_rename_that_cannot_be_recorded_is_none)
+WORLD_TEST(a_rename_that_cannot_be_recorded_changes_nothing)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -208,7 +208,7 @@ WORLD_TEST(a_rename_to_a_name_never_sent_cancels)
     assert_int_equal(fake_service_count_sent(world->fake, false), 1);
 }
 
-WORLD_TEST(rm_cancels)
+WORLD_TEST(rm_cancels_a_waiting_message)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -254,7 +254,7 @@ WORLD_TEST(a_file_that_is_written_can_be_renamed)
 }
 
 /* The file was closed once, but its program writes more. */
-WORLD_TEST(a_temporary_file_that_is_open_again_is_handed_in_when_it_is_closed)
+WORLD_TEST(a_temporary_file_renamed_while_open_is_handed_in_when_closed)
 {
     struct world *world = *state;
     struct outbox_handle *handle;
@@ -316,7 +316,7 @@ static int rename_as(struct world *world, const char *name, const char *new_name
 }
 
 /* An empty file cannot be sent, and an open file may still fail. */
-WORLD_TEST(an_empty_or_open_file_takes_no_place)
+WORLD_TEST(an_empty_or_open_file_replaces_no_message)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);

@@ -29,7 +29,7 @@ static void assert_order(const struct send_queue *queue, struct item *const *ite
 }
 
 /* When the outbox opens, the messages may be read from the disk in any order. */
-TEST(messages_stand_in_their_order_however_they_came)
+TEST(the_queue_is_ordered_whatever_the_order_of_arrival)
 {
     static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
     for (size_t i = 0; i < ARRAY_LEN(came); i++) {
@@ -47,7 +47,7 @@ TEST(messages_stand_in_their_order_however_they_came)
     }
 }
 
-TEST(one_message_of_a_sequence_goes_at_a_time_in_order)
+TEST(messages_of_a_sequence_are_sent_one_at_a_time_in_order)
 {
     struct item_table table = {0};
     struct send_queue queue = {0};
@@ -80,7 +80,7 @@ static bool may_enter(struct suspension *suspension, int64_t now_ms)
 }
 
 /* Requests that were under way at the same time fail one after the other. */
-TEST(the_longest_wait_that_was_asked_for_counts)
+TEST(the_longest_requested_wait_counts)
 {
     struct suspension suspension;
     suspension_init(&suspension, false);
@@ -96,7 +96,7 @@ TEST(the_longest_wait_that_was_asked_for_counts)
     assert_int_equal(suspension_until_ms(&suspension), 181 * 1000);
 }
 
-TEST(failures_together_lengthen_the_wait_once)
+TEST(simultaneous_failures_lengthen_the_wait_once)
 {
     struct suspension one;
     struct suspension many;
@@ -114,7 +114,7 @@ TEST(failures_together_lengthen_the_wait_once)
     }
 }
 
-TEST(one_tries_and_the_others_wait_for_it)
+TEST(one_request_is_tried_and_the_others_wait_for_it)
 {
     struct suspension suspension;
     struct suspension_try first;
@@ -147,7 +147,7 @@ TEST(one_tries_and_the_others_wait_for_it)
 }
 
 /* A sent message cannot be taken back. */
-TEST(after_a_rest_one_tries_first)
+TEST(after_a_pause_one_request_is_tried_first)
 {
     struct suspension suspension;
     struct suspension_try first;
@@ -170,7 +170,7 @@ TEST(after_a_rest_one_tries_first)
     assert_true(first.probe != 0);
 }
 
-TEST(waking_lets_one_try_at_once)
+TEST(waking_allows_one_try_at_once)
 {
     struct suspension suspension;
     suspension_init(&suspension, false);

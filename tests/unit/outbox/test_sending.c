@@ -47,7 +47,7 @@ WORLD_TEST(a_message_is_sent_and_gets_a_receipt)
     assert_null(none);
 }
 
-WORLD_TEST(a_message_has_no_receipt_before_it_is_out)
+WORLD_TEST(a_message_has_no_receipt_before_it_is_sent)
 {
     struct world *world = *state;
     struct outbox_stat stat;
@@ -63,7 +63,7 @@ WORLD_TEST(a_message_has_no_receipt_before_it_is_out)
 }
 
 /* Programs that check a folder's time notice added and removed messages. */
-WORLD_TEST(sending_changes_the_folder_that_is_left_and_the_one_that_is_reached)
+WORLD_TEST(sending_changes_the_times_of_outbox_and_sent)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);
@@ -193,7 +193,7 @@ WORLD_TEST(a_403_with_a_refused_key_stops_the_queue)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-WORLD_TEST(the_queue_pauses_as_a_whole_and_tries_with_one)
+WORLD_TEST(the_whole_queue_pauses_and_one_message_is_tried)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -321,7 +321,7 @@ WORLD_TEST(a_message_taken_out_between_attempts_is_a_new_one)
                             fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so)
+WORLD_TEST(an_attempt_after_an_unknown_outcome_is_marked_as_a_repeat)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -340,7 +340,7 @@ WORLD_TEST(an_attempt_after_an_unknown_outcome_says_so)
     assert_false(fake_service_get(world->fake, FAKE_SEND, 2).is_repeat);
 }
 
-WORLD_TEST(a_repetition_that_is_trusted_no_more_keeps_the_status_of_the_answer)
+WORLD_TEST(an_answer_keeps_its_http_status_when_keys_are_no_longer_trusted)
 {
     struct world *world = *state;
     world->config.trusts_idempotency = true;
@@ -420,7 +420,7 @@ WORLD_TEST(a_service_that_refuses_keys_is_not_trusted)
     assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"unknown outcome\""));
 }
 
-WORLD_TEST(the_order_is_kept_for_one_set_of_recipients)
+WORLD_TEST(messages_to_the_same_recipients_are_sent_in_order)
 {
     struct world *world = *state;
     fake_service_close_gate(world->fake, FAKE_SEND);

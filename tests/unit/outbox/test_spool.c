@@ -159,7 +159,7 @@ TEST_WITH(a_saved_row_is_read_back, set_up, tear_down)
     row_release(&copy);
 }
 
-TEST_WITH(a_turn_that_fails_has_saved_nothing, set_up, tear_down)
+TEST_WITH(a_failed_turn_saves_nothing, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -171,7 +171,7 @@ TEST_WITH(a_turn_that_fails_has_saved_nothing, set_up, tear_down)
     row_release(&row);
 }
 
-TEST_WITH(numbers_are_never_given_twice, set_up, tear_down)
+TEST_WITH(no_number_is_given_twice, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     struct row row;
@@ -216,7 +216,7 @@ static void expect_content(struct spooled *spooled, uint64_t number, const char 
     assert_string_equal(bytes, text);
 }
 
-TEST_WITH(a_content_that_is_renewed_leaves_the_one_that_is_linked, set_up, tear_down)
+TEST_WITH(a_new_content_leaves_the_linked_one_unchanged, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     _cleanup_close_ int fd = -1;
@@ -296,7 +296,7 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
 }
 
 /* The program ended while two drafts replaced waiting messages. */
-WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
+WORLD_TEST(replaced_messages_are_removed_at_the_next_start)
 {
     static const char *const names[] = {"a.eml", "b.eml", "new a", "new b"};
     struct world *world = *state;
@@ -324,7 +324,7 @@ WORLD_TEST(all_that_is_replaced_is_removed_at_the_next_start)
 }
 
 /* Some of the messages may have been sent, so all are shown and none is sent without its user. */
-WORLD_TEST(without_the_database_each_content_is_interrupted)
+WORLD_TEST(without_the_database_each_content_is_an_interrupted_message)
 {
     struct world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -357,7 +357,7 @@ static void expect_refused(struct world *world, int error, const char *words)
     assert_non_null(strstr(reason, words));
 }
 
-WORLD_TEST(a_damaged_database_is_refused_with_words_and_left_as_it_is)
+WORLD_TEST(a_damaged_database_is_refused_with_a_reason_and_left_unchanged)
 {
     struct world *world = *state;
     char content[32];

@@ -128,7 +128,7 @@ TEST_WITH(the_receipt_names_an_email_of_another_inbox, set_up, world_teardown)
     assert_true(receipt_says(world, "yes.receipt.json", "is in another inbox"));
 }
 
-TEST_WITH(a_disk_that_cannot_tell_is_said_in_the_receipt, set_up, world_teardown)
+TEST_WITH(a_failed_lookup_is_reported_in_the_receipt, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.error = -EIO;
@@ -137,7 +137,7 @@ TEST_WITH(a_disk_that_cannot_tell_is_said_in_the_receipt, set_up, world_teardown
     assert_true(receipt_says(world, "yes.receipt.json", "cannot be read"));
 }
 
-TEST_WITH(a_message_that_names_none_asks_for_none, set_up, world_teardown)
+TEST_WITH(a_message_that_names_no_email_causes_no_lookup, set_up, world_teardown)
 {
     struct world *world = *state;
     send_well(world, "hello", MESSAGE);
@@ -168,7 +168,7 @@ static void refuse_next(struct world *world, enum service_outcome outcome)
                       (struct fake_outcome){.outcome = outcome, .http_status = 422, .error = EINVAL});
 }
 
-TEST_WITH(sent_again_it_is_looked_up_again, set_up, world_teardown)
+TEST_WITH(a_message_sent_again_is_looked_up_again, set_up, world_teardown)
 {
     struct world *world = *state;
     emails.dinner = NULL;
@@ -198,7 +198,7 @@ TEST_WITH(the_key_does_not_depend_on_known_emails, set_up, world_teardown)
                         fake_service_get(world->fake, FAKE_SEND, 1).key);
 }
 
-TEST_WITH(after_a_refusal_it_is_looked_up_anew, set_up, world_teardown)
+TEST_WITH(a_refused_message_is_looked_up_again, set_up, world_teardown)
 {
     static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID, or none has it */
     struct world *world = *state;
@@ -239,7 +239,7 @@ TEST_WITH(a_possible_repeat_keeps_its_thread, set_up, world_teardown)
 }
 
 /* The email was known at the first attempt, but no longer at the second. */
-TEST_WITH(a_reply_that_may_have_been_sent_stays_one, set_up, world_teardown)
+TEST_WITH(a_reply_that_may_have_been_sent_stays_a_reply, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next(world, SERVICE_UNKNOWN);
@@ -285,7 +285,7 @@ TEST_WITH(a_reply_to_a_deleted_email_starts_a_thread, set_up, world_teardown)
     assert_true(receipt_says(world, "yes.receipt.json", "refused a reply"));
 }
 
-TEST_WITH(a_refusal_for_another_reason_is_one, set_up, world_teardown)
+TEST_WITH(a_refusal_for_another_reason_fails_the_message, set_up, world_teardown)
 {
     struct world *world = *state;
     refuse_next_in_words(world, "from_address: no such inbox");

@@ -92,7 +92,7 @@ static void *find_own_process(void *argument)
     return NULL;
 }
 
-TEST(threads_belong_to_their_process)
+TEST(the_process_of_a_thread_is_found)
 {
     pthread_t thread;
     pid_t process = 0;

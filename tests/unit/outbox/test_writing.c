@@ -34,7 +34,7 @@ char *strdup(const char *text)
     return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-WORLD_TEST(an_interrupted_file_is_not_sent_without_memory)
+WORLD_TEST(an_interrupted_file_is_not_sent_when_out_of_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -50,7 +50,7 @@ WORLD_TEST(an_interrupted_file_is_not_sent_without_memory)
 
 /* There is no memory to move the file to failed/, so it stays in outbox/. When it is closed again, it is
  * still interrupted. */
-WORLD_TEST(an_interrupted_file_stays_so_without_memory)
+WORLD_TEST(an_interrupted_file_stays_interrupted_when_out_of_memory)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -101,7 +101,7 @@ static void *sync_beside(void *argument)
 }
 
 /* Of two fsyncs at the same time, the second has to wait for the disk like the first. */
-WORLD_TEST(an_fsync_does_not_return_before_another_has_made_durable)
+WORLD_TEST(an_fsync_does_not_return_before_a_concurrent_one_has_ended)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.tmp");
@@ -249,7 +249,7 @@ WORLD_TEST(one_writer_may_be_several_processes_or_opens)
     assert_int_equal(sends(world), 4);
 }
 
-WORLD_TEST(a_close_before_the_last_hands_nothing_in)
+WORLD_TEST(only_the_last_close_hands_a_file_in)
 {
     struct world *world = *state;
     struct outbox_handle *handle = create(world, OUT, "m.eml");
@@ -483,7 +483,7 @@ WORLD_TEST(files_open_at_a_crash_are_interrupted)
 
 /* ---------------------------------------------------------------- errors of files */
 
-WORLD_TEST(names_that_cannot_be_created)
+WORLD_TEST(forbidden_creations_have_their_errno)
 {
     char long_name[300];
     char longer_name[300];
@@ -526,7 +526,7 @@ static void expect_quiet(struct world *world, const char *name)
     assert_int_equal(sends(world), 0);
 }
 
-WORLD_TEST(a_closed_message_goes_out_when_nobody_has_touched_it_for_two_seconds)
+WORLD_TEST(a_closed_message_is_sent_after_two_seconds_without_a_change)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);
@@ -546,7 +546,7 @@ static void append_to(struct world *world, const char *name, const char *text)
     close_as(handle, getpid());
 }
 
-WORLD_TEST(whatever_touches_it_begins_the_quiet_time_anew)
+WORLD_TEST(a_write_rename_or_utime_restarts_the_quiet_time)
 {
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
     struct world *world = *state;
@@ -581,7 +581,7 @@ WORLD_TEST(an_open_file_is_never_handed_in)
     assert_int_equal(sends(world), 1);
 }
 
-WORLD_TEST(a_waiting_file_goes_out_after_a_restart)
+WORLD_TEST(a_waiting_file_is_sent_after_a_restart)
 {
     struct world *world = *state;
     copy_in(world, OUT, "m.eml", MESSAGE);

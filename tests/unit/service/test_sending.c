@@ -954,7 +954,7 @@ TEST_WITH(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down)
     assert_int_equal(1000, count_of(fixture, "/api/v1/email/outbound?limit=2000"));
 }
 
-TEST_WITH(another_day_starts_anew, set_up_free, fixture_tear_down)
+TEST_WITH(the_limit_starts_anew_each_day, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));

@@ -432,7 +432,7 @@ TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
 }
 
 /* As long as a read transaction is open, SQLite cannot shorten its write-ahead log. */
-TEST_WITH(nobody_goes_on_reading, set_up_dir, fixture_tear_down)
+TEST_WITH(no_read_transaction_stays_open, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);

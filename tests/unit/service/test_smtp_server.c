@@ -246,7 +246,7 @@ TEST(a_message_under_way_comes_to_its_end)
     fixture_close(&fixture);
 }
 
-TEST(half_a_message_is_none)
+TEST(half_a_message_is_not_delivered)
 {
     static const char whole[] = BEGIN "Subject: s\r\n\r\ntext\r\n.\r\n";
     struct fixture fixture;

@@ -196,7 +196,7 @@ TEST(without_a_database_everything_fails)
     statements_release(&statements);
 }
 
-TEST(the_first_row_is_there_or_is_none)
+TEST(query_first_returns_whether_there_is_a_row)
 {
     static const char sql[] = "WITH RECURSIVE n(i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
                               " SELECT i FROM n WHERE ?1 <= 3";

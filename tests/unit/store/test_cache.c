@@ -209,7 +209,7 @@ TEST(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing)
 }
 
 /* Emails that a sync restores are not announced; later ones are. */
-TEST(nothing_is_announced_that_comes_back_after_damage)
+TEST(mail_that_returns_after_damage_is_not_announced)
 {
     static const char noise[PAGE_BYTES] = "no database";
     struct store_world world;
@@ -231,7 +231,7 @@ TEST(nothing_is_announced_that_comes_back_after_damage)
 }
 
 /* The cache has rows to be deleted at the start, which the full disk does not allow. */
-TEST(a_full_disk_at_the_start_is_no_damage)
+TEST(a_full_disk_at_the_start_is_not_taken_for_damage)
 {
     struct store_world world;
     world_init_with_alice(&world);

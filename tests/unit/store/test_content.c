@@ -290,7 +290,7 @@ TEST(a_message_that_is_too_long_is_not_asked_for_again)
     world_release(&world);
 }
 
-TEST(nobody_reads_a_long_message_to_its_end_to_learn_that_there_are_messages)
+TEST(the_probe_does_not_read_a_long_message_to_its_end)
 {
     size_t len = 3 * MEGABYTE;
     struct store_world world;
@@ -390,7 +390,7 @@ static void *end_it(void *argument)
 }
 
 /* An unmount must not wait for the service. */
-TEST(ending_waits_for_no_transfer)
+TEST(the_end_waits_for_no_transfer)
 {
     struct store_world world;
     struct ending ending = {.world = &world};
@@ -925,7 +925,7 @@ TEST(big_raw_messages_are_left_to_readers)
 }
 
 /* Files that are open when the mount ends can still be read from the disk. */
-TEST(reading_while_it_ends_fetches_nothing_ahead)
+TEST(reading_while_the_store_ends_fetches_nothing_ahead)
 {
     enum {
         EMAILS = 200,

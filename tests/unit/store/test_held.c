@@ -187,7 +187,7 @@ TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear
     assert_emails(world, ALICE, BLOCKED " " VALID);
 }
 
-TEST_WITH(new_mail_that_is_held_back_is_no_news, set_up, tear_down)
+TEST_WITH(new_mail_that_is_held_back_is_not_announced, set_up, tear_down)
 {
     struct store_world *world = *state;
     world_forget(world);

@@ -188,7 +188,7 @@ TEST_WITH(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down)
 
 /* ---------------------------------------------------------------- numbers */
 
-TEST_WITH(numbers_ascend_in_the_order_of_sight, set_up, tear_down)
+TEST_WITH(numbers_ascend_in_the_order_in_which_emails_are_seen, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "cab", 0), 0);
@@ -295,7 +295,7 @@ TEST_WITH(the_count_of_each_folder_follows_its_mail, set_up, tear_down)
     assert_present(world, 3, 0);
 }
 
-TEST_WITH(inboxes_count_apart, set_up, tear_down)
+TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'x', .id = "a", .epoch_s = 5};
@@ -598,7 +598,7 @@ TEST_WITH(many_marks_do_not_pile_up, set_up, tear_down)
     assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
 }
 
-TEST_WITH(nothing_changes_that_cannot_be_written, set_up, tear_down)
+TEST_WITH(a_change_that_cannot_be_written_is_not_made, set_up, tear_down)
 {
     struct world *world = *state;
     struct stat file;

@@ -53,7 +53,7 @@ static void assert_named(struct box *box, const char *message_id, const char *ex
     assert_string_equal(strbuf_str(&all), expected);
 }
 
-TEST(noted_mail_is_indexed_before_a_search)
+TEST(noted_message_ids_are_found_also_after_a_restart)
 {
     struct box box;
     box_init(&box);
@@ -71,7 +71,7 @@ TEST(noted_mail_is_indexed_before_a_search)
     box_release(&box);
 }
 
-TEST(the_oldest_go_first)
+TEST(the_oldest_message_ids_are_removed_first)
 {
     struct box box;
     struct connection *writer = NULL;
@@ -91,7 +91,7 @@ TEST(the_oldest_go_first)
     box_release(&box);
 }
 
-TEST(the_first_emails_of_a_message_id_stay)
+TEST(the_first_emails_of_a_message_id_are_kept)
 {
     struct box box;
     char *emails[MESSAGE_IDS_EMAILS_MAX];
@@ -195,7 +195,7 @@ TEST(a_message_that_was_read_is_known_by_its_message_id)
     world_release(&world);
 }
 
-TEST(so_is_one_whose_texts_were_read)
+TEST(a_message_whose_texts_were_read_is_known_by_its_message_id)
 {
     struct store_world world;
     struct store_content *content;
@@ -230,7 +230,7 @@ TEST(mail_that_is_gone_is_not_answered)
     world_release(&world);
 }
 
-TEST(a_message_without_one_is_read_all_the_same)
+TEST(a_message_without_a_message_id_can_be_read)
 {
     struct store_world world;
     set_up(&world);

@@ -275,7 +275,7 @@ TEST_WITH(mail_that_is_gone_is_not_found, set_up, tear_down)
     assert_found(world, "after:2020", "b1 a2");
 }
 
-TEST_WITH(nothing_to_look_for_is_an_error, set_up, tear_down)
+TEST_WITH(a_query_that_cannot_be_searched_is_an_error, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct store_search found;

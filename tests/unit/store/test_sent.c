@@ -113,7 +113,7 @@ TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, tear_down)
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_OUTBOUND), before + 1);
 }
 
-TEST_WITH(its_failure_is_no_failure_of_a_sync, set_up, tear_down)
+TEST_WITH(a_failed_list_of_sent_mail_does_not_fail_the_sync, set_up, tear_down)
 {
     struct store_world *world = *state;
     static const enum service_outcome outcomes[] = {SERVICE_RETRY, SERVICE_REJECTED, SERVICE_ABSENT,
@@ -125,7 +125,7 @@ TEST_WITH(its_failure_is_no_failure_of_a_sync, set_up, tear_down)
     }
 }
 
-TEST(a_core_server_is_not_asked)
+TEST(a_core_server_is_not_asked_for_sent_mail)
 {
     struct store_world world;
     world_init_with_alice(&world);

@@ -687,7 +687,7 @@ TEST(new_mail_is_announced_after_a_restart_and_in_new_inboxes)
     world_release(&world);
 }
 
-TEST(an_inbox_not_read_at_the_beginning_is_no_news_later)
+TEST(mail_of_an_inbox_that_failed_at_first_is_not_announced_later)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1239,7 +1239,7 @@ TEST(an_outage_and_its_end_are_reported_once)
 }
 
 /* Too many requests is the service's own answer; a proxy before it may say 503. */
-TEST(a_service_that_has_too_much_to_do_is_there)
+TEST(a_429_is_not_an_outage_but_a_503_is)
 {
     static const struct {
         int http_status;
@@ -1311,7 +1311,7 @@ TEST(a_refused_key_is_an_outage)
     world_release(&world);
 }
 
-TEST(a_service_in_trouble_all_over_is_away_and_in_part_it_is_not)
+TEST(a_service_is_offline_only_if_all_lists_fail)
 {
     struct store_world world;
     const struct fake_outcome trouble = {.outcome = SERVICE_UNKNOWN, .detail = "internal error"};

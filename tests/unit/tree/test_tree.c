@@ -82,7 +82,7 @@ TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(names_that_are_not_there, fixture_set_up, fixture_tear_down)
+TEST_WITH(unknown_paths_have_their_errno, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -547,7 +547,7 @@ static int rename_path(struct tree_fixture *fixture, const char *folder, const c
                        fixture_ino(fixture, new_folder), new_name, flags);
 }
 
-TEST_WITH(mail_stays_where_it_is, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_cannot_be_renamed_or_removed, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char email[256];
