@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages in both forms. A refusal, and a part that is not carried, comes with a reason of one line. An
+ * Messages in both forms. Each refusal, and each part that is not carried, has a reason of one line. An
  * accepted message makes a request that is read to the same request as a message in JSON, and its parts have
- * names and types that can stand in a header.
+ * names and types that are valid in a header.
  */
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A header's value, read as a text, as a phrase and for a parameter; and the bytes after its first line in
- * the charset that this line names. Each result is UTF-8 without a NUL and within its bound. A text without
- * anything to decode is read as itself.
+ * A header's value, read as a text, as a phrase and for a parameter; and the bytes after the first line of
+ * the input, in the charset that this line names. Each result is UTF-8 without a NUL and within its bound. A
+ * text without anything to decode is read as itself.
  */
 #include "mail/header_text.h"
 

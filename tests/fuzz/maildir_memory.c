@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the Maildirs with a database of any origin: it is refused, or an inbox can be added, which
+ * The Maildir memory over a database of any origin: the database is refused, or an inbox can be added that
  * has the same uidvalidity when the database is opened again.
  */
 #include "store/maildir_memory.h"
@@ -24,7 +24,7 @@ static uint32_t open_memory(int dir_fd)
     return state.uidvalidity;
 }
 
-/* The first byte chooses: the input is the database, or the damage of a valid one. */
+/* The first byte chooses whether the rest is a whole database or the damage to a valid one. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     int dir_fd = state_folder();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages of any origin: all are read, and their values can stand in a record. Every listed attachment can
+ * Messages of any origin: all are read, and their values are valid in a record. Every listed attachment can
  * be read.
  */
 #include "service/message.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forms that are uploaded to inboxd: the first line is the request's Content-Type, the rest its body. A file
- * that is found lies within the body, and its name and type can stand in a header.
+ * that is found lies within the body, and its name and type are valid in a header.
  */
 #include "fuzz/fuzz.h"
 #include "mail/file_name.h"

@@ -13,7 +13,7 @@ enum {
 
 struct outcome {
     uint64_t hash;      /* of all records, in order */
-    unsigned int count; /* also those that are too long or too deep */
+    unsigned int count; /* includes records that are too long or too deep */
     int error;
 };
 

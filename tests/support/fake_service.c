@@ -63,7 +63,7 @@ void fake_put_inbox_locked(struct fake_service *fake, const char *id, json_t *re
     inbox->record = record;
 }
 
-/* ---------------------------------------------------------------- life */
+/* ---------------------------------------------------------------- creation and end */
 
 struct fake_service *fake_service_new(void)
 {
@@ -318,7 +318,7 @@ unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count)
     return count;
 }
 
-/* ---------------------------------------------------------------- its data */
+/* ---------------------------------------------------------------- data */
 
 static json_t *parse(const char *json)
 {

@@ -81,7 +81,7 @@ struct mail_service *fake_service_as_service(struct fake_service *fake);
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
 /* Sets the default outcome of this kind from now on. All zeros restore the default behaviour. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
-/* If not reachable, every call from now on ends with SERVICE_RETRY, EHOSTUNREACH. */
+/* From now on every call ends with SERVICE_RETRY, EHOSTUNREACH; `true` restores the default behaviour. */
 void fake_service_set_reachable(struct fake_service *fake, bool is_reachable);
 void fake_service_set_capabilities(struct fake_service *fake,
                                    const struct service_capabilities *capabilities);
@@ -95,7 +95,7 @@ void fake_service_close_gate(struct fake_service *fake, enum fake_call call);
 void fake_service_open_gate(struct fake_service *fake, enum fake_call call);
 /* Lets `count` calls pass, those at the gate first; the gate stays closed for all others. */
 void fake_service_let_pass(struct fake_service *fake, enum fake_call call, unsigned int count);
-/* Waits until at least `count` calls of this kind stand at the gate. */
+/* Waits until at least `count` calls of this kind wait at the gate. */
 void fake_service_wait_at_gate(struct fake_service *fake, enum fake_call call, unsigned int count);
 
 /* ---- recorded calls */
@@ -114,20 +114,19 @@ unsigned int fake_service_most_at_once(struct fake_service *fake, enum fake_call
 /* Returns how many sends took effect, one for each idempotency key if `keys_count`, else for each call. */
 unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count);
 
-/* ---- its data. `json` is an object as the service would send it */
+/* ---- data of the fake. `json` is an object as the service would send it */
 
 void fake_service_add_inbox(struct fake_service *fake, const char *json);
 /* Puts an email into an inbox, as the newest. Filters use `inbox_id`; the record may lack it. */
 void fake_service_add_email(struct fake_service *fake, const char *inbox_id, const char *json);
-/* The same for a record made from these arguments and a date in 2026. */
+/* Adds an email whose record has these values and a date in 2026. */
 void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_id, const char *id,
                                    const char *subject);
 /* Changes the record with this `id`. */
 void fake_service_replace_email(struct fake_service *fake, const char *id, const char *json);
 void fake_service_remove_email(struct fake_service *fake, const char *id);
 /* Sets the answer for the content of an email, received or sent: `json` is the record. Without it the answer
- * is 404. An answer with content makes that capability known, an answer with raw bytes the one of raw
- * messages. */
+ * is 404. The first such answer makes the capability known; so do raw bytes for raw messages. */
 void fake_service_set_content(struct fake_service *fake, const char *id, const char *json);
 /* Sets the bytes of an attachment, or of the raw message if `attachment_id` is NULL. Copied. */
 void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,

@@ -40,7 +40,7 @@ struct fake_text { /* memory that lives as long as the fake */
 struct fake_calls {
     struct fake_record *records;
     size_t len;
-    struct fake_outcome *pushed; /* taken in order, then `usual` */
+    struct fake_outcome *pushed; /* scripted outcomes in order, before `usual` applies */
     size_t pushed_len;
     struct fake_outcome usual;
     bool gate_is_closed;

@@ -248,7 +248,7 @@ static void *run_accept(void *argument)
     return NULL;
 }
 
-/* ---------------------------------------------------------------- its life */
+/* ---------------------------------------------------------------- start and stop */
 
 static struct scripted_server *start(int listen_fd)
 {

@@ -68,7 +68,7 @@ const char *scripted_server_url(const struct scripted_server *server);
 void scripted_server_push(struct scripted_server *server, struct scripted_step step);
 void scripted_server_set_default(struct scripted_server *server, struct scripted_step step);
 
-/* Forgets steps and requests; connections stay. */
+/* Forgets steps and requests, but keeps the connections. */
 void scripted_server_clear(struct scripted_server *server);
 
 unsigned int scripted_server_connections(struct scripted_server *server);

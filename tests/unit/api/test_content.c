@@ -294,7 +294,7 @@ API_TEST(a_raw_message_that_is_too_long_shows_that_the_service_has_them)
     }
 }
 
-/* Ten seconds pass between two pieces, each of which comes when the one before was written. */
+/* Ten seconds pass between two pieces. The server sends each piece after the client wrote the one before. */
 static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
 {
     const int *fd = context;

@@ -306,7 +306,7 @@ API_TEST(a_message_that_may_have_been_sent_never_goes_without_its_key)
     struct api_fixture *fixture = *state;
     const struct send_request again = {.json = MESSAGE, .idempotency_key = "key-1", .is_repeat = true};
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
-        push(fixture, 400, refusals[1 - i]); /* the refusal without a lesson comes first */
+        push(fixture, 400, refusals[1 - i]); /* first the refusal that does not name the key */
         struct sent sent = send_as(fixture, &again);
         assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
         assert_int_equal(scripted_server_requests(fixture->server), i + 1);

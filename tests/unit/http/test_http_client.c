@@ -471,7 +471,7 @@ TEST_WITH(a_unix_socket_is_spoken_to, set_up, tear_down)
     struct http_response response;
     http_client_perform(client, &request, &response);
     assert_int_equal(response.error, 0);
-    assert_int_equal(perform(fixture, &request).error, 0); /* loopback goes through no proxy either */
+    assert_int_equal(perform(fixture, &request).error, 0); /* requests to loopback use no proxy either */
     unsetenv("http_proxy");
     unsetenv("all_proxy");
     http_client_free(client);
@@ -706,7 +706,7 @@ static void rest_before_chunk(void *context, size_t sent_bytes)
 TEST_WITH(an_answer_that_only_drips_is_given_up, set_up, tear_down)
 {
     struct fixture *fixture = *state;
-    static char text[200]; /* the server goes on sending it after the test */
+    static char text[200]; /* static: the server still sends it after the test */
     memset(text, 'x', sizeof(text));
     struct http_request request = get_request(fixture);
     request.timeout_ms = 0;

@@ -123,7 +123,7 @@ WORLD_TEST(a_later_failure_is_reported_by_the_next_barrier)
     struct world *world = *state;
     struct waiting waiting;
     const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
-    assert_int_equal(mail(world, "first.eml", MESSAGE), 0); /* after a rest one goes alone */
+    assert_int_equal(mail(world, "first.eml", MESSAGE), 0); /* after a pause the first is sent alone */
     assert_int_equal(settle(world), 0);
     fake_service_set(world->fake, FAKE_UPLOAD, refused);
     fake_service_set(world->fake, FAKE_SEND, refused);
@@ -392,7 +392,7 @@ WORLD_TEST(messages_under_way_count_for_the_day)
     world_close(world);
     world->config.daily_limit = 2;
     world_open(world);
-    assert_int_equal(mail(world, "zero.eml", MESSAGE), 0); /* after a rest one goes alone */
+    assert_int_equal(mail(world, "zero.eml", MESSAGE), 0); /* after a pause the first is sent alone */
     assert_int_equal(settle(world), 0);
     fake_service_close_gate(world->fake, FAKE_SEND);
     assert_int_equal(mail(world, "one.eml", MESSAGE), 0);

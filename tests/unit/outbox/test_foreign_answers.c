@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * While something else answers in the service's place (a proxy, a gateway, a sign-in page), one message at
- * most pays for finding out, and none where a list has shown it already.
+ * While something else answers in place of the service (a proxy, a gateway, a sign-in page), at most one
+ * message is sent to find that out, and none if a list has shown it already.
  */
 #include "outbox_world.h"
 
@@ -151,7 +151,7 @@ WORLD_TEST(attachments_wait_while_answers_are_foreign)
     await_news(world, EVENT_SENT, "sent/m.eml");
 }
 
-/* Otherwise one message that a gateway does not let through would hold up all others for ever. */
+/* Otherwise one message that a gateway never lets through would block all others. */
 WORLD_TEST(a_foreign_refusal_of_one_message_alone_fails_it)
 {
     static const struct fake_outcome refusals[] = {

@@ -79,8 +79,8 @@ TEST(the_end_waits_for_the_busy_alone)
  * request of S was accepted, and one of R was refused. */
 static const struct {
     const char *before;
-    int64_t seconds; /* until the fifth arrives */
-    size_t leaves;   /* the one whose place the fifth takes; 4 if the fifth is refused */
+    int64_t seconds; /* time until the fifth connection arrives */
+    size_t leaves;   /* index of the connection that the fifth replaces; 4 if the fifth is refused */
 } rooms[] = {
     {"SSSS", 0, 0},  {"KRKK", 0, 1},  {"KSSS", 0, 1},  {"SSSK", 0, 0},  {"BKSK", 0, 2},
     {"BKKS", 0, 3},  {"SKKB", 0, 0},  {"BKBK", 0, 1},  {"BBBK", 0, 3},  {"BBBB", 59, 4},
@@ -147,7 +147,7 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
  * machine share 127.0.0.1. */
 static const struct {
     const char *peers;
-    size_t leaves; /* 9 for none */
+    size_t leaves; /* index of the connection that is cut off; 9 for none */
 } shares[] = {
     {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };

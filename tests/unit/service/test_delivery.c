@@ -342,7 +342,7 @@ TEST_WITH(a_missing_sender_is_taken_from_the_envelope, fixture_set_up, fixture_t
     free(bob);
 }
 
-/* Texts that are no address come after the addresses, and can never be read as one. */
+/* Texts that are no address follow the addresses, and can never be read as an address. */
 TEST_WITH(text_in_place_of_an_address_is_kept, fixture_set_up, fixture_tear_down)
 {
     static const struct {

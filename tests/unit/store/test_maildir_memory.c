@@ -397,7 +397,7 @@ TEST_WITH(folders_change_with_their_mail, set_up, tear_down)
     struct maildir_state arrived = state_of(world);
     assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
     assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
-    /* A message that leaves changes the folder where it lay. */
+    /* A message that leaves changes the time of its folder. */
     maildir_memory_note_gone(world->memory, INBOX, 'a');
     struct maildir_state left = state_of(world);
     assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);

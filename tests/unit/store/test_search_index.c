@@ -293,7 +293,8 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     remove_email(fixture, 0);
     remove_email(fixture, 0);
     assert_string_equal(find(fixture, "report"), "b");
-    /* Nor is an email found that was removed before it was indexed, and whose content is noted later. */
+    /* An email that was removed before it was indexed is not found either, even if its content is noted
+     * later. */
     note(fixture, 3, "{\"subject\": \"another report\"}");
     remove_email(fixture, 3);
     note_content(fixture, 3, "report", NULL);

@@ -540,7 +540,7 @@ TEST(a_long_inbox_does_not_hold_up_others)
     fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
     assert_int_equal(pthread_create(&thread, NULL, sync_all, &world), 0);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, AT_ONCE);
-    /* One list stays at the gate, whichever it is; the others end. */
+    /* One list, any of them, stays at the gate; the others end. */
     fake_service_let_pass(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);

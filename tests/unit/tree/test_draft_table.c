@@ -196,7 +196,7 @@ TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
     assert_int_equal(count_descriptors(), before + 1);
     draft_node_unref(&fixture->table, a, 1);
     assert_int_equal(count_descriptors(), before);
-    /* A file that a rename replaces also stays. */
+    /* A file that a rename replaces also keeps its node. */
     struct draft_node *c = find(fixture, "c");
     assert_int_equal(
         draft_table_rename(&fixture->table, &fixture->table.root, "a", &fixture->table.root, "c", 0), 0);

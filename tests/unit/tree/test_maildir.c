@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maildirs: messages and their sizes, marks, waits, and mail that comes and goes.
+ * Maildirs: messages and their sizes, marks, waits, and mail that is added and removed.
  */
 #include "tree_fixture.h"
 
@@ -129,7 +129,7 @@ static bool is_later(struct timespec one, struct timespec other)
     return one.tv_sec > other.tv_sec || (one.tv_sec == other.tv_sec && one.tv_nsec > other.tv_nsec);
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- lookups and listings */
 
 TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
 {
@@ -388,7 +388,7 @@ TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture
     tree_release(handle);
 }
 
-/* ---------------------------------------------------------------- mail that comes and goes */
+/* ---------------------------------------------------------------- mail that is added and removed */
 
 TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_tear_down)
 {

@@ -33,7 +33,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
         ret->taken = 0;
         assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
         ret->taken += before;
-        assert_true(ret->taken < 100); /* a listing that goes back never ends */
+        assert_true(ret->taken < 100); /* a listing whose positions go back would not end */
         if (at_most > 0)
             ret->at_most = at_most;
     } while (at_most > 0 && ret->taken > before);
