@@ -29,8 +29,7 @@ void fake_clock_init(struct fake_clock *fake, int64_t start_ms);
 /* No thread may still wait on the clock. */
 void fake_clock_release(struct fake_clock *fake);
 
-/* Moves the time and wakes all threads that wait. The caller must not hold a mutex that one of them waits
- * with. */
+/* Moves the time and wakes all waiting threads. The caller must not hold the mutex of a waiting thread. */
 void fake_clock_advance(struct fake_clock *fake, int64_t ms);
 
 /* Blocks until at least `count` threads wait on the clock. */

@@ -55,8 +55,7 @@ struct scripted_request {
 
 struct scripted_server;
 
-/* Listens at a free port of 127.0.0.1, or at a Unix socket at `path`. Never returns NULL: a failure ends the
- * test. */
+/* Listens at a free port of 127.0.0.1, or at a Unix socket at `path`. A failure ends the test. */
 struct scripted_server *scripted_server_start(void);
 struct scripted_server *scripted_server_start_unix(const char *path);
 void scripted_server_stop(struct scripted_server *server);

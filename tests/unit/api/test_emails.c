@@ -276,8 +276,7 @@ API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list)
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
     size_t ends[ARRAY_LEN(places)];
-    /* All lists are made before the first is sent, because the server may still be sending one that the
-     * client has given up. */
+    /* All lists are made first: the server may still be sending one that the client has given up. */
     for (size_t place = 0; place < ARRAY_LEN(places); place++) {
         for (int i = 0; i < RECORDS; i++)
             strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);

@@ -487,7 +487,7 @@ WORLD_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
     expect_sent_with(world, "first", "pool-0");
 }
 
-/* Each content has the number of its file only, because a file in attachments/ has no position in the queue.
+/* Each content has only the number of its file: files in attachments/ have no position in the queue.
  */
 WORLD_TEST(after_a_restart_moved_in_files_keep_their_order)
 {

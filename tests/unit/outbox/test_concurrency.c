@@ -28,8 +28,7 @@ static void make_content(char *content, size_t size, int thread, int message)
              message, thread);
 }
 
-/* Hands messages in by mv and by cp in turn. Assertions do not work in threads, so the test counts the
- * messages at the end. */
+/* Hands in by mv and by cp in turn. Threads cannot use assertions; the test counts at its end. */
 static void *hand_in_many(void *argument)
 {
     struct crowd *crowd = argument;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of waiting messages, and the suspension of the queue: when a worker may send a request, and which
- * worker makes the trial request.
+ * The order of waiting messages, and the suspension of the queue: which requests may begin, and when.
  */
 #include "outbox/send_queue.h"
 

@@ -467,8 +467,7 @@ WORLD_TEST(many_slow_messages_do_not_block_others)
     assert_int_equal(sends(world), SLOW + 2);
 }
 
-/* A message binds its attachments when it is handed in. If that waited for a worker, the removal of an
- * attachment would wait for the service. */
+/* Otherwise the removal of an attachment that the file binds would wait for the service. */
 WORLD_TEST(waiting_files_are_handed_in_while_all_workers_are_busy)
 {
     enum {
@@ -518,7 +517,7 @@ WORLD_TEST(many_slow_uploads_leave_room_for_messages)
     assert_int_equal(fake_service_most_at_once(world->fake, FAKE_UPLOAD), AT_ONCE);
 }
 
-/* After a pause the first message is sent alone, but only briefly if a list shows that the service answers.
+/* After a pause the first message is sent alone, but only until a list shows that the service answers.
  */
 WORLD_TEST(a_slow_message_blocks_no_other)
 {
@@ -648,8 +647,7 @@ WORLD_TEST(a_rewritten_message_uploads_its_own_part)
                             fake_service_get(world->fake, FAKE_SEND, 1).text);
 }
 
-/* If the id were not on the disk, a restart would upload the part again. So the message waits, and its status
- * gives the reason. */
+/* A restart would upload a part again whose id is not on the disk. So the message waits, with a reason. */
 WORLD_TEST(a_full_disk_between_upload_and_send_only_delays)
 {
     struct world *world = *state;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole outbox under random use, with the real clock: threads act like users, each on its own messages
- * and all on the same few attachments; a service answers at random, and late; the outbox is restarted in
- * between.
+ * The whole outbox under random use, with the real clock and restarts: threads act like users, each on its
+ * own messages and all on the same few attachments; the service answers at random, and late.
  *
  * STRESS_SECONDS (4) sets the duration, STRESS_SEED the choices of each thread (not the timing). Whenever the
  * queue has been emptied, the promises are checked against the requests that the service received:
@@ -116,8 +115,7 @@ static const char *some_attachment(struct user *user)
     return attachment_names[choose(&user->choices, ARRAY_LEN(attachment_names))];
 }
 
-/* All contents have the same length and are written by one call, so several writers leave the content of one
- * of them. */
+/* All contents have one length and are written by one call, so several writers leave one whole content. */
 static void make_attachment(char ret[ATTACHMENT_BYTES + 1], unsigned int serial)
 {
     for (size_t at = 0; at < ATTACHMENT_BYTES; at += BLOCK_BYTES)

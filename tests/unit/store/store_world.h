@@ -37,8 +37,7 @@ struct store_world {
     bool hears_sent;              /* `changes` records sent mail, too */
     uint64_t content_cache_bytes; /* 0 turns content off */
     pthread_mutex_t lock;
-    struct strbuf
-        events; /* protected by lock: "KIND PATH ID ERROR;" for each event, "-" for an empty value */
+    struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" for each, "-" if empty */
     struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" for each change */
 };
 

@@ -293,8 +293,7 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     remove_email(fixture, 0);
     remove_email(fixture, 0);
     assert_string_equal(find(fixture, "report"), "b");
-    /* An email that was removed before it was indexed is not found either, even if its content is noted
-     * later. */
+    /* An email removed before it was indexed is not found either, even if its content is noted later. */
     note(fixture, 3, "{\"subject\": \"another report\"}");
     remove_email(fixture, 3);
     note_content(fixture, 3, "report", NULL);

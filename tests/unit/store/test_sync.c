@@ -638,8 +638,7 @@ TEST(requests_one_after_another_keep_a_pace)
     assert_int_equal(world_sync(&world), 0);
     for (unsigned int i = 0; i < 5; i++) {
         store_request_sync(world.store, "in-1");
-        store_report_contact(world.store,
-                             false); /* makes the thread list one email, after the lists that are due */
+        store_report_contact(world.store, false); /* then lists one email, after the due lists */
         fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2 + i);
         fake_clock_advance(&world.clock, 40);
     }
@@ -1058,8 +1057,7 @@ TEST(mail_that_went_and_came_back_between_two_polls_is_shown)
     world_release(&world);
 }
 
-/* Makes the service list less than it has: every second email (`step` 2), none (1), or not even the inbox
- * (0). */
+/* Makes the service list less than it has: half of the emails (`step` 2), none (1), or no inbox (0). */
 static void lose(struct store_world *world, unsigned int step)
 {
     if (step == 0)
@@ -1099,8 +1097,7 @@ TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
         world_start(&world);
         assert_int_equal(world_sync(&world), 0);
         world_forget(&world);
-        /* In each round the emails are missing for less than INDEX_CONFIRM_MS; the time between rounds must
-         * not count. */
+        /* Emails are missing for INDEX_CONFIRM_MS - 1 in each round; time between rounds must not count. */
         for (int round = 0; round < 2; round++) {
             lose(&world, cases[i].step);
             assert_int_equal(world_sync(&world), 0);

@@ -122,8 +122,7 @@ TEST_WITH(a_reply_that_cannot_be_made_fails_at_open, set_up, fixture_tear_down)
     finish(open_reply(fixture, "reply", O_WRONLY));
     fake_service_set_reachable(fixture->fake, false);
     assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_WRONLY, &handle), -EHOSTUNREACH);
-    finish(open_reply(fixture, "reply",
-                      O_WRONLY)); /* a reply to the first email, whose content is in the cache */
+    finish(open_reply(fixture, "reply", O_WRONLY)); /* the first email's content is cached */
 }
 
 TEST_WITH(a_writer_that_allocates_first_can_be_interrupted, set_up, fixture_tear_down)
