@@ -159,7 +159,7 @@ TEST(reasons_are_cleaned)
     }
 }
 
-TEST(words_are_bounded_at_a_character)
+TEST(a_long_reason_is_cut_between_characters)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 100000; i++)

@@ -87,7 +87,7 @@ TEST_WITH(a_partial_write_replaces_nothing, set_up, tear_down)
     assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
-TEST_WITH(reading_is_bounded, set_up, tear_down)
+TEST_WITH(reads_have_a_maximal_length, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;

@@ -37,7 +37,7 @@ TEST(a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer)
     }
 }
 
-TEST(a_guard_ends_with_its_block)
+TEST(a_guard_releases_its_lock_at_the_end_of_its_block)
 {
     {
         LOCK_GUARD(&first);

@@ -51,7 +51,7 @@ TEST(control_characters_are_replaced)
     }
 }
 
-TEST(levels_are_kept)
+TEST(messages_below_the_level_are_dropped)
 {
     char text[200];
     capture(text, sizeof(text), LOG_LEVEL_DEBUG, "hidden");

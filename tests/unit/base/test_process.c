@@ -39,7 +39,7 @@ TEST_WITH(a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL
     assert_int_equal(process_wait_for_end(&ending), SIGTERM);
 }
 
-TEST_WITH(a_closed_pipe_does_not_end_it, reset_signals, NULL)
+TEST_WITH(a_closed_pipe_does_not_end_the_program, reset_signals, NULL)
 {
     int ends[2];
     sigset_t ending;

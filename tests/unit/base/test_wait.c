@@ -329,7 +329,7 @@ TEST(delays_double_up_to_the_bound)
     }
 }
 
-TEST(delays_differ)
+TEST(delays_have_jitter)
 {
     bool differs = false;
     struct backoff backoff = {.min_ms = 1000000, .max_ms = 1000000};

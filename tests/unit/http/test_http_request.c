@@ -106,7 +106,7 @@ TEST(queries_are_joined)
     assert_string_equal(strbuf_str(&path), "/email?inbox_ids=a%26b%3Dc&limit=100");
 }
 
-TEST(a_path_has_a_ceiling)
+TEST(a_path_has_a_maximal_length)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(16);
     assert_true(http_path_add_segment(&path, "an-id-that-is-far-too-long") < 0);
@@ -137,7 +137,7 @@ TEST(names_are_quoted)
     }
 }
 
-TEST(only_plain_types_pass)
+TEST(malformed_content_types_are_replaced)
 {
     static const struct {
         const char *type;

@@ -53,7 +53,7 @@ static void *end(void *connections)
     return NULL;
 }
 
-TEST(the_end_waits_for_the_busy_alone)
+TEST(the_end_waits_only_for_busy_connections)
 {
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair idle, busy;

@@ -578,7 +578,7 @@ TEST_WITH(a_chunked_body_is_bounded_too, fixture_set_up, fixture_tear_down)
     free(request);
 }
 
-TEST_WITH(garbage_is_survived, fixture_set_up, fixture_tear_down)
+TEST_WITH(garbage_does_not_end_the_service, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const texts[] = {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "\x16\x03\x01\x02",

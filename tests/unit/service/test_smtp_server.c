@@ -224,7 +224,7 @@ static void *free_server(void *argument)
     return NULL;
 }
 
-TEST(a_message_under_way_comes_to_its_end)
+TEST(the_end_waits_for_a_message_under_way)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);

@@ -198,7 +198,7 @@ TEST(an_inbox_made_here_is_reported_once)
     world_release(&world);
 }
 
-TEST(creating_fails_with_the_errno_that_fits)
+TEST(each_failure_to_create_has_its_errno)
 {
     static const struct {
         const char *address;

@@ -404,7 +404,7 @@ TEST(no_more_is_kept_of_an_account_than_its_bounds)
 
 /* ---------------------------------------------------------------- inboxes */
 
-TEST(inboxes_come_rename_and_go)
+TEST(inboxes_are_added_renamed_and_removed)
 {
     struct store_world world;
     struct inbox_view view;

@@ -60,7 +60,7 @@ static void put_into_failed(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &nobody, outbox), -EIO);
 }
 
-TEST_WITH(each_line_is_understood_or_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(each_line_is_carried_out_or_refused, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     put_into_failed(fixture, "two words.txt");

@@ -390,7 +390,7 @@ TEST_WITH(a_draft_that_moves_cannot_be_written, set_up, tear_down)
     draft_node_end_write(&fixture->table, node);
 }
 
-TEST_WITH(a_draft_that_left_comes_back_as_another, set_up, tear_down)
+TEST_WITH(a_draft_that_left_returns_as_another_draft, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");

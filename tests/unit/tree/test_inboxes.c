@@ -116,7 +116,7 @@ TEST_WITH(errors_come_from_the_close, fixture_set_up, fixture_tear_down)
     assert_int_equal(upserts(fixture), 0);
 }
 
-TEST_WITH(a_text_is_bounded, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_text_of_inbox_json_is_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);

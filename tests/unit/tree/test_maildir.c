@@ -694,7 +694,7 @@ TEST_WITH(uidvalidity_has_its_true_size, set_up, fixture_tear_down)
     assert_int_equal(entry.attributes.stat.st_size, strlen(text));
 }
 
-TEST_WITH(an_empty_maildir_speaks_for_numbers_to_come, set_up, fixture_tear_down)
+TEST_WITH(an_empty_maildir_reserves_future_numbers, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int taken = 0;
@@ -706,7 +706,7 @@ TEST_WITH(an_empty_maildir_speaks_for_numbers_to_come, set_up, fixture_tear_down
     assert_int_equal(taken, 1000);
 }
 
-TEST_WITH(uidvalidity_speaks_for_numbers_to_come, set_up, fixture_tear_down)
+TEST_WITH(uidvalidity_reserves_future_numbers, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int uidvalidity = 0;

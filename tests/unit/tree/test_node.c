@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "support/test.h"
 
-TEST(kind_and_number_come_back)
+TEST(an_inode_number_holds_kind_and_number)
 {
     static const uint64_t numbers[] = {0, 1, 4711, UINT32_MAX, (UINT64_C(1) << 58) - 1};
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++)

@@ -137,7 +137,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_query_that_is_being_asked_stays, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_query_under_way_is_not_replaced, fixture_set_up, fixture_tear_down)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
     struct tree_fixture *fixture = *state;

@@ -891,7 +891,7 @@ TEST_WITH(creating_an_existing_draft_opens_it, fixture_set_up, fixture_tear_down
     assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle), -ENOENT);
 }
 
-TEST_WITH(only_where_no_request_waits_for_the_service, fixture_set_up, fixture_tear_down)
+TEST_WITH(files_are_announced_only_in_folders_without_waiting_requests, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *folder;
