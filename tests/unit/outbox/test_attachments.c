@@ -138,7 +138,7 @@ WORLD_TEST(a_message_whose_attachment_is_interrupted_fails)
     assert_int_equal(sends(world), 1);
 }
 
-/* Of the names with a meaning, only those of temporary files have one for attachments. */
+/* "db.bak" is a backup's name. In attachments/ only the names of temporary files have a meaning. */
 WORLD_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
 {
     struct world *world = *state;
@@ -324,7 +324,7 @@ WORLD_TEST(a_file_whose_copy_cannot_be_created_stays_whole)
     assert_int_equal(mail(world, "m.eml", WITH_A), 0);
     uint64_t number = number_of(world, ATTACHED, "a.txt");
 
-    /* As on a full disk, the file for the copy cannot be created. */
+    /* The file for the copy cannot be created, as on a full disk. */
     snprintf(blocker, sizeof(blocker), "spool/%d.data.new", (int)number);
     assert_int_equal(mkdirat(world->dir.fd, blocker, 0700), 0);
     assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), -EISDIR);

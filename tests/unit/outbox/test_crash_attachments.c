@@ -103,7 +103,7 @@ static void move_a_draft_onto_it(struct world *world)
     move_in(world, "a.txt", ATTACHED, "a.txt");
 }
 
-/* Of two files the newer is the one that got the name later, even if it was created earlier. */
+/* The file that got the name later counts as the newer one, even if it was created earlier. */
 static void rename_an_earlier_one_onto_it(struct world *world)
 {
     put_as(world, "b.txt", "new");

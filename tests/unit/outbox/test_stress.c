@@ -33,7 +33,7 @@ enum {
     DRY_MS = 120 * 1000,
 };
 
-/* What a message's thread knows about its end. */
+/* The end that a message must have, as far as its thread knows. */
 enum fate {
     FATE_NONE,     /* refused, or never offered */
     FATE_ACCEPTED, /* accepted by the outbox */
@@ -598,7 +598,7 @@ static void *use(void *argument)
 
 /* ---------------------------------------------------------------- what must hold */
 
-/* Where a message was found. It must be in exactly one place. */
+/* The place of a message, which must be in exactly one. */
 struct found {
     unsigned int times;
     char place[64];

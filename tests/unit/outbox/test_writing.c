@@ -100,7 +100,7 @@ static void *sync_beside(void *argument)
     return NULL;
 }
 
-/* Of two fsyncs at the same time, the second has to wait for the disk like the first. */
+/* If two fsyncs run at the same time, the second has to wait for the disk like the first. */
 WORLD_TEST(an_fsync_does_not_return_before_a_concurrent_one_has_ended)
 {
     struct world *world = *state;
@@ -691,7 +691,7 @@ WORLD_TEST(a_removed_file_is_not_handed_in)
     assert_int_equal(sends(world), 0);
 }
 
-/* A program may write headers and body in two opens. What the first one wrote looks like a whole message. */
+/* A program may write headers and body in two opens. The text after the first open looks complete. */
 WORLD_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
 {
     struct world *world = *state;
