@@ -124,7 +124,7 @@ static const struct option_row {
 
 /* The values that were given so far, as text. */
 struct given {
-    char *values[OPTION_COUNT]; /* by row; NULL if not given. Of a flag: "yes" or "no" */
+    char *values[OPTION_COUNT]; /* by row; NULL if not given. The value of a flag is "yes" or "no" */
     struct options *options;    /* for fields that are set while arguments are read */
     char *mountpoint;
     int foreground;
@@ -313,7 +313,8 @@ static bool has_key(const struct given *given)
 }
 
 /* If an account was named, the caller has read the configuration first: the account's key precedes that of
- * the environment, which may be for another service. Else the environment's key precedes a key command. */
+ * the environment, which may be for another service. Otherwise the environment's key precedes a key command.
+ */
 static void read_environment(struct given *given)
 {
     /* The variables that curl(1) reads; if several are set, the first one counts. */

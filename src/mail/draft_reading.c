@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The parts of reading a draft that its two forms share: refusals in words, lists of recipients, and notes.
+ */
 #include "mail/draft_reading.h"
 
 #include <errno.h>

@@ -46,7 +46,7 @@ int sync_start(struct sync *sync);
 void sync_stop(struct sync *sync);
 
 /* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
- * (monotonic). Return: -EHOSTUNREACH when that time has come; otherwise as store_sync(), also *ret_reason. */
+ * (monotonic). Return: -EHOSTUNREACH after `until_ms`; otherwise as store_sync(), also *ret_reason. */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
 /* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share it. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);

@@ -729,8 +729,8 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 
 /* ---------------------------------------------------------------- the folders' operations */
 
-/* At the end, when all was sent, programs that copy into the folder set its mode, owner and times. That
- * succeeds without effect, so that they do not copy again. */
+/* At the end, when all was sent, programs that copy into the folder set its mode, owner and times. These
+ * calls succeed without effect, so that the programs do not copy again. */
 static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                              struct tree_handle *handle, const struct tree_change *change)
 {

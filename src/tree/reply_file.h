@@ -15,7 +15,8 @@ bool reply_file_has_name(const char *name);
  * place. */
 int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name, struct tree_entry *ret);
-/* unlink(2): hides the file from this process for some seconds. Does not wait. As reply_file_lookup(). */
+/* unlink(2): hides the file from this process for some seconds. Does not wait.
+ * Returns as reply_file_lookup() does. */
 int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name);
 /* open(2) with O_CREAT, after an unlink. Does not wait. */
