@@ -53,6 +53,7 @@ struct arguments {
     char **words;       /* the arguments that are no options */
     int words_len;
 };
+_Static_assert(sizeof(struct arguments) <= OPTION_FLAG - OPTION_VALUE, "the ranges of options overlap");
 
 static const char usage[] =
     "Usage: inboxd --listen=ADDRESS:PORT|unix:PATH --data=DIR [OPTIONS]\n"
