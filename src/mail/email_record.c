@@ -327,7 +327,7 @@ static void read_date(const json_t *object, struct email_record *record)
     record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
 }
 
-static bool is_held(const json_t *object)
+static bool is_quarantined(const json_t *object)
 {
     const char *status = json_string_value(json_object_get(object, "status"));
     return status != NULL && strcmp(status, "valid") != 0 &&
@@ -399,7 +399,7 @@ static int read_record(struct record_reading *reading, const char *text, size_t 
     if (error != 0)
         return error;
     read_date(reading->known, record);
-    record->is_held = is_held(reading->known);
+    record->is_quarantined = is_quarantined(reading->known);
     return read_names(reading->known, text, len, &texts, record);
 }
 

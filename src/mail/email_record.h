@@ -28,8 +28,9 @@ struct email_record {
                         name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    bool is_held; /* held back by rules or checks: its `status` is not "valid", and no user marked it valid */
-    char *owned;  /* the memory of these texts if the record owns them, else NULL */
+    bool is_quarantined; /* held back by rules or checks: its `status` is not "valid", and no user marked it
+                            valid */
+    char *owned;         /* the memory of these texts if the record owns them, else NULL */
 };
 
 /* Reads the JSON text of one record. Known fields may have any type. The caller releases the record. Return:

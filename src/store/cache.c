@@ -186,8 +186,8 @@ static int64_t hash_inbox(const struct inbox_row *row)
 
 static int64_t hash_email(const struct email_row *row)
 {
-    const int64_t numbers[] = {row->number,  row->inbox,   row->json_len, row->line_len,
-                               row->date_ms, row->seen_ms, row->is_held,  (int64_t)row->text};
+    const int64_t numbers[] = {row->number,  row->inbox,   row->json_len,       row->line_len,
+                               row->date_ms, row->seen_ms, row->is_quarantined, (int64_t)row->record};
     return (int64_t)hash_text(hash_text(hash_bytes(0, numbers, sizeof(numbers)), row->key), row->name);
 }
 
@@ -205,8 +205,8 @@ int cache_put_email(struct connection *connection, const struct email_row *row)
 {
     return statements_execute(&connection->statements, CACHE_PUT_EMAIL, "iiiiiiiissi", (int64_t)row->number,
                               (int64_t)row->inbox, (int64_t)row->json_len, (int64_t)row->line_len,
-                              row->date_ms, row->seen_ms, (int64_t)row->is_held, (int64_t)row->text, row->key,
-                              row->name, hash_email(row));
+                              row->date_ms, row->seen_ms, (int64_t)row->is_quarantined, (int64_t)row->record,
+                              row->key, row->name, hash_email(row));
 }
 
 int cache_delete_email(struct connection *connection, uint32_t number)
@@ -214,15 +214,15 @@ int cache_delete_email(struct connection *connection, uint32_t number)
     return statements_execute(&connection->statements, CACHE_DELETE_EMAIL, "i", (int64_t)number);
 }
 
-int cache_add_record(struct connection *connection, uint64_t text, const char *json, size_t len)
+int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len)
 {
-    return statements_execute(&connection->statements, CACHE_ADD_RECORD, "iib", (int64_t)text,
-                              (int64_t)hash_bytes(text, json, len), (const void *)json, len);
+    return statements_execute(&connection->statements, CACHE_ADD_RECORD, "iib", (int64_t)record,
+                              (int64_t)hash_bytes(record, json, len), (const void *)json, len);
 }
 
-int cache_note_replaced(struct connection *connection, uint64_t text)
+int cache_note_replaced(struct connection *connection, uint64_t record)
 {
-    return statements_execute(&connection->statements, CACHE_NOTE_REPLACED, "i", (int64_t)text);
+    return statements_execute(&connection->statements, CACHE_NOTE_REPLACED, "i", (int64_t)record);
 }
 
 int cache_set_first_sync_done(struct connection *connection, bool is_done)
@@ -251,17 +251,17 @@ void cache_clean(struct cache *cache)
 /* ---------------------------------------------------------------- records */
 
 /* Returns the record of a row, or NULL if the row is damaged. */
-static const char *record_of_row(sqlite3_stmt *row, uint64_t text, size_t len)
+static const char *record_of_row(sqlite3_stmt *row, uint64_t record, size_t len)
 {
     const char *json = sqlite3_column_blob(row, 2);
     bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 2) == len &&
-                     sqlite3_column_int64(row, 1) == (int64_t)hash_bytes(text, json, len);
+                     sqlite3_column_int64(row, 1) == (int64_t)hash_bytes(record, json, len);
     return is_intact ? json : NULL;
 }
 
-static int copy_record(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_json)
+static int copy_record(sqlite3_stmt *row, uint64_t record, size_t len, char **ret_json)
 {
-    const char *json = record_of_row(row, text, len);
+    const char *json = record_of_row(row, record, len);
     if (json == NULL)
         return -EUCLEAN;
     char *copy = malloc(len + 1);
@@ -273,16 +273,16 @@ static int copy_record(sqlite3_stmt *row, uint64_t text, size_t len, char **ret_
     return 0;
 }
 
-int cache_read_record(struct cache *cache, uint64_t text, size_t len, char **ret_json)
+int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
     struct connection *connection = NULL;
     sqlite3_stmt *row = NULL;
     int result = database_take_reader(cache->database, &connection);
     if (result != 0)
         return cache_note(cache, result);
-    result = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)text);
+    result = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
     if (result >= 0)
-        result = result == 0 ? -ENOENT : copy_record(row, text, len, ret_json);
+        result = result == 0 ? -ENOENT : copy_record(row, record, len, ret_json);
     statements_end(row);
     database_return_reader(cache->database, connection);
     return cache_note(cache, result);
@@ -302,31 +302,31 @@ static void end_rows(struct record_reader *reader)
 }
 
 /* Steps to the row of the record. Return: 1; 0 when there is no such row; -errno. */
-static int find_row(struct record_reader *reader, uint64_t text, bool is_backwards)
+static int find_row(struct record_reader *reader, uint64_t record, bool is_backwards)
 {
     int more;
-    if (reader->rows != NULL && reader->next == text) {
+    if (reader->rows != NULL && reader->next == record) {
         more = query_step(reader->rows);
     } else {
         end_rows(reader);
         reader->is_backwards = is_backwards;
         more = statements_begin(&reader->connection->statements,
                                 is_backwards ? CACHE_READ_RECORDS_BACKWARDS : CACHE_READ_RECORDS_FORWARDS,
-                                &reader->rows, "i", (int64_t)text);
+                                &reader->rows, "i", (int64_t)record);
     }
-    if (more > 0 && sqlite3_column_int64(reader->rows, 0) != (int64_t)text)
+    if (more > 0 && sqlite3_column_int64(reader->rows, 0) != (int64_t)record)
         more = 0;
-    reader->next = reader->is_backwards ? text - 1 : text + 1;
+    reader->next = reader->is_backwards ? record - 1 : record + 1;
     return more;
 }
 
-int record_reader_read(struct record_reader *reader, uint64_t text, size_t len, bool is_backwards,
+int record_reader_read(struct record_reader *reader, uint64_t record, size_t len, bool is_backwards,
                        const char **ret_json)
 {
     if (reader->connection == NULL)
         return -EIO;
-    int found = find_row(reader, text, is_backwards);
-    const char *json = found > 0 ? record_of_row(reader->rows, text, len) : NULL;
+    int found = find_row(reader, record, is_backwards);
+    const char *json = found > 0 ? record_of_row(reader->rows, record, len) : NULL;
     if (json != NULL) {
         *ret_json = json;
         return 0;
@@ -381,8 +381,8 @@ static bool read_email(sqlite3_stmt *row, struct email_row *ret)
         .line_len = (uint32_t)sqlite3_column_int64(row, 3),
         .date_ms = sqlite3_column_int64(row, 4),
         .seen_ms = sqlite3_column_int64(row, 5),
-        .is_held = sqlite3_column_int64(row, 6) != 0,
-        .text = (uint64_t)sqlite3_column_int64(row, 7),
+        .is_quarantined = sqlite3_column_int64(row, 6) != 0,
+        .record = (uint64_t)sqlite3_column_int64(row, 7),
         .key = column_text(row, 8),
         .name = column_text(row, 9),
     };
@@ -422,7 +422,7 @@ static int load_state(struct connection *connection, struct cache_state *ret_sta
     if (error == 0)
         error =
             statements_integers(&connection->statements, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
-    *ret_state = (struct cache_state){.next_text = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
+    *ret_state = (struct cache_state){.next_record = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
     return error == -ENOENT ? 0 : error;
 }
 

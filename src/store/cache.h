@@ -136,11 +136,11 @@ struct email_row {
     uint32_t json_len;
     uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
     int64_t date_ms;
-    int64_t seen_ms;  /* when this record was first seen */
-    bool is_held;     /* the service holds the email back, so it is not listed with the others */
-    uint64_t text;    /* number of its record */
-    const char *key;  /* the service's id, or a substitute (email_record.h) */
-    const char *name; /* file name */
+    int64_t seen_ms;     /* when this record was first seen */
+    bool is_quarantined; /* the service holds the email back, so it is not listed with the others */
+    uint64_t record;     /* number of its record */
+    const char *key;     /* the service's id, or a substitute (email_record.h) */
+    const char *name;    /* file name */
 };
 
 /* Called with each row, inboxes first, in order of their numbers. Strings are valid during the call only. A
@@ -153,7 +153,7 @@ struct cache_visitor {
 
 /* State that cache_load() reads beside the rows. */
 struct cache_state {
-    uint64_t next_text;      /* the number of the next record */
+    uint64_t next_record;    /* the number of the next record */
     bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
 };
 
@@ -166,9 +166,9 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
 int cache_put_email(struct connection *connection, const struct email_row *row);
 int cache_delete_email(struct connection *connection, uint32_t number);
-int cache_add_record(struct connection *connection, uint64_t text, const char *json, size_t len);
+int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
 /* Notes that the record was replaced: no email has it any more. */
-int cache_note_replaced(struct connection *connection, uint64_t text);
+int cache_note_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection, bool is_done);
 
 /* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining ones. */
@@ -179,7 +179,7 @@ void cache_clean(struct cache *cache);
 /* Reads a record of `len` bytes, with a NUL after it (waits for the disk). The caller frees *ret_json.
  * Return: 0; -ENOENT when there is no such record; -ENOMEM; -EIO when the record is damaged or cannot be
  * read. */
-int cache_read_record(struct cache *cache, uint64_t text, size_t len, char **ret_json);
+int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json);
 
 /* Reads a series of records. Reading the record with the next number costs a step of SQLite, not a lookup.
  */
@@ -193,7 +193,7 @@ struct record_reader {
 void record_reader_begin(struct record_reader *reader, struct cache *cache);
 /* Reads a record. `is_backwards` is a hint that the next numbers fall. *ret_json has no NUL after it, and is
  * valid until the next call. Return: 0; -EIO when the record is missing, damaged, or cannot be read. */
-int record_reader_read(struct record_reader *reader, uint64_t text, size_t len, bool is_backwards,
+int record_reader_read(struct record_reader *reader, uint64_t record, size_t len, bool is_backwards,
                        const char **ret_json);
 void record_reader_end(struct record_reader *reader);
 

@@ -25,9 +25,9 @@ enum {
     UPSERT_TIMEOUT_MS = 5 * 1000,
     UPDATE_TIMEOUT_MS = 15 * 1000, /* for reading, writing, and reading again */
     MARK_TIMEOUT_MS = 5 * 1000,
-    LOOK_TIMEOUT_MS = 5 * 1000,
-    LOOK_SLOW_MS = 1000,
-    LOOK_AGAIN_MS = 30 * 1000, /* pause after a slow list of inboxes */
+    INBOX_LIST_TIMEOUT_MS = 5 * 1000,
+    INBOX_LIST_SLOW_MS = 1000,
+    INBOX_LIST_PAUSE_MS = 30 * 1000, /* pause after a slow list of inboxes */
 };
 
 static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *reason,
@@ -48,7 +48,7 @@ static void list_new_inboxes(void *context, struct cancel *cancel)
     struct store *store = context;
     struct inbox_list list = {0};
     struct service_result result;
-    atomic_fetch_add(&store->looks, 1);
+    atomic_fetch_add(&store->inbox_lists, 1);
     inbox_list_fetch(&list, store->service, cancel, &result);
     contact_report(&store->contact, &result);
     for (size_t i = 0; i < list.len && result.outcome == SERVICE_OK; i++)
@@ -58,23 +58,23 @@ static void list_new_inboxes(void *context, struct cancel *cancel)
     inbox_list_release(&list);
 }
 
-/* Lists the inboxes once while online (waits for the network, LOOK_TIMEOUT_MS). Concurrent callers share the
- * next list. A slow list is not repeated for LOOK_AGAIN_MS: each of many messages that are handed in at once
- * calls this function, and rm of an attachment waits for all of them. */
+/* Lists the inboxes once while online (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
+ * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS: each of many messages that are
+ * handed in at once calls this function, and rm of an attachment waits for all of them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
-    unsigned int looks = atomic_load(&store->looks);
+    unsigned int lists = atomic_load(&store->inbox_lists);
     if (!contact_is_online(&store->contact))
         return;
-    LOCK_GUARD(&store->looking_again);
+    LOCK_GUARD(&store->inbox_list_lock);
     int64_t began_ms = clock_monotonic_ms(clock);
-    if (atomic_load(&store->looks) != looks || began_ms < store->look_again_ms)
+    if (atomic_load(&store->inbox_lists) != lists || began_ms < store->inbox_list_due_ms)
         return;
-    bounded_call(clock, LOOK_TIMEOUT_MS, cancel, list_new_inboxes, store);
+    bounded_call(clock, INBOX_LIST_TIMEOUT_MS, cancel, list_new_inboxes, store);
     int64_t ended_ms = clock_monotonic_ms(clock);
-    if (ended_ms - began_ms >= LOOK_SLOW_MS)
-        store->look_again_ms = ended_ms + LOOK_AGAIN_MS;
+    if (ended_ms - began_ms >= INBOX_LIST_SLOW_MS)
+        store->inbox_list_due_ms = ended_ms + INBOX_LIST_PAUSE_MS;
 }
 
 int store_find_sender(struct store *store, const char *address, char **ret_address)
@@ -248,7 +248,8 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
     struct inbox_view inbox;
     _cleanup_free_ char *path = NULL;
     if (store_get_inbox(store, email->inbox, &inbox) &&
-        asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_held ? ".invalid/" : "", email->name) < 0)
+        asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_quarantined ? ".invalid/" : "",
+                 email->name) < 0)
         path = NULL;
     index_notify_event(&store->index, EVENT_REFUSED, path, id, reason);
     return reason_give(ret_reason, error, "%s", reason);
@@ -282,7 +283,7 @@ static bool take_record(struct index *index, uint32_t inbox, const char *id,
 static bool shows_as(struct store *store, uint32_t email, bool is_valid)
 {
     struct email_view view;
-    return store_get_email(store, email, &view) && view.is_held == !is_valid;
+    return store_get_email(store, email, &view) && view.is_quarantined == !is_valid;
 }
 
 /* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hides sent mail. Sent mail is in the inbox INDEX_SENT, which is in no list of inboxes; hidden emails are
- * held back there.
+ * marked as quarantined there.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int hide(struct store *store, struct email_batch *batch, const char *id)
     int error = make_record(store, id, &record);
     if (error != 0)
         return error;
-    record.is_held = true;
+    record.is_quarantined = true;
     do { /* -EAGAIN: another thread took the name */
         error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
         error = error != 0 ? error : email_batch_flush(batch, &store->index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service's list of inboxes, held in memory so that the caller can check it before the index changes.
+ * The service's list of inboxes, kept in memory so that the caller can check it before the index changes.
  */
 #ifndef INBOXFS_STORE_INBOX_LIST_H
 #define INBOXFS_STORE_INBOX_LIST_H

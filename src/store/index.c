@@ -154,18 +154,18 @@ void email_list_count_in(struct email_list *list, const struct email_entry *entr
 {
     if (entry->is_gone)
         return;
-    list->held += entry->is_held;
-    list->live += !entry->is_held;
-    list->index_bytes += entry->is_held ? 0 : email_entry_line_bytes(entry);
+    list->quarantined += entry->is_quarantined;
+    list->live += !entry->is_quarantined;
+    list->jsonl_bytes += entry->is_quarantined ? 0 : email_entry_line_bytes(entry);
 }
 
 void email_list_count_out(struct email_list *list, const struct email_entry *entry)
 {
     if (entry->is_gone)
         return;
-    list->held -= entry->is_held;
-    list->live -= !entry->is_held;
-    list->index_bytes -= entry->is_held ? 0 : email_entry_line_bytes(entry);
+    list->quarantined -= entry->is_quarantined;
+    list->live -= !entry->is_quarantined;
+    list->jsonl_bytes -= entry->is_quarantined ? 0 : email_entry_line_bytes(entry);
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -345,8 +345,8 @@ static void init_tables(struct index *index)
     index->emails =
         (struct email_table){.seed = random_process_seed(), .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
     index->size = (struct index_size){0};
-    index->shows_held = false;
-    index->next_text = 1;
+    index->shows_quarantine = false;
+    index->next_record = 1;
 }
 
 static void release_tables(struct index *index)
@@ -407,14 +407,14 @@ static int add_loaded(struct index *index, struct inbox *inbox, const struct ema
                       struct hashed_text key, struct hashed_text name)
 {
     const struct email_entry entry = {
-        .text = row->text,
+        .record = row->record,
         .name = email_table_add_texts(&index->emails, row->name, row->key),
         .date_ms = row->date_ms,
         .seen_ms = row->seen_ms,
         .json_len = row->json_len,
         .line_len = row->line_len,
         .inbox = row->inbox & INDEX_SENT,
-        .is_held = row->is_held,
+        .is_quarantined = row->is_quarantined,
     };
     int error =
         entry.name == NULL ? -ENOMEM : email_table_reserve(&index->emails, &inbox->emails, row->number, 1);
@@ -423,8 +423,8 @@ static int add_loaded(struct index *index, struct inbox *inbox, const struct ema
     email_table_add(&index->emails, &inbox->emails, row->number, &entry, key.hash, name.hash);
     index->size.emails++;
     index_count_bytes_locked(index, 0, row->json_len);
-    if (index->next_text <= row->text)
-        index->next_text = row->text + 1;
+    if (index->next_record <= row->record)
+        index->next_record = row->record + 1;
     return 0;
 }
 
@@ -437,7 +437,7 @@ static int load_email(void *context, const struct email_row *row)
         return -EUCLEAN;
     if (inbox->row.changed_ms < row->seen_ms)
         inbox->row.changed_ms = row->seen_ms;
-    index->shows_held |= row->is_held && inbox->row.number != INDEX_SENT;
+    index->shows_quarantine |= row->is_quarantined && inbox->row.number != INDEX_SENT;
     const struct hashed_text key = email_table_hash(&index->emails, row->key);
     const struct hashed_text name = email_table_hash(&index->emails, row->name);
     if (email_list_find_key(&index->emails, &inbox->emails, key) != NUMBER_NONE ||
@@ -449,8 +449,8 @@ static int load_email(void *context, const struct email_row *row)
 /* If the first sync was not finished, all inboxes are still being backfilled. */
 static void load_state(struct index *index, const struct cache_state *state)
 {
-    if (index->next_text < state->next_text)
-        index->next_text = state->next_text;
+    if (index->next_record < state->next_record)
+        index->next_record = state->next_record;
     index->is_first_sync_done = state->is_first_sync_done;
     index->inboxes.sent.row.is_backfilling = !state->is_first_sync_done;
     for (uint32_t i = 0; i < index->inboxes.len; i++)
@@ -543,13 +543,13 @@ bool index_end_first_sync(struct index *index)
     return is_first;
 }
 
-void index_note_held_shown(struct index *index)
+void index_note_quarantine_shown(struct index *index)
 {
     pthread_mutex_lock(&index->write_lock);
-    bool was_shown = index->shows_held;
+    bool was_shown = index->shows_quarantine;
     uint32_t inboxes = index->inboxes.len;
     pthread_rwlock_wrlock(&index->read_lock);
-    index->shows_held = true;
+    index->shows_quarantine = true;
     pthread_rwlock_unlock(&index->read_lock);
     pthread_mutex_unlock(&index->write_lock);
     for (uint32_t i = 0; !was_shown && i < inboxes; i++)
@@ -566,7 +566,7 @@ void index_note_lost(struct index *index)
 void index_clean(struct index *index)
 {
     LOCK_GUARD(&index->write_lock);
-    if (atomic_load(&index->open_indexes) == 0)
+    if (atomic_load(&index->open_jsonl_files) == 0)
         cache_clean(index->cache);
 }
 
@@ -616,8 +616,8 @@ static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
         .changed_ms = inbox->row.changed_ms,
         .record_ms = inbox->row.record_ms,
         .emails = inbox->emails.live,
-        .held = inbox->emails.held,
-        .index_bytes = inbox->emails.index_bytes,
+        .quarantined = inbox->emails.quarantined,
+        .jsonl_bytes = inbox->emails.jsonl_bytes,
     };
 }
 
@@ -628,10 +628,10 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
         .inbox = entry->inbox,
         .name = entry->name,
         .json_len = entry->json_len,
-        .text = entry->text,
+        .record = entry->record,
         .date_ms = entry->date_ms,
         .seen_ms = entry->seen_ms,
-        .is_held = entry->is_held,
+        .is_quarantined = entry->is_quarantined,
     };
 }
 
@@ -672,7 +672,7 @@ bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_i
     return true;
 }
 
-static bool find(struct index *index, uint32_t inbox_number, const char *name, bool is_held,
+static bool find(struct index *index, uint32_t inbox_number, const char *name, bool is_quarantined,
                  struct email_view *ret)
 {
     READ_GUARD(&index->read_lock);
@@ -682,7 +682,7 @@ static bool find(struct index *index, uint32_t inbox_number, const char *name, b
     uint32_t number =
         email_list_find_name(&index->emails, &inbox->emails, email_table_hash(&index->emails, name));
     const struct email_entry *entry = email_table_find(&index->emails, number);
-    if (entry == NULL || entry->is_gone || entry->is_held != is_held)
+    if (entry == NULL || entry->is_gone || entry->is_quarantined != is_quarantined)
         return false;
     view_email(number, entry, ret);
     return true;
@@ -693,7 +693,7 @@ bool store_find_email(struct store *store, uint32_t inbox, const char *name, str
     return find(&store->index, inbox, name, false, ret);
 }
 
-bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
+bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
     return find(&store->index, inbox, name, true, ret);
 }
@@ -703,10 +703,10 @@ bool store_find_sent(struct store *store, const char *name, struct email_view *r
     return find(&store->index, INDEX_SENT, name, false, ret);
 }
 
-bool store_shows_held(struct store *store)
+bool store_shows_quarantine(struct store *store)
 {
     READ_GUARD(&store->index.read_lock);
-    return store->index.shows_held;
+    return store->index.shows_quarantine;
 }
 
 bool store_knows_all_mail(struct store *store)
@@ -728,12 +728,12 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
  * email that is gone. */
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
-    struct email_view view = {.text = 0};
+    struct email_view view = {.record = 0};
     uint64_t tried = 0;
     int error = -ENOENT;
-    while (error == -ENOENT && store_get_email(store, email, &view) && view.text != tried) {
-        tried = view.text;
-        error = cache_read_record(&store->cache, view.text, view.json_len, ret_json);
+    while (error == -ENOENT && store_get_email(store, email, &view) && view.record != tried) {
+        tried = view.record;
+        error = cache_read_record(&store->cache, view.record, view.json_len, ret_json);
     }
     *ret_len = view.json_len;
     if (error == 0 || error == -ENOMEM || tried == 0)
@@ -772,8 +772,9 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
 
 /* Fills in the emails among the next SKIP_MAX entries, and moves *position. Returns true at the end of the
  * list. */
-static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_held, uint64_t *position,
-                            struct email_view *ret, uint64_t *ret_positions, size_t max, size_t *filled)
+static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_quarantined,
+                            uint64_t *position, struct email_view *ret, uint64_t *ret_positions, size_t max,
+                            size_t *filled)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
@@ -781,7 +782,7 @@ static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_
     for (size_t looked = 0; *position < len && looked < SKIP_MAX && *filled < max; looked++) {
         uint32_t number = inbox->emails.order[(*position)++];
         const struct email_entry *entry = email_table_find(&index->emails, number);
-        if (entry->is_gone || entry->is_held != is_held)
+        if (entry->is_gone || entry->is_quarantined != is_quarantined)
             continue;
         view_email(number, entry, &ret[*filled]);
         ret_positions[(*filled)++] = *position;
@@ -789,12 +790,12 @@ static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_
     return *position >= len;
 }
 
-static size_t list(struct index *index, uint32_t inbox, bool is_held, uint64_t position,
+static size_t list(struct index *index, uint32_t inbox, bool is_quarantined, uint64_t position,
                    struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
     size_t filled = 0;
     while (filled < max &&
-           !list_under_lock(index, inbox, is_held, &position, ret, ret_positions, max, &filled))
+           !list_under_lock(index, inbox, is_quarantined, &position, ret, ret_positions, max, &filled))
         continue;
     return filled;
 }
@@ -805,8 +806,8 @@ size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position,
     return list(&store->index, inbox, false, position, ret, ret_positions, max);
 }
 
-size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                       uint64_t *ret_positions, size_t max)
+size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                              uint64_t *ret_positions, size_t max)
 {
     return list(&store->index, inbox, true, position, ret, ret_positions, max);
 }

@@ -11,7 +11,7 @@
  * returns.
  *
  * Sent mail is in the inbox INDEX_SENT, which no list of inboxes contains. Sent mail that the user hid is
- * marked as held back.
+ * marked as quarantined.
  *
  * There are two locks. A writer holds `write_lock` during the whole change, and `read_lock` for writing only
  * while it changes the memory. A reader holds `read_lock` for reading; a writer may read without it. Order:
@@ -46,7 +46,7 @@ enum {
 };
 
 struct email_entry {
-    uint64_t text;    /* number of its record (cache.h) */
+    uint64_t record;  /* number of its record (cache.h) */
     const char *name; /* the key follows its NUL: email_table_add_texts() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
@@ -56,7 +56,7 @@ struct email_entry {
     uint32_t missing_ms; /* monotonic, of the first complete list that lacks it; 0: none; as seen_in */
     uint32_t inbox : 24; /* at most INDEX_SENT */
     bool is_gone : 1;
-    bool is_held : 1; /* the service holds the email back, so it is not listed with the others */
+    bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
 };
 
 /* Returns the service's id, or its substitute (email_record.h). */
@@ -74,7 +74,7 @@ static inline const char *email_entry_id(const struct email_entry *entry)
 
 static inline bool email_entry_is_shown(const struct email_entry *entry)
 {
-    return !entry->is_gone && !entry->is_held;
+    return !entry->is_gone && !entry->is_quarantined;
 }
 
 /* All emails, by their numbers. */
@@ -92,8 +92,8 @@ struct email_list { /* empty: all zeros */
     size_t len; /* including emails that are gone */
     size_t capacity;
     size_t live;          /* number of emails that are shown */
-    size_t held;          /* number of emails that are held back */
-    uint64_t index_bytes; /* size of index.jsonl, which has the emails that are shown */
+    size_t quarantined;   /* number of quarantined emails */
+    uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
     struct number_table by_name;
     struct number_table by_key;
@@ -109,8 +109,8 @@ struct hashed_text {
 struct listing_state {
     unsigned int max_listed;      /* the highest limit that the service accepts; 0 if it refused none */
     unsigned int complete_syncs;  /* number of complete syncs; every few of them, refusals are forgotten */
-    bool refuses_held;            /* the service refused to list held emails */
-    bool with_held;               /* the lists below were requested with held emails */
+    bool refuses_quarantine;      /* the service refused to list quarantined emails */
+    bool with_quarantined;        /* the lists below were requested with quarantined emails */
     unsigned int complete_limit;  /* of the last complete list */
     uint64_t changes_at_complete; /* email_list.changes when the inbox was equal to that list */
     uint64_t changes_at_newest;   /* likewise for the last list of the newest emails */
@@ -162,15 +162,15 @@ struct index {
     struct inbox_table inboxes;     /* protected by both */
     struct email_table emails;      /* protected by both */
     int64_t inboxes_changed_ms;     /* protected by both */
-    bool shows_held;                /* the service lists held emails; protected by both */
+    bool shows_quarantine;          /* the service lists quarantined emails; protected by both */
     bool inboxes_are_listed;        /* GET /inbox has answered in this mount; protected by both */
     struct index_size size;         /* protected by both */
     struct index_size max;          /* constant */
-    uint64_t next_text;             /* the number of the next record; protected by write_lock */
+    uint64_t next_record;           /* the number of the next record; protected by write_lock */
     uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
-    atomic_uint open_indexes;       /* open index.jsonl files; while there are any, no records are deleted */
+    atomic_uint open_jsonl_files;   /* open index.jsonl files; while there are any, no records are deleted */
     atomic_uint lost;               /* number of lost records; unless 0, no answer may be "not modified" */
 };
 
@@ -205,8 +205,8 @@ uint32_t index_begin_listing(struct index *index);
  * Returns true the first time. */
 bool index_end_first_sync(struct index *index);
 
-/* Notes that the service lists held emails. The first time, reports every inbox as changed. */
-void index_note_held_shown(struct index *index);
+/* Notes that the service lists quarantined emails. The first time, reports every inbox as changed. */
+void index_note_quarantine_shown(struct index *index);
 
 /* Notes that a record could not be read: logs the first one, and makes the next complete list restore it. */
 void index_note_lost(struct index *index);

@@ -74,7 +74,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
                 .line_len = (uint32_t)record->line_len,
                 .inbox = batch->inbox & INDEX_SENT,
                 .seen_in = batch->listing != 0 ? batch->listing : index->last_listing,
-                .is_held = record->is_held,
+                .is_quarantined = record->is_quarantined,
             },
     };
     if (item->entry.name == NULL)
@@ -109,16 +109,16 @@ static int write_item(struct connection *connection, const struct email_batch *b
         .line_len = entry->line_len,
         .date_ms = entry->date_ms,
         .seen_ms = entry->seen_ms,
-        .is_held = entry->is_held,
-        .text = entry->text,
+        .is_quarantined = entry->is_quarantined,
+        .record = entry->record,
         .key = email_entry_key(entry),
         .name = entry->name,
     };
-    int error = cache_add_record(connection, row.text, get_json(batch, item), row.json_len);
+    int error = cache_add_record(connection, row.record, get_json(batch, item), row.json_len);
     if (error == 0)
         error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
-        error = cache_note_replaced(connection, before->text);
+        error = cache_note_replaced(connection, before->record);
     if (error == 0 && row.inbox != INDEX_SENT)
         error = search_index_note(connection, row.number);
     return error;
@@ -133,7 +133,7 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
     if (inbox->is_unsaved)
         error = cache_put_inbox(connection, &inbox->row);
     for (size_t i = 0; i < batch->len && error == 0; i++) {
-        batch->items[i].entry.text = index->next_text++;
+        batch->items[i].entry.record = index->next_record++;
         batch->items[i].entry.seen_ms = now_ms;
         error = write_item(connection, batch, index, &batch->items[i]);
     }
@@ -250,7 +250,7 @@ static void notify_mail(const struct index *index, const struct batch_item *item
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
-/* An email that is no longer held back is announced like a new email. */
+/* An email that leaves the quarantine is announced like a new email. */
 static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
     static const enum store_change changes[] = {
@@ -258,7 +258,7 @@ static void notify_item(const struct index *index, const struct batch_item *item
     bool returns = item->put == INDEX_ADDED && !item->is_new;
     index_notify_email(index, item->number, inbox_name == NULL,
                        returns ? STORE_RETURNED : changes[item->put]);
-    if (inbox_name != NULL && (item->is_new || item->put == INDEX_MOVED) && !item->entry.is_held)
+    if (inbox_name != NULL && (item->is_new || item->put == INDEX_MOVED) && !item->entry.is_quarantined)
         notify_mail(index, item, inbox_name);
 }
 
@@ -340,7 +340,7 @@ static bool has_same_text(struct index *index, const struct email_entry *entry,
 {
     _cleanup_free_ char *known = NULL;
     return entry->json_len == record->json_len &&
-           cache_read_record(index->cache, entry->text, entry->json_len, &known) == 0 &&
+           cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
            memcmp(known, record->json, record->json_len) == 0;
 }
 
@@ -349,7 +349,7 @@ static enum index_put find_difference(struct index *index, const struct email_en
 {
     if (entry == NULL || entry->is_gone)
         return INDEX_ADDED;
-    if (entry->is_held != record->is_held)
+    if (entry->is_quarantined != record->is_quarantined)
         return INDEX_MOVED;
     return has_same_text(index, entry, record) ? INDEX_UNCHANGED : INDEX_CHANGED;
 }
@@ -442,7 +442,7 @@ static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
 struct complete_list {
     uint32_t listing;
     uint32_t now_ms;
-    bool with_held;
+    bool with_quarantined;
     bool is_lacking; /* it lacks emails that are not yet confirmed as gone */
 };
 
@@ -454,7 +454,8 @@ static size_t find_gone(const struct index *index, const struct inbox *inbox, st
     for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
         uint32_t email = inbox->emails.order[*place];
         struct email_entry *entry = email_table_find(&index->emails, email);
-        if (entry->is_gone || (entry->is_held && !list->with_held) || was_seen(entry->seen_in, list->listing))
+        if (entry->is_gone || (entry->is_quarantined && !list->with_quarantined) ||
+            was_seen(entry->seen_in, list->listing))
             continue;
         if (is_confirmed_gone(&entry->missing_ms, list->now_ms))
             ret_emails[len++] = email;
@@ -483,7 +484,7 @@ static int delete_email(struct connection *connection, const struct index *index
 {
     int error = cache_delete_email(connection, email);
     if (error == 0)
-        error = cache_note_replaced(connection, email_table_find(&index->emails, email)->text);
+        error = cache_note_replaced(connection, email_table_find(&index->emails, email)->record);
     return error == 0 ? search_index_remove(connection, email) : error;
 }
 
@@ -513,7 +514,7 @@ static size_t remove_batch(struct index *index, uint32_t inbox_number, struct co
     return place;
 }
 
-size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
+size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_quarantined,
                            bool *ret_is_lacking)
 {
     uint32_t emails[EMAIL_BATCH_MAX];
@@ -522,8 +523,9 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     size_t len;
     bool is_sent = inbox == INDEX_SENT;
     /* Hidden sent mail is not removed, so that it stays hidden if the service lists it later. */
-    struct complete_list list = {
-        .listing = listing, .now_ms = short_monotonic_ms(index), .with_held = with_held && !is_sent};
+    struct complete_list list = {.listing = listing,
+                                 .now_ms = short_monotonic_ms(index),
+                                 .with_quarantined = with_quarantined && !is_sent};
     do {
         place = remove_batch(index, inbox, &list, place, emails, &len);
         for (size_t i = 0; i < len; i++)

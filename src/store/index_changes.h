@@ -44,7 +44,7 @@ struct batch_hashes {
 enum index_put {
     INDEX_UNCHANGED,
     INDEX_CHANGED,
-    INDEX_MOVED, /* is_held changed */
+    INDEX_MOVED, /* is_quarantined changed */
     INDEX_ADDED,
 };
 
@@ -84,10 +84,11 @@ enum {
     INDEX_CONFIRM_MS = 60 * 1000
 };
 
-/* Call after the complete list `listing` (with held emails if `with_held`). Removes the emails that this list
- * confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked others, which stay.
+/* Call after the complete list `listing` (with quarantined emails if `with_quarantined`). Removes the emails
+ * that this list confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked
+ * others, which stay.
  */
-size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_held,
+size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_quarantined,
                            bool *ret_is_lacking);
 
 /* Returns true if an inbox other than inboxes.of_no_name has an email with this key. */

@@ -15,7 +15,7 @@
 #include "mail/email_record.h"
 
 struct jsonl_line {
-    uint64_t text; /* number of the record */
+    uint64_t record; /* number of the record */
     const char *name;
     int64_t date_ms;
     uint64_t start; /* offset of the line */
@@ -23,8 +23,8 @@ struct jsonl_line {
     uint32_t line_len; /* without the name */
 };
 
-struct store_index {
-    struct index *index; /* its open_indexes counts this file, so it deletes no records */
+struct store_jsonl {
+    struct index *index; /* its open_jsonl_files counts this file, so it deletes no records */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
     size_t len;            /* protected by lock, like all below */
@@ -37,20 +37,20 @@ struct store_index {
 
 /* ---------------------------------------------------------------- lines */
 
-static bool is_taken(const struct store_index *open, size_t position)
+static bool is_taken(const struct store_jsonl *open, size_t position)
 {
     return (open->taken[position / 8] & 1U << position % 8) != 0;
 }
 
 /* Returns the email at this position if it is shown and has no line yet; otherwise NULL. */
-static const struct email_entry *find_new_locked(const struct store_index *open, const struct inbox *inbox,
+static const struct email_entry *find_new_locked(const struct store_jsonl *open, const struct inbox *inbox,
                                                  size_t position)
 {
     const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[position]);
     return email_entry_is_shown(entry) && !is_taken(open, position) ? entry : NULL;
 }
 
-static int make_room_locked(struct store_index *open, const struct inbox *inbox)
+static int make_room_locked(struct store_jsonl *open, const struct inbox *inbox)
 {
     size_t count = open->len;
     size_t bytes = inbox->emails.len / 8 + 1;
@@ -70,7 +70,7 @@ static int make_room_locked(struct store_index *open, const struct inbox *inbox)
     return 0;
 }
 
-static int collect_locked(struct store_index *open, const struct inbox *inbox)
+static int collect_locked(struct store_jsonl *open, const struct inbox *inbox)
 {
     int error = make_room_locked(open, inbox);
     if (error != 0)
@@ -81,7 +81,7 @@ static int collect_locked(struct store_index *open, const struct inbox *inbox)
             continue;
         open->taken[i / 8] |= (unsigned char)(1U << i % 8);
         open->lines[open->len++] = (struct jsonl_line){
-            .text = entry->text,
+            .record = entry->record,
             .name = entry->name,
             .date_ms = entry->date_ms,
             .json_len = entry->json_len,
@@ -107,7 +107,7 @@ static uint64_t line_bytes(const struct jsonl_line *line)
     return (uint64_t)line->line_len + strlen(line->name);
 }
 
-static void sort_lines(struct store_index *open, size_t first)
+static void sort_lines(struct store_jsonl *open, size_t first)
 {
     qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
     for (size_t i = first; i < open->len; i++) {
@@ -118,7 +118,7 @@ static void sort_lines(struct store_index *open, size_t first)
 
 /* Adds lines for new emails. Call with the lock held for writing, or before other threads know `open`.
  * Return: 0; -ENOENT when the inbox is gone; -ENOMEM. */
-static int add_lines(struct store_index *open)
+static int add_lines(struct store_jsonl *open)
 {
     struct index *index = open->index;
     size_t first = open->len;
@@ -135,30 +135,30 @@ static int add_lines(struct store_index *open)
     return error;
 }
 
-int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index)
+int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_index)
 {
-    struct store_index *open = calloc(1, sizeof(*open));
+    struct store_jsonl *open = calloc(1, sizeof(*open));
     if (open == NULL)
         return -ENOMEM;
     open->index = &store->index;
     open->inbox = inbox;
     open->changes = UINT64_MAX; /* no lines were added yet */
     pthread_rwlock_init(&open->lock, NULL);
-    atomic_fetch_add(&store->index.open_indexes, 1);
+    atomic_fetch_add(&store->index.open_jsonl_files, 1);
     int error = add_lines(open);
     if (error != 0) {
-        store_index_free(open);
+        store_jsonl_free(open);
         return error;
     }
     *ret_index = open;
     return 0;
 }
 
-void store_index_free(struct store_index *open)
+void store_jsonl_free(struct store_jsonl *open)
 {
     if (open == NULL)
         return;
-    atomic_fetch_sub(&open->index->open_indexes, 1);
+    atomic_fetch_sub(&open->index->open_jsonl_files, 1);
     pthread_rwlock_destroy(&open->lock);
     free(open->lines);
     free(open->taken);
@@ -168,7 +168,7 @@ void store_index_free(struct store_index *open)
 /* ---------------------------------------------------------------- reading */
 
 /* Returns the index of the line at `offset`, which must be below `bytes`. */
-static size_t find_line(const struct store_index *open, uint64_t offset)
+static size_t find_line(const struct store_jsonl *open, uint64_t offset)
 {
     size_t low = 0;
     size_t high = open->len;
@@ -182,12 +182,12 @@ static size_t find_line(const struct store_index *open, uint64_t offset)
     return low;
 }
 
-static int write_line(struct record_reader *reader, const struct store_index *open, size_t i, char *ret_bytes)
+static int write_line(struct record_reader *reader, const struct store_jsonl *open, size_t i, char *ret_bytes)
 {
     const struct jsonl_line *line = &open->lines[i];
-    bool is_backwards = i + 1 < open->len && line[1].text < line->text;
+    bool is_backwards = i + 1 < open->len && line[1].record < line->record;
     const char *json = NULL;
-    int error = record_reader_read(reader, line->text, line->json_len, is_backwards, &json);
+    int error = record_reader_read(reader, line->record, line->json_len, is_backwards, &json);
     if (error == 0)
         email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
                                 ret_bytes);
@@ -195,7 +195,7 @@ static int write_line(struct record_reader *reader, const struct store_index *op
 }
 
 /* Writes `len` bytes of a line, from `from` on. */
-static int write_part(struct record_reader *reader, const struct store_index *open, size_t i, size_t from,
+static int write_part(struct record_reader *reader, const struct store_jsonl *open, size_t i, size_t from,
                       size_t len, char *ret_bytes)
 {
     _cleanup_free_ char *whole = malloc(line_bytes(&open->lines[i]));
@@ -207,7 +207,7 @@ static int write_part(struct record_reader *reader, const struct store_index *op
 
 /* Emails mostly arrive in the order of their dates, newest first or last, so neighbouring lines have
  * neighbouring records, which a record_reader reads fast. */
-static int write_lines(const struct store_index *open, uint64_t offset, char *ret_bytes, size_t len)
+static int write_lines(const struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct record_reader reader;
     size_t done = 0;
@@ -225,19 +225,19 @@ static int write_lines(const struct store_index *open, uint64_t offset, char *re
     return error;
 }
 
-static uint64_t count_bytes(struct store_index *open)
+static uint64_t count_bytes(struct store_jsonl *open)
 {
     READ_GUARD(&open->lock);
     return open->bytes;
 }
 
-static void add_new_lines(struct store_index *open)
+static void add_new_lines(struct store_jsonl *open)
 {
     WRITE_GUARD(&open->lock);
     (void)add_lines(open); /* after an error the read reports the end of the file */
 }
 
-int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
+int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
 {
     if (offset >= count_bytes(open))
         add_new_lines(open);

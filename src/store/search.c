@@ -234,7 +234,7 @@ static bool is_hit(const struct search *search, uint32_t email)
 {
     struct email_view view;
     struct inbox_view inbox;
-    if (!store_get_email(search->store, email, &view) || view.is_held)
+    if (!store_get_email(search->store, email, &view) || view.is_quarantined)
         return false;
     if (!store_get_inbox(search->store, view.inbox, &inbox))
         return false;

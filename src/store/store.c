@@ -54,7 +54,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     store->adopt_state = config->adopt_state;
     store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->index);
-    pthread_mutex_init(&store->looking_again, NULL);
+    pthread_mutex_init(&store->inbox_list_lock, NULL);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
         store_free(store);
@@ -84,7 +84,7 @@ void store_free(struct store *store)
     contents_free(store->contents);
     searcher_release(&store->searcher);
     contact_release(&store->contact);
-    pthread_mutex_destroy(&store->looking_again);
+    pthread_mutex_destroy(&store->inbox_list_lock);
     index_release(&store->index);
     cache_release(&store->cache);
     free(store);

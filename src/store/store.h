@@ -25,19 +25,19 @@ enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
     STORE_REMOVED,  /* complete lists of the service no longer contain it */
-    STORE_MOVED,    /* an email's is_held changed */
+    STORE_MOVED,    /* an email's is_quarantined changed */
     STORE_RETURNED, /* a removed email is listed again; it is not announced */
 };
 
 struct email_view {
     uint32_t number;
-    uint32_t inbox;   /* number of its inbox */
-    const char *name; /* file name with ".json", unique in its inbox */
-    size_t json_len;  /* bytes of the file: store_read_email() */
-    uint64_t text;    /* number of the record; a changed record has a new number */
-    int64_t date_ms;  /* mtime: the record's date or, without one, when it was first seen */
-    int64_t seen_ms;  /* ctime: when this content was first seen */
-    bool is_held;     /* rules or checks of the inbox hold the email back: store_list_held() */
+    uint32_t inbox;      /* number of its inbox */
+    const char *name;    /* file name with ".json", unique in its inbox */
+    size_t json_len;     /* bytes of the file: store_read_email() */
+    uint64_t record;     /* number of the record; a changed record has a new number */
+    int64_t date_ms;     /* mtime: the record's date or, without one, when it was first seen */
+    int64_t seen_ms;     /* ctime: when this content was first seen */
+    bool is_quarantined; /* rules or checks of the inbox hold the email back: store_list_quarantined() */
 };
 
 struct inbox_view {
@@ -49,8 +49,8 @@ struct inbox_view {
     int64_t changed_ms;   /* mtime of the folder: when the record, or the set of emails, last changed */
     int64_t record_ms;    /* mtime of inbox.json: when the record last changed */
     size_t emails;        /* number of emails shown */
-    size_t held;          /* number of emails held back */
-    uint64_t index_bytes; /* size of index.jsonl */
+    size_t quarantined;   /* number of quarantined emails */
+    uint64_t jsonl_bytes; /* size of index.jsonl */
 };
 
 /* Called for each change by the thread that made it, with no lock held. The functions must not block, nor
@@ -133,12 +133,12 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
-/* Like the functions above, for emails that are held back. store_shows_held() returns true once the service
- * has answered a request for held emails. */
-bool store_shows_held(struct store *store);
-bool store_find_held(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
-size_t store_list_held(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                       uint64_t *ret_positions, size_t max);
+/* Like the functions above, for quarantined emails. store_shows_quarantine() returns true once the service
+ * has answered a request for quarantined emails. */
+bool store_shows_quarantine(struct store *store);
+bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
+size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
+                              uint64_t *ret_positions, size_t max);
 
 /* Like the functions above, for sent mail: all that the service lists, even if it was sent elsewhere. It is
  * in no inbox, so email_view.inbox has no meaning; store_get_email() finds it by number. */
@@ -151,13 +151,13 @@ size_t store_list_sent(struct store *store, uint64_t position, struct email_view
 
 /* Opens the index.jsonl of an inbox: one line of compact JSON for each record, in order of date, with the
  * file name as the member `file`. Its lines never change while it is open; new emails are added at its end.
- * Call store_index_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
-struct store_index;
-int store_index_new(struct store *store, uint32_t inbox, struct store_index **ret_index);
-void store_index_free(struct store_index *open);
+ * Call store_jsonl_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
+struct store_jsonl;
+int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_index);
+void store_jsonl_free(struct store_jsonl *open);
 /* Reads at most `len` bytes from `offset` on (waits for the disk); *ret_len is less only at the end. May be
  * called from any thread. Return: 0; -ENOMEM; -EIO as store_read_email(). */
-int store_index_read(struct store_index *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
+int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
 
 /* Returns when the set of inboxes last changed: the mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);

@@ -23,9 +23,9 @@ struct store {
     struct contact contact;
     struct contents *contents; /* NULL if content is turned off */
     struct sync *sync;
-    pthread_mutex_t looking_again; /* lock held while store_find_sender() lists the inboxes again (edit.c) */
-    atomic_uint looks;             /* how often it has listed them */
-    int64_t look_again_ms;         /* monotonic; it lists them no earlier; protected by looking_again */
+    pthread_mutex_t inbox_list_lock; /* held while store_find_sender() lists the inboxes (edit.c) */
+    atomic_uint inbox_lists;         /* how often it has listed them */
+    int64_t inbox_list_due_ms;       /* monotonic; it lists them no earlier; protected by inbox_list_lock */
     struct searcher searcher;
 };
 

@@ -104,11 +104,11 @@ struct mail_listing {
     struct listing_state *state;
     struct mail_service *service;
     struct cancel *cancel;
-    const char *inbox_id; /* NULL for all inboxes */
-    const char *name;     /* shown to the user */
-    uint32_t inbox;       /* number of the inbox */
-    bool with_held;       /* also list emails that rules of the inbox hold back */
-    bool only_known;      /* skip emails of unknown inboxes, since the service lists the inboxes */
+    const char *inbox_id;  /* NULL for all inboxes */
+    const char *name;      /* shown to the user */
+    uint32_t inbox;        /* number of the inbox */
+    bool with_quarantined; /* also list emails that rules of the inbox hold back */
+    bool only_known;       /* skip emails of unknown inboxes, since the service lists the inboxes */
     struct email_batch batch;
     int error;            /* why records that arrived are not in the index, or 0 */
     int unread;           /* positive errno if some records of the last answer cannot be read, or 0 */
@@ -145,8 +145,8 @@ static int take_email_of_inbox(void *context, struct email_record *record)
     struct mail_listing *listing = context;
     if (record == NULL)
         return flush_batch(listing);
-    /* An email that the service lists without with_invalid is not held back, whatever its status. */
-    record->is_held = record->is_held && listing->with_held;
+    /* An email that the service lists without with_invalid is not quarantined, whatever its status. */
+    record->is_quarantined = record->is_quarantined && listing->with_quarantined;
     return put_email(listing, listing->inbox, record);
 }
 
@@ -157,7 +157,7 @@ static bool is_hidden(struct index *index, const char *key)
     const struct hashed_text hashed = email_table_hash(&index->emails, key);
     uint32_t number = email_list_find_key(&index->emails, &index->inboxes.sent.emails, hashed);
     const struct email_entry *entry = email_table_find(&index->emails, number);
-    return entry != NULL && entry->is_held;
+    return entry != NULL && entry->is_quarantined;
 }
 
 static int take_sent(void *context, struct email_record *record)
@@ -165,7 +165,7 @@ static int take_sent(void *context, struct email_record *record)
     struct mail_listing *listing = context;
     if (record == NULL)
         return flush_batch(listing);
-    record->is_held = is_hidden(listing->index, record->key);
+    record->is_quarantined = is_hidden(listing->index, record->key);
     return put_email(listing, INDEX_SENT, record);
 }
 
@@ -184,7 +184,7 @@ static int take_email_of_known(struct mail_listing *listing, struct email_record
     uint32_t inbox;
     if (record->inbox_id == NULL || !index_find_inbox_by_id(listing->index, record->inbox_id, &inbox))
         return listing->error;
-    record->is_held = record->is_held && listing->with_held;
+    record->is_quarantined = record->is_quarantined && listing->with_quarantined;
     return put_email(listing, inbox, record);
 }
 
@@ -199,7 +199,7 @@ static int take_email_of_any(void *context, struct email_record *record)
         return error;
     if (record->inbox_id == NULL && index_has_assigned(listing->index, record->key))
         return 0;
-    record->is_held = false;
+    record->is_quarantined = false;
     error = record->inbox_id == NULL ? index_put_inbox_of_no_name(listing->index, &inbox)
                                      : find_inbox_of(listing, record->inbox_id, &inbox);
     return error != 0 ? error : put_email(listing, inbox, record);
@@ -231,7 +231,7 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
         .inbox_id = is_sent ? NULL : listing->inbox_id,
         .limit = limit,
         .known = index_get_size(listing->index).emails,
-        .with_invalid = listing->with_held && !is_sent,
+        .with_invalid = listing->with_quarantined && !is_sent,
         .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
     const struct mail_service_ops *ops = listing->service->ops;
@@ -370,7 +370,7 @@ static void forget_refusals(struct listing_state *state)
     if (++state->complete_syncs % REFUSAL_SYNCS != 0)
         return;
     state->max_listed = 0;
-    state->refuses_held = false;
+    state->refuses_quarantine = false;
 }
 
 static char *describe_max_listed(const struct mail_listing *listing)
@@ -421,28 +421,28 @@ static void forget_answers(struct listing_state *state)
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
-/* Another with_held makes another request, so "not modified" must not refer to earlier answers. */
-static void set_with_held(struct mail_listing *listing, bool with_held)
+/* Another with_quarantined makes another request, so "not modified" must not refer to earlier answers. */
+static void set_with_quarantined(struct mail_listing *listing, bool with_quarantined)
 {
     struct listing_state *state = listing->state;
-    if (state->with_held != with_held)
+    if (state->with_quarantined != with_quarantined)
         forget_answers(state);
-    state->with_held = listing->with_held = with_held;
+    state->with_quarantined = listing->with_quarantined = with_quarantined;
 }
 
 /* A service may not know with_invalid and refuse the request. The request is then repeated without the
  * parameter. The refusal is remembered only if its status can be about the parameter. */
-static bool list_with_or_without_held(struct mail_listing *listing, enum sync_depth depth, size_t known,
-                                      struct service_result *ret)
+static bool list_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
+                                             size_t known, struct service_result *ret)
 {
     bool is_complete = list_to_depth(listing, depth, known, ret);
-    if (!listing->with_held || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
+    if (!listing->with_quarantined || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
         return is_complete;
     bool is_refused = ret->http_status == BAD_REQUEST || ret->http_status == UNPROCESSABLE;
     service_result_release(ret);
-    set_with_held(listing, false);
+    set_with_quarantined(listing, false);
     is_complete = list_to_depth(listing, depth, known, ret);
-    listing->state->refuses_held = is_refused && ret->outcome == SERVICE_OK;
+    listing->state->refuses_quarantine = is_refused && ret->outcome == SERVICE_OK;
     return is_complete;
 }
 
@@ -457,7 +457,7 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
     listing->name = inbox->row.name != NULL ? inbox->row.name : "sent mail";
     listing->state = &inbox->listings;
     listing->before = inbox->emails.changes;
-    *ret_known = inbox->emails.live + inbox->emails.held;
+    *ret_known = inbox->emails.live + inbox->emails.quarantined;
     return true;
 }
 
@@ -467,15 +467,16 @@ static void remove_unseen(struct mail_listing *listing)
 {
     bool is_lacking = false;
     listing->changes += index_remove_unseen(listing->index, listing->inbox, listing->batch.listing,
-                                            listing->with_held, &is_lacking);
+                                            listing->with_quarantined, &is_lacking);
     if (is_lacking)
         forget_answers(listing->state);
 }
 
-/* Lists one inbox (waits for the network), with emails that are held back if `with_held` and the service does
+/* Lists one inbox (waits for the network), with quarantined emails if `with_quarantined` and the service does
  * not refuse that. After SERVICE_OK the index has all records that can be read. */
-static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox, bool with_held,
-                       enum sync_depth depth, struct cancel *cancel, struct service_result *ret)
+static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox,
+                       bool with_quarantined, enum sync_depth depth, struct cancel *cancel,
+                       struct service_result *ret)
 {
     size_t known = 0;
     struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .inbox = inbox};
@@ -484,14 +485,14 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
         return; /* another thread removed the inbox, which is no error */
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.state);
-    set_with_held(&listing, with_held && !listing.state->refuses_held);
-    bool is_complete = list_with_or_without_held(&listing, depth, known, ret);
+    set_with_quarantined(&listing, with_quarantined && !listing.state->refuses_quarantine);
+    bool is_complete = list_with_or_without_quarantined(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
     note_shown(&listing, depth, is_complete);
     if (is_complete && !listing.is_unchanged && ret->error == 0)
         remove_unseen(&listing);
-    if (listing.with_held && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
-        index_note_held_shown(index);
+    if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
+        index_note_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_backfilling(index, inbox);
 }
@@ -652,7 +653,7 @@ static bool list_inboxes(struct sync_pass *pass)
 
 /* ---------------------------------------------------------------- mail */
 
-/* Only an Extended service lists held emails and sent mail; a Core server is not asked for them. */
+/* Only an Extended service lists quarantined emails and sent mail; a Core server is not asked for them. */
 static bool is_extended(struct mail_service *service)
 {
     struct service_capabilities capabilities;
@@ -806,8 +807,8 @@ static void list_newest_of_known(struct sync_pass *pass)
                                    .state = state,
                                    .name = "all inboxes",
                                    .only_known = true};
-    set_with_held(&listing, is_extended(service) && !state->refuses_held);
-    end_listing(&listing, list_with_or_without_held(&listing, SYNC_NEWEST, 0, &result), &result);
+    set_with_quarantined(&listing, is_extended(service) && !state->refuses_quarantine);
+    end_listing(&listing, list_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result), &result);
     report_result(pass, &result);
 }
 

@@ -123,7 +123,7 @@ static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 struct email_handle {
     struct tree_handle base;
     uint32_t number;
-    uint64_t first_text; /* text number that take_first_content_of_email() gave, or an older one */
+    uint64_t first_record; /* text number that take_first_content_of_email() gave, or an older one */
 };
 
 /* Reads the current record, not the record at the time of the open: the kernel caches the bytes for all
@@ -148,7 +148,7 @@ static bool take_first_content_of_email(struct tree_handle *handle, struct tree_
         !store_get_email(handle->tree->store, email->number, &view) ||
         view.json_len > FIRST_CONTENT_MAX_BYTES)
         return false;
-    email->first_text = view.text;
+    email->first_record = view.record;
     return read_email(handle, view.json_len, 0, ret) == 0;
 }
 
@@ -156,7 +156,7 @@ static bool is_first_content_current_of_email(struct tree_handle *handle)
 {
     const struct email_handle *email = (struct email_handle *)handle;
     struct email_view view;
-    return store_get_email(handle->tree->store, email->number, &view) && view.text == email->first_text;
+    return store_get_email(handle->tree->store, email->number, &view) && view.record == email->first_record;
 }
 
 static int open_email(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
@@ -325,7 +325,7 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
 
 struct index_handle {
     struct tree_handle base;
-    struct store_index *index;
+    struct store_jsonl *index;
 };
 
 static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -334,12 +334,12 @@ static int read_index(struct tree_handle *handle, size_t len, off_t offset, stru
     char *bytes = handle_read_buffer(ret, len);
     if (offset < 0 || bytes == NULL)
         return offset < 0 ? -EINVAL : -ENOMEM;
-    return store_index_read(index->index, (uint64_t)offset, bytes, len, &ret->len);
+    return store_jsonl_read(index->index, (uint64_t)offset, bytes, len, &ret->len);
 }
 
 static void release_index(struct tree_handle *handle)
 {
-    store_index_free(((struct index_handle *)handle)->index);
+    store_jsonl_free(((struct index_handle *)handle)->index);
     free(handle);
 }
 
@@ -355,7 +355,7 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
     struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
     if (index == NULL)
         return -ENOMEM;
-    int error = store_index_new(tree->store, inbox, &index->index);
+    int error = store_jsonl_new(tree->store, inbox, &index->index);
     if (error != 0) {
         free(index);
         return error;
@@ -410,7 +410,7 @@ static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_
     const struct inbox_file *file = find_file(tree, ino, &view);
     if (file == NULL)
         return -ENOENT;
-    uint64_t size = file->follows_mail ? view.index_bytes : view.json_len;
+    uint64_t size = file->follows_mail ? view.jsonl_bytes : view.json_len;
     int64_t changed_ms = file->follows_mail ? view.changed_ms : view.record_ms;
     entry_fill(tree, ino, S_IFREG | file->mode, size, timespec_of_ms(changed_ms), file->lasting, ret);
     if (file->block_bytes != 0)
@@ -463,14 +463,14 @@ static int get_folder(struct tree *tree, const struct tree_caller *caller, uint6
 static int get_invalid(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                        struct tree_entry *ret)
 {
-    return store_shows_held(tree->store) ? get_folder(tree, caller, ino, ret) : -ENOENT;
+    return store_shows_quarantine(tree->store) ? get_folder(tree, caller, ino, ret) : -ENOENT;
 }
 
 static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                              const char *name, struct tree_entry *ret)
 {
     struct email_view view;
-    if (!store_find_held(tree->store, inbox_of(folder), name, &view))
+    if (!store_find_quarantined(tree->store, inbox_of(folder), name, &view))
         return -ENOENT;
     fill_email(tree, &view, ret);
     return 0;
@@ -483,8 +483,8 @@ static int read_invalid(struct tree_dir *dir, uint64_t position)
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     size_t count;
-    while ((count = store_list_held(tree->store, inbox_of(dir->ino), position, views, next, EMAILS_AT_ONCE)) >
-           0) {
+    while ((count = store_list_quarantined(tree->store, inbox_of(dir->ino), position, views, next,
+                                           EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             fill_email(tree, &views[i], &entry);
             if (!dir_put(dir, views[i].name, &entry, next[i]))
@@ -513,7 +513,7 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
     if (!is_mark || !node_takes_rename_flags(flags))
         return node_refuse_rename(flags);
     /* The inbox's own files are no emails. */
-    bool is_there = is_valid ? store_find_held(tree->store, inbox_of(folder), name, &view)
+    bool is_there = is_valid ? store_find_quarantined(tree->store, inbox_of(folder), name, &view)
                              : store_find_email(tree->store, inbox_of(folder), name, &view);
     if (!is_there || strcmp(name, new_name) != 0)
         return -EPERM;

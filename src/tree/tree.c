@@ -75,7 +75,7 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
 
 static void notify_invalid(struct tree *tree, const struct email_view *view, enum store_change change)
 {
-    bool leaves = view->is_held ? change == STORE_REMOVED : change == STORE_MOVED;
+    bool leaves = view->is_quarantined ? change == STORE_REMOVED : change == STORE_MOVED;
     /* This notification comes first, since those of names wait for the rename that caused the change. */
     if (change == STORE_MOVED)
         notify_changed(tree, node_ino(NODE_EMAIL, view->number));
@@ -88,7 +88,7 @@ static enum store_change change_seen_in_inbox(const struct email_view *view, enu
 {
     if (change != STORE_MOVED)
         return change;
-    return view->is_held ? STORE_REMOVED : STORE_ADDED;
+    return view->is_quarantined ? STORE_REMOVED : STORE_ADDED;
 }
 
 static void email_changed(void *context, uint32_t email, enum store_change change)
@@ -99,7 +99,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     if (tree->store == NULL || !store_get_email(tree->store, email, &view))
         return;
 
-    bool was_invalid = view.is_held && change != STORE_MOVED;
+    bool was_invalid = view.is_quarantined && change != STORE_MOVED;
     notify_invalid(tree, &view, change);
     change = change_seen_in_inbox(&view, change);
     if (was_invalid || change == STORE_CHANGED || change == STORE_RETURNED)

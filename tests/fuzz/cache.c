@@ -79,8 +79,8 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
                                     .inbox = bytes[2],
                                     .json_len = bytes[2],
                                     .line_len = bytes[3],
-                                    .is_held = (bytes[3] & 1) != 0,
-                                    .text = bytes[3],
+                                    .is_quarantined = (bytes[3] & 1) != 0,
+                                    .record = bytes[3],
                                     .key = key,
                                     .name = rest + half};
     if (bytes[0] % 4 == 0)

@@ -419,7 +419,7 @@ TEST(status_and_mark_decide_about_quarantine)
 {
     static const struct {
         const char *json;
-        bool is_held;
+        bool is_quarantined;
     } rows[] = {
         {"{\"id\": \"1\"}", false},
         {"{\"id\": \"1\", \"status\": \"valid\"}", false},
@@ -440,7 +440,7 @@ TEST(status_and_mark_decide_about_quarantine)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct email_record record;
         assert_int_equal(email_record_from_text(rows[i].json, strlen(rows[i].json), &record), 0);
-        assert_int_equal(record.is_held, rows[i].is_held);
+        assert_int_equal(record.is_quarantined, rows[i].is_quarantined);
         email_record_release(&record);
     }
 }

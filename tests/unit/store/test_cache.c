@@ -458,7 +458,7 @@ TEST(records_that_were_replaced_are_deleted_at_the_start)
         CHANGES = 20
     };
     struct store_world world;
-    struct store_index *index;
+    struct store_jsonl *index;
     _cleanup_free_ char *names = NULL;
     _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
     _cleanup_free_ char *json = malloc(FILLER_BYTES + 200);
@@ -471,7 +471,7 @@ TEST(records_that_were_replaced_are_deleted_at_the_start)
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_inbox(world.fake, "in-0");
     /* While index.jsonl is open, no record is deleted. */
-    assert_int_equal(store_index_new(world.store, 0, &index), 0);
+    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
     for (int i = 0; i < CHANGES; i++) {
         snprintf(json, FILLER_BYTES + 200,
                  "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, "
@@ -485,7 +485,7 @@ TEST(records_that_were_replaced_are_deleted_at_the_start)
     fake_service_remove_email(world.fake, "00000007-in-1");
     fake_service_add_simple_email(world.fake, "in-1", "00000007-in-1", "mail 7");
     assert_int_equal(world_sync(&world), 0);
-    store_index_free(index);
+    store_jsonl_free(index);
     world_restart(&world);
     assert_int_equal(count_rows(&world, "records"), 20);
     assert_int_equal(count_rows(&world, "replaced_records"), 0);
@@ -554,7 +554,7 @@ TEST(records_of_an_open_index_are_kept)
         FILLER_BYTES = 100 * 1000
     };
     struct store_world world;
-    struct store_index *index;
+    struct store_jsonl *index;
     size_t len;
     _cleanup_free_ char *before = calloc(1, FILLER_BYTES);
     _cleanup_free_ char *after = calloc(1, FILLER_BYTES);
@@ -562,17 +562,17 @@ TEST(records_of_an_open_index_are_kept)
     world_add_emails(&world, "in-1", 0, 20);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(store_index_new(world.store, 0, &index), 0);
-    assert_int_equal(store_index_read(index, 0, before, FILLER_BYTES, &len), 0);
+    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
+    assert_int_equal(store_jsonl_read(index, 0, before, FILLER_BYTES, &len), 0);
     change_again_and_again(&world, 3, FILLER_BYTES);
-    assert_int_equal(store_index_read(index, 0, after, FILLER_BYTES, &len), 0);
+    assert_int_equal(store_jsonl_read(index, 0, after, FILLER_BYTES, &len), 0);
     assert_string_equal(before, after);
-    store_index_free(index);
+    store_jsonl_free(index);
     assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(store_index_new(world.store, 0, &index), 0);
-    assert_int_equal(store_index_read(index, 0, after, FILLER_BYTES, &len), 0);
+    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
+    assert_int_equal(store_jsonl_read(index, 0, after, FILLER_BYTES, &len), 0);
     assert_string_not_equal(before, after);
-    store_index_free(index);
+    store_jsonl_free(index);
     world_release(&world);
 }
 

@@ -117,10 +117,10 @@ TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
         if (i == 0)
             assert_int_equal(index_put_email(index, indexed->batch, inbox, &record, &put), 0);
         assert_int_equal(email_batch_flush(indexed->batch, index), 0);
-        record.is_held = !record.is_held;
+        record.is_quarantined = !record.is_quarantined;
         assert_int_equal(index_put_email(index, marking, inbox, &record, &put), 0);
         assert_int_not_equal(put, INDEX_UNCHANGED);
-        record.is_held = !record.is_held;
+        record.is_quarantined = !record.is_quarantined;
         if (i == 1)
             assert_int_equal(index_put_email(index, indexed->batch, inbox, &record, &put), 0);
         assert_int_equal(email_batch_flush(marking, index), 0);

@@ -11,21 +11,21 @@
 #include "mail/json_writer.h"
 #include "unit/store/store_world.h"
 
-static struct store_index *open_index(struct store_world *world, const char *inbox)
+static struct store_jsonl *open_index(struct store_world *world, const char *inbox)
 {
-    struct store_index *index = NULL;
-    assert_int_equal(store_index_new(world->store, world_inbox(world, inbox), &index), 0);
+    struct store_jsonl *index = NULL;
+    assert_int_equal(store_jsonl_new(world->store, world_inbox(world, inbox), &index), 0);
     return index;
 }
 
 /* Reads the whole file, `at_once` bytes at a time. The caller frees it. */
-static char *read_index(struct store_index *index, size_t at_once)
+static char *read_index(struct store_jsonl *index, size_t at_once)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 24);
     char *piece = malloc(at_once);
     size_t len = at_once;
     while (len > 0) {
-        assert_int_equal(store_index_read(index, text.len, piece, at_once, &len), 0);
+        assert_int_equal(store_jsonl_read(index, text.len, piece, at_once, &len), 0);
         strbuf_append(&text, piece, len);
     }
     free(piece);
@@ -36,11 +36,11 @@ static char *read_index(struct store_index *index, size_t at_once)
 static char *read_now_by(struct store_world *world, const char *inbox, size_t at_once)
 {
     struct inbox_view view;
-    struct store_index *index = open_index(world, inbox);
+    struct store_jsonl *index = open_index(world, inbox);
     char *text = read_index(index, at_once);
-    store_index_free(index);
+    store_jsonl_free(index);
     assert_true(store_find_inbox(world->store, inbox, &view));
-    assert_int_equal(strlen(text), view.index_bytes);
+    assert_int_equal(strlen(text), view.jsonl_bytes);
     return text;
 }
 
@@ -87,7 +87,7 @@ TEST(any_piece_of_index_jsonl_can_be_read)
     world_add_emails(&world, "in-1", 0, 300);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    struct store_index *index = open_index(&world, "alice@inbox.example");
+    struct store_jsonl *index = open_index(&world, "alice@inbox.example");
     _cleanup_free_ char *whole = read_index(index, 1 << 20);
     static const size_t sizes[] = {1, 7, 64, 4096, 65536};
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -96,9 +96,9 @@ TEST(any_piece_of_index_jsonl_can_be_read)
     }
     char byte;
     size_t len = 1;
-    assert_int_equal(store_index_read(index, UINT64_MAX, &byte, 1, &len), 0);
+    assert_int_equal(store_jsonl_read(index, UINT64_MAX, &byte, 1, &len), 0);
     assert_int_equal(len, 0);
-    store_index_free(index);
+    store_jsonl_free(index);
     world_release(&world);
 }
 
@@ -110,7 +110,7 @@ TEST(an_open_index_grows_by_new_mail)
     add(&world, "00000002", "2026-11-20T10:00:02Z", "");
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    struct store_index *index = open_index(&world, "alice@inbox.example");
+    struct store_jsonl *index = open_index(&world, "alice@inbox.example");
     _cleanup_free_ char *before = read_index(index, 4096);
     add(&world, "00000001", "2026-11-20T10:00:01Z", "");
     add(&world, "00000003", "2026-11-20T10:00:03Z", "");
@@ -129,7 +129,7 @@ TEST(an_open_index_grows_by_new_mail)
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *again = read_index(index, 4096);
     assert_string_equal(again, after);
-    store_index_free(index);
+    store_jsonl_free(index);
     world_release(&world);
 }
 
@@ -225,9 +225,9 @@ TEST(damaged_records_come_back_with_the_next_sync)
     _cleanup_free_ char *before = read_now_by(&world, "alice@inbox.example", 4 << 20);
     cut_off(&world, "cache/mail.sqlite3");
     cut_off(&world, "cache/mail.sqlite3-wal");
-    struct store_index *index = open_index(&world, "alice@inbox.example");
-    assert_int_equal(store_index_read(index, 0, &byte, 1, &len), -EIO);
-    store_index_free(index);
+    struct store_jsonl *index = open_index(&world, "alice@inbox.example");
+    assert_int_equal(store_jsonl_read(index, 0, &byte, 1, &len), -EIO);
+    store_jsonl_free(index);
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *after = read_now_by(&world, "alice@inbox.example", 4 << 20);
     assert_string_equal(after, before);
@@ -273,14 +273,14 @@ TEST(an_open_index_keeps_its_records)
     world_add_emails(&world, "in-1", 0, 3);
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    struct store_index *index = open_index(&world, "alice@inbox.example");
+    struct store_jsonl *index = open_index(&world, "alice@inbox.example");
     _cleanup_free_ char *before = read_index(index, 4096);
     fake_service_remove_email(world.fake, "00000001-in-1");
     world_add_emails(&world, "in-1", 3, 9);
     assert_int_equal(world_sync_removal(&world), 0);
     _cleanup_free_ char *after = read_index(index, 4096);
     assert_memory_equal(after, before, strlen(before));
-    store_index_free(index);
-    assert_int_equal(store_index_new(world.store, 77, &index), -ENOENT);
+    store_jsonl_free(index);
+    assert_int_equal(store_jsonl_new(world.store, 77, &index), -ENOENT);
     world_release(&world);
 }

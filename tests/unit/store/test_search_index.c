@@ -17,7 +17,7 @@
 struct fixture {
     struct temp_dir dir;
     struct cache cache;
-    uint64_t next_text;
+    uint64_t next_record;
     struct strbuf found;
     bool stops;
 };
@@ -56,11 +56,11 @@ static void note(struct fixture *fixture, uint32_t number, const char *json)
     struct connection *connection = NULL;
     const struct email_row row = {.number = number,
                                   .json_len = (uint32_t)strlen(json),
-                                  .text = ++fixture->next_text,
+                                  .record = ++fixture->next_record,
                                   .key = "key",
                                   .name = "name"};
     assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
-    assert_int_equal(cache_add_record(connection, row.text, json, row.json_len), 0);
+    assert_int_equal(cache_add_record(connection, row.record, json, row.json_len), 0);
     assert_int_equal(cache_put_email(connection, &row), 0);
     assert_int_equal(search_index_note(connection, number), 0);
     assert_int_equal(cache_end_write(&fixture->cache, 0), 0);

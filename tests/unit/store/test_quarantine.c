@@ -48,14 +48,14 @@ static int tear_down(void **state)
 #define BLOCKED "20261120T100000Z_blocked-from-address_00000003.json"
 #define ALICE "alice@inbox.example"
 
-static void assert_held(struct store_world *world, const char *expected)
+static void assert_quarantined(struct store_world *world, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
     struct email_view view;
     uint64_t position = 0;
     uint32_t inbox = world_inbox(world, ALICE);
-    while (store_list_held(world->store, inbox, position, &view, &position, 1) > 0) {
-        assert_true(view.is_held);
+    while (store_list_quarantined(world->store, inbox, position, &view, &position, 1) > 0) {
+        assert_true(view.is_quarantined);
         strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
     }
     assert_string_equal(strbuf_str(&names), expected);
@@ -64,7 +64,7 @@ static void assert_held(struct store_world *world, const char *expected)
 static uint32_t held(struct store_world *world, const char *name)
 {
     struct email_view view;
-    assert_true(store_find_held(world->store, world_inbox(world, ALICE), name, &view));
+    assert_true(store_find_quarantined(world->store, world_inbox(world, ALICE), name, &view));
     return view.number;
 }
 
@@ -83,38 +83,38 @@ static int mark(struct store_world *world, uint32_t email, bool is_valid)
     return error;
 }
 
-static uint64_t index_bytes(struct store_world *world)
+static uint64_t jsonl_bytes(struct store_world *world)
 {
     struct inbox_view view;
     assert_true(store_get_inbox(world->store, world_inbox(world, ALICE), &view));
-    return view.index_bytes;
+    return view.jsonl_bytes;
 }
 
 /* Reads index.jsonl, and returns its size. */
 static size_t index_len(struct store_world *world)
 {
-    struct store_index *index;
+    struct store_jsonl *index;
     char bytes[8192];
     size_t len = 0;
-    assert_int_equal(store_index_new(world->store, world_inbox(world, ALICE), &index), 0);
-    assert_int_equal(store_index_read(index, 0, bytes, sizeof(bytes), &len), 0);
-    store_index_free(index);
+    assert_int_equal(store_jsonl_new(world->store, world_inbox(world, ALICE), &index), 0);
+    assert_int_equal(store_jsonl_read(index, 0, bytes, sizeof(bytes), &len), 0);
+    store_jsonl_free(index);
     return len;
 }
 
 TEST_WITH(quarantined_mail_is_listed_apart, set_up, tear_down)
 {
     struct store_world *world = *state;
-    assert_true(store_shows_held(world->store));
+    assert_true(store_shows_quarantine(world->store));
     assert_emails(world, ALICE, BLOCKED " " VALID);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
     assert_int_equal(world_count(world), 2);
-    assert_int_equal(index_bytes(world), index_len(world));
+    assert_int_equal(jsonl_bytes(world), index_len(world));
     world_restart(world);
     assert_emails(world, ALICE, BLOCKED " " VALID);
-    assert_held(world, SPF);
-    assert_true(store_shows_held(world->store));
-    assert_int_equal(index_bytes(world), index_len(world));
+    assert_quarantined(world, SPF);
+    assert_true(store_shows_quarantine(world->store));
+    assert_int_equal(jsonl_bytes(world), index_len(world));
 }
 
 TEST_WITH(quarantine_costs_no_extra_request, set_up, tear_down)
@@ -133,7 +133,7 @@ TEST(a_core_server_shows_whatever_it_lists)
     add(&world, "00000002", "spf_fail", "false");
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
-    assert_false(store_shows_held(world.store));
+    assert_false(store_shows_quarantine(world.store));
     assert_emails(&world, ALICE, VALID);
     world_release(&world);
 }
@@ -148,11 +148,11 @@ TEST_WITH(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down)
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
     assert_int_equal(world_count(world), 3);
-    assert_held(world, SPF); /* a list without held emails does not remove it */
+    assert_quarantined(world, SPF); /* a list without held emails does not remove it */
     /* The refusal may have been temporary, so some syncs later the request is made again. */
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(world_sync(world), 0);
-    assert_held(world, SPF " " DKIM);
+    assert_quarantined(world, SPF " " DKIM);
 }
 
 /* A 404 is not remembered as a refusal of with_invalid. */
@@ -163,9 +163,9 @@ TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
                       (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
     add(world, "00000005", "dkim_fail", "false");
     assert_int_equal(world_sync(world), 0);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
     assert_int_equal(world_sync(world), 0);
-    assert_held(world, SPF " " DKIM);
+    assert_quarantined(world, SPF " " DKIM);
 }
 
 /* "Not modified" must not refer to an answer to another request. */
@@ -203,19 +203,19 @@ TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
     uint32_t email = held(world, SPF);
     world_forget(world);
     assert_int_equal(mark(world, email, true), 0);
-    assert_held(world, "");
+    assert_quarantined(world, "");
     assert_int_equal(shown(world, SPF), email);
     assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
     assert_changes(world, "email 1 moved;");
-    assert_int_equal(index_bytes(world), index_len(world));
+    assert_int_equal(jsonl_bytes(world), index_len(world));
 
     world_forget(world);
     assert_int_equal(mark(world, email, false), 0);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
     assert_events(world, "");
-    assert_int_equal(index_bytes(world), index_len(world));
+    assert_int_equal(jsonl_bytes(world), index_len(world));
     world_restart(world);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
 }
 
 TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
@@ -228,7 +228,7 @@ TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
         "\"user_mark_status\": true}");
     world_forget(world);
     assert_int_equal(world_sync(world), 0);
-    assert_held(world, "");
+    assert_quarantined(world, "");
     assert_changes(world, "email 1 moved;");
     assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
 }
@@ -240,14 +240,14 @@ TEST_WITH(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up, tear_
     fake_service_use_etags(world->fake);
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(mark(world, held(world, SPF), true), 0);
-    assert_held(world, "");
+    assert_quarantined(world, "");
     fake_service_replace_email(
         world->fake, "00000002",
         "{\"id\": \"00000002\", \"inbox_id\": \"in-1\", \"date\": "
         "\"2026-11-20T10:00:00Z\", \"subject\": \"spf_fail\", \"status\": \"spf_fail\", "
         "\"user_mark_status\": false}");
     assert_int_equal(world_sync(world), 0);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
 }
 
 TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, tear_down)
@@ -279,7 +279,7 @@ TEST_WITH(a_failed_mark_moves_nothing, set_up, tear_down)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         fake_service_push(world->fake, FAKE_MARK, rows[i].outcome);
         assert_int_equal(mark(world, email, true), rows[i].error);
-        assert_held(world, SPF);
+        assert_quarantined(world, SPF);
     }
 }
 
@@ -320,7 +320,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     fake_clock_advance(&world->clock, 1);
     pthread_join(thread, NULL);
     assert_int_equal(marking.result, -EHOSTUNREACH);
-    assert_held(world, SPF);
+    assert_quarantined(world, SPF);
     assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
                          " 00000002 the service did not list the mail in time;");
 
@@ -336,7 +336,7 @@ TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, tear_down)
     fake_service_remove_email(world->fake, "00000002");
     fake_service_remove_email(world->fake, "00000001");
     assert_int_equal(world_sync_removal(world), 0);
-    assert_held(world, "");
+    assert_quarantined(world, "");
     assert_emails(world, ALICE, BLOCKED);
-    assert_int_equal(index_bytes(world), index_len(world));
+    assert_int_equal(jsonl_bytes(world), index_len(world));
 }
