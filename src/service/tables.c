@@ -2,8 +2,8 @@
 /*
  * A message is written once, in `messages` and `contents`, however many inboxes receive it; `emails` has a
  * row for each inbox that received it, and `outbound` one for the inbox that sent it. The records of lists
- * are kept as the JSON text that is sent, so that a list of 100,000 is a copy. Large columns have a table of
- * their own, or come last, so that scans do not read them.
+ * are stored as the JSON text that is sent, so that a list is copied, not written anew. Large columns have a
+ * table of their own, or are the last columns, so that scans do not read them.
  */
 #include "service/tables.h"
 
@@ -13,8 +13,89 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "service/rereading.h"
+#include "mail/draft.h"
+#include "mail/json_writer.h"
+#include "service/message.h"
 #include "service/search_index.h"
+
+/* ---------------------------------------------------------------- the step from version 0.2 */
+
+/* Version 0.2 kept some texts of a message as attachments. This step reads such messages again, so that they
+ * show all of their text. The next version deletes it. */
+
+static const char *text_of(const json_t *attachment, const char *key)
+{
+    const char *text = json_string_value(json_object_get(attachment, key));
+    return text != NULL ? text : "";
+}
+
+/* Does not compare generated names, because their number may have changed. */
+static bool is_same(const json_t *before, const json_t *now)
+{
+    bool is_generated = strncmp(text_of(now, "filename"), "attachment-", strlen("attachment-")) == 0;
+    return strcmp(text_of(before, "content_type"), text_of(now, "content_type")) == 0 &&
+           (is_generated || strcmp(text_of(before, "filename"), text_of(now, "filename")) == 0);
+}
+
+/* The attachments in `now` are some of those in `before`, in the same order: each keeps its id. */
+static void keep_ids(const json_t *before, json_t *now)
+{
+    size_t index = 0;
+    for (size_t i = 0; i < json_array_size(now); i++) {
+        json_t *attachment = json_array_get(now, i);
+        while (index < json_array_size(before) && !is_same(json_array_get(before, index), attachment))
+            index++;
+        json_t *id = json_object_get(json_array_get(before, index++), "id");
+        if (id != NULL)
+            json_object_set(attachment, "id", id);
+    }
+}
+
+static int update(sqlite3 *db, int64_t seq, json_t *header, const struct message *message)
+{
+    json_t *attachments = message_attachment_records(message);
+    keep_ids(json_object_get(header, "attachments"), attachments);
+    json_object_set_new(header, "attachments", attachments);
+    json_object_set_new(header, "alternative_content", json_boolean(message->alternative_content));
+    _cleanup_free_ char *text = json_dumps(header, JSON_COMPACT);
+    _cleanup_free_ char *search_text = message_search_text(message);
+    if (text == NULL || search_text == NULL)
+        return -ENOMEM;
+    int error = query_execute(db, "UPDATE messages SET header = ?, search_text = ? WHERE seq = ?", "ssi",
+                              text, search_text, seq);
+    return error != 0 ? error
+                      : query_execute(db, "UPDATE contents SET plain_text = ?, html = ? WHERE message = ?",
+                                      "ssi", message->plain_text, message->html, seq);
+}
+
+static int reread_messages(sqlite3 *db)
+{
+    int64_t seq = 0;
+    int error = 0;
+    while (error == 0) {
+        _cleanup_statement_ sqlite3_stmt *row = NULL;
+        error =
+            query_first(db, &row,
+                        "SELECT seq, header, raw FROM messages JOIN contents ON message = seq WHERE seq > ?"
+                        " AND header LIKE '%\"content_type\":\"text/%' ORDER BY seq LIMIT 1",
+                        "i", seq);
+        if (error != 0)
+            break;
+        seq = sqlite3_column_int64(row, 0);
+        _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
+        if (header == NULL)
+            return -EUCLEAN;
+        struct message message = {0};
+        size_t before = json_array_size(json_object_get(header, "attachments"));
+        error = message_read(sqlite3_column_blob(row, 2), (size_t)sqlite3_column_bytes(row, 2), &message);
+        /* A message that the service wrote itself keeps its attachments. A full list may have left out later
+         * attachments, which may have moved up into it. */
+        if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
+            error = update(db, seq, header, &message);
+        message_release(&message);
+    }
+    return error == -ENOENT ? 0 : error;
+}
 
 /* ---------------------------------------------------------------- the tables */
 
@@ -25,8 +106,9 @@ static const char version_1[] =
     "CREATE TABLE inboxes (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " address TEXT NOT NULL UNIQUE COLLATE NOCASE, record TEXT NOT NULL,"
     " email_changes INTEGER NOT NULL DEFAULT 0);"
-    /* message_id: the key by which replies find the message; a random one if another message has the same.
-     * thread: seq of its first message. header: the fields that all its content records have in common. */
+    /* message_id: the Message-ID by which replies find the message, or a random text if an earlier message
+     * has this Message-ID. thread: seq of the thread's first message. header: the JSON fields that all
+     * content records of the message have in common. */
     "CREATE TABLE messages (seq INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE,"
     " thread INTEGER NOT NULL, forward_depth INTEGER NOT NULL, date_ms INTEGER NOT NULL, header TEXT NOT "
     "NULL, search_text TEXT NOT NULL);"
@@ -48,8 +130,8 @@ static const char version_1[] =
     " outbound_id TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pool (id TEXT PRIMARY KEY, name TEXT NOT NULL, content_type TEXT NOT NULL,"
     " bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL) WITHOUT ROWID;"
-    /* ETags contain how often a list changed. Received mail is counted by inbox, too, so that a client that
-     * polls one inbox does not get the whole list again after a change in another. */
+    /* ETags contain how often a list changed. Each inbox also counts its own changes, so that a client that
+     * polls one inbox does not get the whole list again after a change in another inbox. */
     "INSERT INTO settings VALUES ('inbox_changes', 0), ('email_changes', 0), ('outbound_changes', 0);"
     "CREATE TRIGGER inbox_inserted AFTER INSERT ON inboxes BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'inbox_changes'; END;"
@@ -76,10 +158,11 @@ static const char version_2[] =
 static const struct database_step steps[] = {
     {version_1, NULL},
     {version_2, NULL},
-    {"", rereading_run},
+    {"", reread_messages},
     {"ALTER TABLE outgoing DROP COLUMN begun_ms", NULL}, /* unused */
     {TABLES_NAME_INSTANCE, NULL},
-    {SEARCH_INDEX_TABLES, NULL}, /* its thread fills it, so that the start does not wait */
+    {SEARCH_INDEX_TABLES,
+     NULL}, /* the thread of the search index fills them, so that the start does not wait */
     /* due_ms was NULL in a row that had failed for good. */
     {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
@@ -102,7 +185,7 @@ int tables_open_existing(const char *data_dir, struct database **ret_database)
 
 /* ---------------------------------------------------------------- large messages */
 
-/* One lock for the whole process, because it bounds the memory of the process. */
+/* This lock is global, because it bounds the memory of the whole process. */
 static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
 
 void large_message_begin(void)
