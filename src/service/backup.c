@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite copies the database page by page, as one transaction sees it. The files of the pool are copied after
- * it: they never change and are never removed, so each file that the copy of the database names is there.
+ * SQLite copies the database page by page, as one transaction sees it. The files of the pool are copied
+ * afterwards. They are never changed or removed, so each file that the copied database names still exists.
  */
 #include "service/backup.h"
 
@@ -50,16 +50,6 @@ static int copy_pool(sqlite3 *db, int data_fd, int copy_fd)
     return error == 0 ? file_sync(to_fd) : error;
 }
 
-static int copy_pages(sqlite3 *db, sqlite3 *copy)
-{
-    sqlite3_backup *backup = sqlite3_backup_init(copy, "main", db, "main");
-    if (backup == NULL)
-        return query_error_on(copy, sqlite3_errcode(copy));
-    int result = sqlite3_backup_step(backup, -1);
-    sqlite3_backup_finish(backup);
-    return result == SQLITE_DONE ? 0 : query_error_on(copy, result);
-}
-
 static int copy_database(sqlite3 *db, int copy_fd, const char *path)
 {
     /* SQLite would make the file by the umask. */
@@ -69,11 +59,13 @@ static int copy_database(sqlite3 *db, int copy_fd, const char *path)
     close(fd);
     sqlite3 *copy = NULL;
     int result = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL);
-    int error = query_error_on(copy, result);
-    if (error == 0)
-        error = copy_pages(db, copy);
-    if (error == 0)
-        error = query_execute(copy, TABLES_NAME_INSTANCE, "");
+    if (result == SQLITE_OK) {
+        sqlite3_backup *backup = sqlite3_backup_init(copy, "main", db, "main");
+        result = backup != NULL ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(copy);
+        sqlite3_backup_finish(backup);
+    }
+    int error =
+        result == SQLITE_DONE ? query_execute(copy, TABLES_NAME_INSTANCE, "") : query_error_on(copy, result);
     sqlite3_close(copy);
     return error;
 }

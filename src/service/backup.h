@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies the data of a service while it runs: the database as of one moment, the files of the pool that it
- * names, and the first API key. A service started on the copy goes on from that moment.
+ * names, and the first API key. A service can be started on the copy.
  *
- * The copy is made as TARGET.part, synced to the disk, and renamed last, so that TARGET is always whole.
+ * The copy is made as TARGET.part, synced to the disk, and then renamed, so that TARGET is always whole.
  */
 #ifndef INBOXFS_SERVICE_BACKUP_H
 #define INBOXFS_SERVICE_BACKUP_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * API keys: the table of keys, the first key with its file, and the commands of inboxd. A search compares
- * digests, never keys, so that the time it takes reveals nothing about a key.
+ * The database compares digests, never keys, so that the time of a comparison reveals nothing about a key.
  */
 #include "service/keys.h"
 
@@ -40,16 +39,6 @@ static int add_key(sqlite3 *db, const char *key)
     memcpy(prefix, key, 8);
     return query_execute(db, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
                          clock_realtime_ms(clock_system()));
-}
-
-/* Returns -ENOKEY if there is no such key, or it is revoked already. */
-static int revoke_key(sqlite3 *db, const char *id)
-{
-    int error = query_execute(db, "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL",
-                              "is", clock_realtime_ms(clock_system()), id);
-    if (error != 0)
-        return error;
-    return sqlite3_changes(db) > 0 ? 0 : -ENOKEY;
 }
 
 int keys_is_known(struct database *database, const char *key)
@@ -127,16 +116,11 @@ int service_read_api_key(const char *data_dir, char **ret_key)
     _cleanup_close_ int dir_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)
         return -errno;
-    char *key = malloc(API_KEY_SIZE);
-    if (key == NULL)
-        return -ENOMEM;
-    int error = read_key(dir_fd, key);
-    if (error != 0) {
-        free(key);
-        return error;
-    }
-    *ret_key = key;
-    return 0;
+    _cleanup_free_ char *key = malloc(API_KEY_SIZE);
+    int error = key != NULL ? read_key(dir_fd, key) : -ENOMEM;
+    if (error == 0)
+        *ret_key = TAKE_PTR(key);
+    return error;
 }
 
 /* ---------------------------------------------------------------- the commands */
@@ -160,25 +144,6 @@ int keys_command_add(const char *data_dir, FILE *out)
     return error;
 }
 
-static int print_keys(sqlite3 *db, FILE *out)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement,
-                              "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
-                              " ORDER BY created_ms",
-                              "");
-    if (error != 0)
-        return error;
-    int step;
-    while ((step = query_step(statement)) > 0) {
-        char date[32];
-        date_format(sqlite3_column_int64(statement, 2), date);
-        fprintf(out, "%s  %s...  %s\n", query_column_text(statement, 0), query_column_text(statement, 1),
-                date);
-    }
-    return step;
-}
-
 int keys_command_list(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
@@ -188,9 +153,21 @@ int keys_command_list(const char *data_dir, FILE *out)
         error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
-    error = print_keys(connection->db, out);
+    sqlite3_stmt *statement = NULL;
+    error = query_prepare(connection->db, &statement,
+                          "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
+                          " ORDER BY created_ms",
+                          "");
+    int step = error;
+    while (error == 0 && (step = query_step(statement)) > 0) {
+        char date[32];
+        date_format(sqlite3_column_int64(statement, 2), date);
+        fprintf(out, "%s  %s...  %s\n", query_column_text(statement, 0), query_column_text(statement, 1),
+                date);
+    }
+    sqlite3_finalize(statement);
     database_end_read(database, connection);
-    return error;
+    return step;
 }
 
 int keys_command_revoke(const char *data_dir, const char *id)
@@ -200,5 +177,12 @@ int keys_command_revoke(const char *data_dir, const char *id)
     int error = tables_open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_write(database, &connection);
-    return error == 0 ? database_end_write(database, revoke_key(connection->db, id)) : error;
+    if (error != 0)
+        return error;
+    error = query_execute(connection->db,
+                          "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", "is",
+                          clock_realtime_ms(clock_system()), id);
+    if (error == 0 && sqlite3_changes(connection->db) == 0)
+        error = -ENOKEY;
+    return database_end_write(database, error);
 }

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Listening sockets of both families, and the removal of the socket of a killed service.
- */
 #include "service/listener.h"
 
 #include <errno.h>
@@ -26,8 +23,8 @@ static const char *unix_path(const char *text)
     return strncmp(text, unix_prefix, len) == 0 ? text + len : NULL;
 }
 
-/* ECONNREFUSED means that a killed service left the socket. If the queue is full, a service uses the socket;
- * the probe does not wait for it. */
+/* ECONNREFUSED means that a killed service left the socket behind. The probe does not wait for a service
+ * whose queue is full. */
 static void remove_stale(const struct sockaddr_un *address)
 {
     struct stat status;

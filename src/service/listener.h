@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A listening socket, by its text form: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is free) or
- * "unix:PATH". Addresses are numeric (or "localhost"): nothing is asked of a name server.
+ * Listening sockets. The address of one is a text: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is
+ * free) or "unix:PATH". ADDRESS is numeric or "localhost", so that no name server is asked.
  */
 #ifndef INBOXFS_SERVICE_LISTENER_H
 #define INBOXFS_SERVICE_LISTENER_H
 
 #include <stdbool.h>
 
-/* Opens a listening socket. *ret_address is the same text with the real port; the caller frees it. A Unix
- * socket is made 0600, and replaces one that a killed service left. Return: 0; -EINVAL if the text has none
- * of the three forms; -EADDRINUSE; another -errno. */
+/* Opens a listening socket. *ret_address is the text with the real port; the caller frees it. A Unix socket
+ * is made 0600, and replaces a socket that a killed service left behind. Return: 0; -EINVAL if the text has
+ * none of the three forms; -EADDRINUSE; another -errno. */
 int listener_open(const char *text, int *ret_fd, char **ret_address);
 
 /* Removes the name of the Unix socket that listener_open() made for this address. */

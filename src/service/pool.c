@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. An upload writes the file first and the
- * row second, so that each row has a whole file.
+ * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. The pool has files that were uploaded.
+ * A message may name them by their id, any number of times. Each is a file in the directory `pool`, and a row
+ * of the table `pool`. An upload writes the file first and the row second, so that each row has a whole file.
  */
-#include "service/pool.h"
+#include "service/endpoints.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "mail/draft.h"
-#include "service/endpoints.h"
 #include "sql/query.h"
 
 int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
@@ -37,8 +37,6 @@ int pool_load(const struct service_context *context, sqlite3 *db, const char *id
     return error == -ENOENT ? -EUCLEAN : error;
 }
 
-/* ---------------------------------------------------------------- uploads */
-
 static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
 {
     _cleanup_close_ int fd = openat(pool_fd, id, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -50,37 +48,25 @@ static int write_file(int pool_fd, const char *id, const void *bytes, size_t len
     return error == 0 ? file_sync(pool_fd) : error;
 }
 
-static int insert_row(const struct service_context *context, const char *id, const char *name,
-                      const char *content_type, size_t len)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(context->database, &connection);
-    if (error != 0)
-        return error;
-    error = query_execute(connection->db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)", "sssii", id, name,
-                          content_type, (int64_t)len, clock_realtime_ms(clock_system()));
-    return database_end_write(context->database, error);
-}
-
 /* Stores the file durably. Return: 0 or -errno. */
-static int pool_add(const struct service_context *context, const char *name, const char *content_type,
-                    const void *bytes, size_t len, char ret_id[37])
+static int add(const struct service_context *context, const struct multipart_file *file, char ret_id[37])
 {
-    char id[37];
-    int error = random_uuid(id);
+    int error = random_uuid(ret_id);
     if (error != 0)
         return error;
-    error = write_file(context->pool_fd, id, bytes, len);
+    struct connection *connection = NULL;
+    error = write_file(context->pool_fd, ret_id, file->bytes, file->len);
     if (error == 0)
-        error = insert_row(context, id, name, content_type, len);
-    if (error != 0) {
-        /* After -EIO the row may have been committed, and would need its file. */
-        if (error != -EIO)
-            unlinkat(context->pool_fd, id, 0);
-        return error;
-    }
-    memcpy(ret_id, id, sizeof(id));
-    return 0;
+        error = database_begin_write(context->database, &connection);
+    if (error == 0)
+        error = database_end_write(context->database,
+                                   query_execute(connection->db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)",
+                                                 "sssii", ret_id, file->name, file->content_type,
+                                                 (int64_t)file->len, clock_realtime_ms(clock_system())));
+    /* After -EIO the row may have been committed, and would need its file. */
+    if (error != 0 && error != -EIO)
+        unlinkat(context->pool_fd, ret_id, 0);
+    return error;
 }
 
 int endpoint_pool_add(struct request *request, struct reply *reply)
@@ -102,7 +88,7 @@ int endpoint_pool_add(struct request *request, struct reply *reply)
     if (file.len > ATTACHMENTS_MAX_BYTES) {
         reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The file is over 10,000,000 bytes.");
     } else {
-        error = pool_add(request->context, file.name, file.content_type, file.bytes, file.len, id);
+        error = add(request->context, &file, id);
         if (error == 0)
             reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
     }

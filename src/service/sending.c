@@ -26,7 +26,6 @@
 #include "service/inbox.h"
 #include "service/message.h"
 #include "service/outgoing.h"
-#include "service/pool.h"
 #include "sql/query.h"
 
 enum {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts and stops the service: locks its directory, opens the database and the pool, makes the first key,
- * starts the threads that send mail out, and starts the servers last, so that each client that can connect is
- * served.
+ * The servers are started last, so that each client that can connect is served.
  */
 #include "service/service.h"
 
@@ -29,9 +27,8 @@ enum {
     LARGE_BLOCK_BYTES = 1024 * 1024,
 };
 
-/* Has one of the two servers; the other is NULL. */
+/* One of the two servers is NULL. */
 struct open_door {
-    enum service_protocol protocol;
     struct server *http;
     struct smtp_server *smtp; /* SMTP or LMTP */
 };
@@ -49,24 +46,16 @@ struct service {
     size_t doors_len;
 };
 
-static void close_doors(struct service *service)
-{
-    for (size_t protocol = 0; protocol < SERVICE_PROTOCOLS; protocol++) {
-        for (size_t i = 0; i < service->doors_len; i++) {
-            if (service->doors[i].protocol != protocol)
-                continue;
-            smtp_server_free(service->doors[i].smtp);
-            server_free(service->doors[i].http);
-        }
-    }
-    free(service->doors);
-}
-
 void service_stop(struct service *service)
 {
     if (service == NULL)
         return;
-    close_doors(service);
+    /* Mail that comes in is finished first. */
+    for (size_t i = 0; i < service->doors_len; i++)
+        smtp_server_free(service->doors[i].smtp);
+    for (size_t i = 0; i < service->doors_len; i++)
+        server_free(service->doors[i].http);
+    free(service->doors);
     SSL_CTX_free(service->tls);
     relay_stop(service->relay);
     webhook_stop(service->webhook);
@@ -94,16 +83,6 @@ static int explain(char **ret_reason, int error, const char *what, const char *s
     return reason_give(ret_reason, error, "%s %s: %s", what, subject, why);
 }
 
-static int lock_directory(struct service *service)
-{
-    service->lock_fd = openat(service->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (service->lock_fd < 0)
-        return -errno;
-    if (flock(service->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? -EBUSY : -errno;
-    return 0;
-}
-
 static int open_directory(struct service *service, const char *data_dir, char **ret_reason)
 {
     service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
@@ -113,12 +92,12 @@ static int open_directory(struct service *service, const char *data_dir, char **
     const char *why = file_why_not_private(service->dir_fd);
     if (why != NULL)
         return reason_give(ret_reason, -EPERM, "the data directory %s: %s", data_dir, why);
-    int error = lock_directory(service);
-    if (error == -EBUSY)
-        return reason_give(ret_reason, error, "another service is running on %s", data_dir);
-    if (error != 0)
-        return explain(ret_reason, error, "cannot lock the data directory", data_dir);
-    return 0;
+    service->lock_fd = openat(service->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (service->lock_fd >= 0 && flock(service->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return reason_give(ret_reason, -EBUSY, "another service is running on %s", data_dir);
+    return explain(ret_reason, -errno, "cannot lock the data directory", data_dir);
 }
 
 static int open_data(struct service *service, const struct service_config *config, char **ret_reason)
@@ -139,9 +118,9 @@ static int open_data(struct service *service, const struct service_config *confi
     return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
 
-static int open_smtp(const struct service *service, const struct service_door *door,
-                     struct smtp_server **ret_server)
+static int open_door(struct service *service, const struct service_door *door, char **ret_reason)
 {
+    struct open_door *open = &service->doors[service->doors_len++];
     bool is_lmtp = door->protocol == SERVICE_LMTP;
     const struct smtp_server_config config = {
         .listen = door->listen,
@@ -155,39 +134,11 @@ static int open_smtp(const struct service *service, const struct service_door *d
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
     };
-    return smtp_server_start(&config, ret_server);
-}
-
-static int open_door(struct service *service, const struct service_door *door, char **ret_reason)
-{
-    struct open_door *open = &service->doors[service->doors_len];
-    *open = (struct open_door){.protocol = door->protocol};
     int error = door->protocol == SERVICE_HTTP ? server_start(door->listen, &service->context, &open->http)
-                                               : open_smtp(service, door, &open->smtp);
-    if (error == 0)
-        service->doors_len++;
+                                               : smtp_server_start(&config, &open->smtp);
     const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
                                         : "cannot listen on";
     return error != 0 ? explain(ret_reason, error, what, door->listen) : 0;
-}
-
-static int open_doors(struct service *service, const struct service_door *doors, char **ret_reason)
-{
-    size_t len = 0;
-    while (doors[len].listen != NULL)
-        len++;
-    service->doors = calloc(len + 1, sizeof(*service->doors));
-    int error = service->doors != NULL ? 0 : -ENOMEM;
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = open_door(service, &doors[i], ret_reason);
-    return error;
-}
-
-static int check_domain(const char *domain, char **ret_reason)
-{
-    if (validate_is_domain(domain))
-        return 0;
-    return explain(ret_reason, -EINVAL, "no address can be on the domain", domain);
 }
 
 static int start(const struct service_config *config, struct service **ret_service, char **ret_reason)
@@ -196,18 +147,22 @@ static int start(const struct service_config *config, struct service **ret_servi
     if (service == NULL)
         return -ENOMEM;
     service->dir_fd = service->lock_fd = service->context.pool_fd = -1;
+    size_t doors_len = 0;
+    while (config->doors[doors_len].listen != NULL)
+        doors_len++;
+    service->doors = calloc(doors_len + 1, sizeof(*service->doors));
     service->domain = strdup(config->domain);
-    if (service->domain == NULL)
+    if (service->doors == NULL || service->domain == NULL)
         return -ENOMEM;
     service->context.domain = service->domain;
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
     g_mime_init();
-    mallopt(M_MMAP_THRESHOLD,
-            LARGE_BLOCK_BYTES); /* the memory of a large message returns to the kernel when it is freed */
-    int error = check_domain(config->domain, ret_reason);
-    if (error == 0)
-        error = open_data(service, config, ret_reason);
+    /* The memory of a large message returns to the kernel when it is freed. */
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
+    if (!validate_is_domain(config->domain))
+        return explain(ret_reason, -EINVAL, "no address can be on the domain", config->domain);
+    int error = open_data(service, config, ret_reason);
     if (error == 0)
         error = relay_start(&config->relay, service->domain, service->context.database, &service->relay,
                             ret_reason);
@@ -218,8 +173,8 @@ static int start(const struct service_config *config, struct service **ret_servi
         error = search_index_start(service->context.database, &service->index);
     if (error == 0)
         error = tls_context_new(&config->tls, &service->tls, ret_reason);
-    if (error == 0)
-        error = open_doors(service, config->doors, ret_reason);
+    for (size_t i = 0; i < doors_len && error == 0; i++)
+        error = open_door(service, &config->doors[i], ret_reason);
     if (error == 0)
         *ret_service = TAKE_PTR(service);
     return error;

@@ -24,18 +24,6 @@ const char *tls_describe_error(void)
     return words != NULL ? words : "unknown error";
 }
 
-static SSL_CTX *make_context(void)
-{
-    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
-    if (context == NULL)
-        return NULL;
-    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
-    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    return context;
-}
-
 /* By default OpenSSL would ask for the passphrase on the terminal, and wait. */
 static int give_no_passphrase(char *passphrase, int size, int is_writing, void *context)
 {
@@ -81,8 +69,14 @@ int tls_context_new(const struct tls_config *config, SSL_CTX **ret_context, char
     *ret_context = NULL;
     if (config->certificate_file == NULL)
         return 0;
-    SSL_CTX *context = make_context();
-    int error = context != NULL ? use_files(context, config, ret_reason) : -ENOMEM;
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (context == NULL)
+        return -ENOMEM;
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    int error = use_files(context, config, ret_reason);
     if (error == 0)
         *ret_context = context;
     else
