@@ -42,8 +42,7 @@
 #include "webhook_server.h"
 
 enum {
-    EXIT_USAGE = 2, /* a wrong command line */
-    /* Statuses that mount(8) expects of its helpers, and exits with itself. */
+    /* The statuses that mount(8) expects of its helpers, and exits with itself. */
     MOUNT_EXIT_USAGE = 1,
     MOUNT_EXIT_FAILURE = 32
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints a line for each matter on standard output, and logs errors. A process that reads from a hanging
- * mount cannot be ended, so each mount is read by a process of its own.
+ * Prints the status on standard output, and logs errors. A process that reads from a hanging mount cannot be
+ * killed, so each mount is read by a child process.
  */
 #include "commands.h"
 
@@ -30,15 +30,14 @@
 enum {
     LINE_MAX_BYTES = 2048,
     ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
-    EXIT_USAGE = 2,
     /* Results that are no errno. */
-    OFFLINE = 254,   /* the mount was shown; its service does not answer, or refuses the key */
+    OFFLINE = 254,   /* the status was shown; the service does not answer, or refuses the key */
     UNWRITTEN = 255, /* standard output cannot be written */
 };
 
 #define ANOTHER_USERS "the inboxfs mount is another user's"
 
-/* Prints a line. Its words come from the mount, and so from a service: control characters are replaced. */
+/* Prints a line. Replaces control characters, because the service chooses parts of the text. */
 static void say(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(const char *name, const char *format, ...)
 {
@@ -49,8 +48,6 @@ static void say(const char *name, const char *format, ...)
     va_end(arguments);
     printf("%-10s%s\n", name, line);
 }
-
-/* ---------------------------------------------------------------- values of status.json */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -63,7 +60,7 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Writes the time between `date` and now, as "3 min", in either order; "" if `date` is no time. */
+/* Writes the time between `date`, in the past or future, and now, as "3 min"; "" if `date` is no time. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
     g_autoptr(GDateTime) then = g_date_time_new_from_iso8601(date, NULL);
@@ -83,11 +80,11 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 
 /* ---------------------------------------------------------------- the screen */
 
-/* Shows the error of this part of the status, unless it is `shown` already. */
-static void show_error(const json_t *part, const char *shown)
+/* Shows the error of this part of the status, unless the status has the same error as a whole. */
+static void show_error(const json_t *part, const json_t *status)
 {
     const char *words = text_of(part, "error");
-    if (words[0] != '\0' && strcmp(words, shown) != 0)
+    if (words[0] != '\0' && strcmp(words, text_of(status, "error")) != 0)
         say("", "%s", words);
 }
 
@@ -100,14 +97,14 @@ static void show_service(const json_t *status, time_t now)
     describe_time(text_of(sync, "next"), now, wait);
     const char *last = age[0] != '\0' ? age : "never";
     const char *ago = age[0] != '\0' ? " ago" : "";
-    if (!json_is_true(json_object_get(status, "online")))
-        say("OFFLINE", "last answer: %s%s, next try: %s%s: %s", last, ago, wait[0] != '\0' ? "in " : "",
-            wait[0] != '\0' ? wait : "when told to", text_of(status, "error"));
-    else if (wait[0] != '\0')
-        say("online", "asked %s%s, next: in %s", last, ago, wait);
+    const char *in = wait[0] != '\0' ? "in " : "";
+    const char *next = wait[0] != '\0' ? wait : "when told to";
+    if (json_is_true(json_object_get(status, "online")))
+        say("online", "asked %s%s, next: %s%s", last, ago, in, next);
     else
-        say("online", "asked %s%s, next: when told to", last, ago);
-    show_error(sync, text_of(status, "error"));
+        say("OFFLINE", "last answer: %s%s, next try: %s%s: %s", last, ago, in, next,
+            text_of(status, "error"));
+    show_error(sync, status);
     say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
         number_of(sync, "inboxes"),
         json_is_true(json_object_get(sync, "complete")) ? "" : "; not all are listed yet");
@@ -123,7 +120,7 @@ static void show_outbox(const json_t *status, time_t now)
     say("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
         number_of(queue, "uploading"), json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
         wait[0] != '\0' ? ", next attempt in " : "", wait);
-    show_error(queue, text_of(status, "error"));
+    show_error(queue, status);
     if (text_of(queue, "unseen_writers")[0] != '\0')
         say("", "%s", text_of(queue, "unseen_writers"));
     say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
@@ -135,7 +132,7 @@ static void show_outbox(const json_t *status, time_t now)
         say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
 }
 
-/* Shows how many events of this name there were since the mount began, if there were any. */
+/* Shows how many events of this name happened since the mount began, unless none did. */
 static void show_tally(const json_t *status, const char *name, time_t now)
 {
     const json_t *tally = json_object_get(status, name);
@@ -202,19 +199,8 @@ static void show_as_json(const char *path, const json_t *status)
 
 struct status_request {
     bool is_json;
-    bool is_first; /* nothing was shown before */
+    bool is_first; /* no mount was shown before */
 };
-
-/* Return: 0; -errno if the mount does not work, or cannot be looked into. Logs nothing. */
-static int read_status(const char *path, json_t **ret_status)
-{
-    _cleanup_close_ int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_close_ int fd = root < 0 ? -1 : openat(root, "status.json", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    *ret_status = json_loadfd(fd, 0, NULL);
-    return json_is_string(json_object_get(*ret_status, "service")) ? 0 : -EBADMSG;
-}
 
 static void complain_of(const char *path, int error)
 {
@@ -233,22 +219,26 @@ static void complain_of(const char *path, int error)
         log_error("%s: %s", path, strerror(-error));
 }
 
-/* Shows a mount, after an empty line unless it is the first. Return: 0, -OFFLINE or -errno. Logs nothing. */
+/* Shows a mount, after an empty line unless it is the first. Returns 0, -OFFLINE, or -errno if the mount does
+ * not work or cannot be entered. Logs nothing. */
 static int show_mount(const char *path, const struct status_request *request)
 {
-    json_auto_t *status = NULL;
-    int error = read_status(path, &status);
-    if (error != 0)
-        return error;
+    _cleanup_close_ int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int fd = root < 0 ? -1 : openat(root, "status.json", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    json_auto_t *status = json_loadfd(fd, 0, NULL);
+    if (!json_is_string(json_object_get(status, "service")))
+        return -EBADMSG;
     if (!request->is_json && !request->is_first)
         putchar('\n');
     (request->is_json ? show_as_json : show)(path, status);
     return json_is_true(json_object_get(status, "online")) ? 0 : -OFFLINE;
 }
 
-/* Shows a mount in a process of its own. Return: as show_mount(); -UNWRITTEN; -ETIMEDOUT if there is no
- * answer in time. The process is not waited for then: while a hanging daemon has its request, not even
- * SIGKILL ends it. */
+/* Calls show_mount() in a child process, and returns its result; -UNWRITTEN; or -ETIMEDOUT if the mount does
+ * not answer in time. In that case does not wait for the child, which SIGKILL does not end before the
+ * daemon answers its request. */
 static int show_in_time(const char *path, const struct status_request *request)
 {
     int end = 0;
@@ -271,14 +261,6 @@ static int show_in_time(const char *path, const struct status_request *request)
     if (waitpid(pid, &end, 0) == pid && WIFSIGNALED(end) && WTERMSIG(end) == SIGPIPE)
         raise(SIGPIPE); /* the reader has ended, as `| head` does */
     return WIFEXITED(end) ? -WEXITSTATUS(end) : -ECHILD;
-}
-
-static int show_one(const char *path, const struct status_request *request)
-{
-    int error = show_in_time(path, request);
-    if (error != 0 && error != -OFFLINE)
-        complain_of(path, error);
-    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int show_all(struct status_request *request)
@@ -329,5 +311,10 @@ int status_command(int argc, char **argv)
         log_error("usage: inboxfs status [--json] [MOUNTPOINT]");
         return EXIT_USAGE;
     }
-    return argc == 2 ? show_one(argv[1], &request) : show_all(&request);
+    if (argc == 1)
+        return show_all(&request);
+    int error = show_in_time(argv[1], &request);
+    if (error != 0 && error != -OFFLINE)
+        complain_of(argv[1], error);
+    return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
