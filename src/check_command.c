@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One function checks each matter, and prints one line by say(). Only the functions that read the key log
- * their failures; the lines of the log become lines of the report.
+ * Each function checks one part, and prints one line by say(). Only the functions that read the key log their
+ * failures; the lines of the log become lines of the report.
  */
 #include "commands.h"
 
@@ -33,25 +33,23 @@
 
 enum {
     LINE_MAX_BYTES = 2048,
-    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* the largest message, and other files written meanwhile */
+    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* room for the largest message, and for other files */
     RAW_MAX_BYTES = 64 * 1024,
 };
 
 static const char well[] = "ok";
 static const char failed[] = "FAIL";
-static const char absent[] = "none"; /* the service does not offer it, which is no failure */
+static const char absent[] = "none"; /* the service lacks an optional feature */
 static const char unknown[] = "?";
 
 struct check {
     const struct options *options;
-    char *base; /* the service's URL; NULL: the local service */
+    char *base; /* the service's URL; NULL for the local service */
     char *key;  /* NULL if none could be read */
     bool has_failed;
 };
 
-/* ---------------------------------------------------------------- the report */
-
-/* Replaces control characters, because file names and the service's texts come from strangers. */
+/* Prints a line. Replaces control characters, because strangers choose file names and the service's texts. */
 static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
@@ -65,11 +63,6 @@ static void say(struct check *check, const char *matter, const char *verdict, co
     check->has_failed = fflush(stdout) != 0 || check->has_failed || verdict == failed;
 }
 
-static const char *owner_of(const struct stat *status)
-{
-    return status->st_uid == geteuid() ? "yours" : status->st_uid == 0 ? "root's" : "another user's";
-}
-
 /* ---------------------------------------------------------------- source and key */
 
 static void check_source(struct check *check)
@@ -80,7 +73,7 @@ static void check_source(struct check *check)
         return;
     }
     int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
-    /* The source itself is not shown until it is known to have no password. */
+    /* A refused source is not shown, because it may contain a password. */
     if (error != 0)
         say(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
     else
@@ -99,7 +92,10 @@ static void check_key(struct check *check)
     if (mail_account_read_key(options, &check->key) != 0)
         check->has_failed = true; /* the log has the reason */
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
-        say(check, "key", well, "in the file %s: %s, mode %04o", options->api_key_file, owner_of(&status),
+        say(check, "key", well, "in the file %s: %s, mode %04o", options->api_key_file,
+            status.st_uid == geteuid() ? "yours"
+            : status.st_uid == 0       ? "root's"
+                                       : "another user's",
             status.st_mode & 07777);
     else if (options->api_key_file != NULL)
         say(check, "key", well, "in the file %s", options->api_key_file);
@@ -119,20 +115,18 @@ static int count_inbox(void *context, struct inbox_record *record)
     return 0;
 }
 
-/* Keeps the id of the first email, and ends the listing. */
+/* Keeps the id of the first email that has one, and ends the listing. */
 static int take_email_id(void *context, struct email_record *record)
 {
     char **id = context;
-    if (record == NULL || *id != NULL)
+    if (record == NULL || *id != NULL || record->key[0] == '~') /* "~": the record has no id */
         return 0;
-    if (record->key[0] == '~') /* the record has no id */
-        return 0;
-    *id = strdup(record->key);
+    *id = g_strdup(record->key);
     return -ECANCELED;
 }
 
-/* Reports whether the service answers, whether by TLS, and whether it accepts the key. Returns false if
- * further requests are useless. */
+/* Reports whether the service answers, whether the connection is encrypted, and whether the service accepts
+ * the key. Returns false if further requests are useless. */
 static bool check_answer(struct check *check, const struct service_result *result, int64_t took_ms)
 {
     const char *words = result->detail != NULL ? result->detail : "";
@@ -165,7 +159,7 @@ static bool check_answer(struct check *check, const struct service_result *resul
     return is_well;
 }
 
-/* Requests the content of one email: only a request shows whether the service offers contents. */
+/* Requests the content of one email, for a service shows only by its answers whether it offers contents. */
 static void ask_for_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
@@ -184,22 +178,17 @@ static void ask_for_content(struct mail_service *service, const char *email_id)
     close(target.fd);
 }
 
-static void ask_for_sent_mail(struct mail_service *service)
-{
-    const struct email_query query = {.limit = 1};
-    struct service_result result;
-    _cleanup_free_ char *id = NULL;
-    unsigned int count = 0;
-    service->ops->list_outbound(service, &query, take_email_id, &id, NULL, &count, &result);
-    service_result_release(&result);
-}
-
 static void check_capabilities(struct check *check, struct mail_service *service, size_t inboxes,
                                const char *email_id)
 {
+    const struct email_query query = {.limit = 1};
     struct service_capabilities can;
+    struct service_result result;
+    _cleanup_free_ char *sent_id = NULL;
+    unsigned int count = 0;
     char words[64];
-    ask_for_sent_mail(service);
+    service->ops->list_outbound(service, &query, take_email_id, &sent_id, NULL, &count, &result);
+    service_result_release(&result);
     if (email_id != NULL)
         ask_for_content(service, email_id);
     service->ops->get_capabilities(service, &can);
@@ -235,7 +224,7 @@ static void ask_service(struct check *check, struct mail_service *service)
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    /* If the service has no list of inboxes, its answer says nothing about the key. */
+    /* A service without a list of inboxes answers that request without a check of the key. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
         service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);
@@ -271,7 +260,7 @@ static void check_service(struct check *check)
     api_service_free(service);
 }
 
-/* Does not listen at the address, because a running mount of this account does so already. */
+/* Does not try to listen at the address, because a running mount of this account may do so. */
 static void check_webhooks(struct check *check)
 {
     const struct options *options = check->options;
@@ -288,7 +277,7 @@ static void check_webhooks(struct check *check)
             options->webhook_secret_file);
 }
 
-/* ---------------------------------------------------------------- the kernel's side */
+/* ---------------------------------------------------------------- FUSE */
 
 static bool has_line(const char *path, const char *wanted)
 {
@@ -301,7 +290,7 @@ static bool has_line(const char *path, const char *wanted)
     return false;
 }
 
-/* All users but root need fusermount3 to mount. */
+/* Returns true if there is a fusermount3 that mounts for this user: setuid root, unless the user is root. */
 static bool can_run_fusermount(void)
 {
     static const char *const paths[] = {"/usr/bin/fusermount3", "/bin/fusermount3",
@@ -337,17 +326,17 @@ static void check_fuse(struct check *check)
 /* ---------------------------------------------------------------- the state */
 
 /* Reports whether a directory that does not exist yet could be made. */
-static void check_place(struct check *check, const char *matter, const char *path)
+static void check_missing_directory(struct check *check, const char *matter, const char *path)
 {
-    _cleanup_free_ char *place = g_strdup(path);
-    while (access(place, F_OK) != 0 && errno == ENOENT && strcmp(place, "/") != 0 &&
-           strcmp(place, ".") != 0) {
-        char *below = place;
-        place = g_path_get_dirname(below);
-        free(below);
+    _cleanup_free_ char *parent = g_strdup(path);
+    while (access(parent, F_OK) != 0 && errno == ENOENT && strcmp(parent, "/") != 0 &&
+           strcmp(parent, ".") != 0) {
+        char *child = parent;
+        parent = g_path_get_dirname(child);
+        free(child);
     }
-    if (access(place, W_OK | X_OK) != 0)
-        say(check, matter, failed, "%s cannot be made: %s: %s", path, place, strerror(errno));
+    if (access(parent, W_OK | X_OK) != 0)
+        say(check, matter, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));
     else
         say(check, matter, well, "%s will be made by the first mount", path);
 }
@@ -358,7 +347,7 @@ static void check_directory(struct check *check, const char *matter, const char 
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct statvfs space;
     if (fd < 0 && errno == ENOENT) {
-        check_place(check, matter, path);
+        check_missing_directory(check, matter, path);
         return;
     }
     if (fd < 0 || fstatvfs(fd, &space) != 0) {
@@ -390,26 +379,24 @@ static void check_state(struct check *check)
     const struct options *options = check->options;
     bool is_local = mail_account_is_local(options->source);
     _cleanup_free_ char *data_dir = is_local ? mail_account_local_path(options->source) : NULL;
-    if (is_local) {
-        if (data_dir == NULL)
-            say(check, "data", failed,
-                "HOME is no absolute path: name the local service's directory, as local:DIR");
-        else
-            check_directory(check, "data", data_dir);
-    }
+    if (data_dir != NULL)
+        check_directory(check, "data", data_dir);
+    else if (is_local)
+        say(check, "data", failed,
+            "HOME is no absolute path: name the local service's directory, as local:DIR");
     if (options->state_dir != NULL) {
         check_directory(check, "state", options->state_dir);
         return;
     }
-    /* The default is named after the service, and after the key or the data directory. */
-    _cleanup_free_ char *whole = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
-    if (is_local ? whole == NULL : check->base == NULL || check->key == NULL) {
+    /* The name of the default directory is made of the data directory's path, or of the URL and the key. */
+    _cleanup_free_ char *real_data_dir = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
+    if (is_local ? real_data_dir == NULL : check->base == NULL || check->key == NULL) {
         say(check, "state", unknown, "its default place is named after %s",
             is_local ? "the data directory, which the first mount makes"
                      : "the source and the key, which are needed first");
         return;
     }
-    _cleanup_free_ char *path = state_dir_default(is_local ? whole : check->base, check->key);
+    _cleanup_free_ char *path = state_dir_default(is_local ? real_data_dir : check->base, check->key);
     if (path == NULL)
         say(check, "state", failed,
             "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
