@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Naming, opening and locking the state directory, and naming the daemon that has it.
- */
 #include "state_dir.h"
 
 #include <errno.h>
@@ -52,21 +49,15 @@ char *state_dir_default(const char *base_url, const char *key)
     return path;
 }
 
-/* ---------------------------------------------------------------- what the lock file says */
+/* ---------------------------------------------------------------- the lock file */
 
-/* A mark, then "PID MAJOR:MINOR MOUNTPOINT" of the process that holds the lock; the last two once it has
- * mounted. One mark overwrites another, so the file is right as long as a process holds the lock. */
+/* The process that holds the lock. The file has one of the marks, then "PID MAJOR:MINOR MOUNTPOINT"; the last
+ * two only after the process has mounted. The content is valid only while the lock is held. */
 struct holder {
     long pid; /* 0: not known */
     dev_t device;
-    char mountpoint[PATH_MAX]; /* "": there is none yet */
+    char mountpoint[PATH_MAX]; /* "" before the process has mounted */
 };
-
-static bool is_holder_ending(int lock_fd)
-{
-    char mark = 0;
-    return pread(lock_fd, &mark, 1, 0) == 1 && mark == ENDING_MARK;
-}
 
 void state_dir_announce_end(int lock_fd)
 {
@@ -104,26 +95,18 @@ static bool is_mounted_here(dev_t device)
     return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
 }
 
-/* The kernel reuses device numbers, so only the lock shows that the recorded mount is this directory's. */
-static bool is_locked(int lock_fd)
-{
-    if (flock(lock_fd, LOCK_SH | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK;
-    flock(lock_fd, LOCK_UN);
-    return false;
-}
-
+/* The kernel reuses device numbers, so the recorded mount is this directory's only while the lock is held. */
 long state_dir_find_mount(int dir_fd)
 {
     struct holder holder;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (lock_fd < 0 || !is_locked(lock_fd))
+    if (lock_fd < 0 || flock(lock_fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0;
     read_holder(lock_fd, &holder);
     return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : -1;
 }
 
-/* Names the process that has the lock, and what ends it. */
+/* Logs which process holds the lock, and how to end it. */
 static void log_holder(const char *path, int lock_fd)
 {
     struct holder holder;
@@ -140,17 +123,19 @@ static void log_holder(const char *path, int lock_fd)
                   holder.pid, path, holder.mountpoint);
 }
 
-/* ---------------------------------------------------------------- opened and locked */
+/* ---------------------------------------------------------------- opening */
 
 /* flock(2) has no time limit, so this function tries again while the holder is ending, and at least twice,
- * because `inboxfs check` may hold the lock for a moment (is_locked()). */
+ * because `inboxfs check` may hold the lock for a moment (state_dir_find_mount()). */
 static int lock(int lock_fd)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+        char mark = 0;
         if (errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
-        if (tries == LOCK_WAIT_MS / LOCK_PAUSE_MS || (tries > 0 && !is_holder_ending(lock_fd)))
+        bool is_ending = pread(lock_fd, &mark, 1, 0) == 1 && mark == ENDING_MARK;
+        if (tries == LOCK_WAIT_MS / LOCK_PAUSE_MS || (tries > 0 && !is_ending))
             return -EBUSY;
         nanosleep(&pause, NULL);
     }
@@ -167,7 +152,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
         return dir_fd;
     }
-    /* A user who can write there could have messages sent in this account's name. */
+    /* Another user who can write there could add messages to the spool. */
     const char *why = file_why_not_private(dir_fd);
     if (why != NULL) {
         log_error("the state directory %s: %s", path, why);
