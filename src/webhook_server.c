@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One POST and its answer, then the callbacks of libmicrohttpd, which calls them all in one thread of its
- * own.
- */
 #include "webhook_server.h"
 
 #include <errno.h>
@@ -35,22 +31,22 @@ enum {
 struct webhook_server {
     struct store *store;
     char *secret;
-    char *address; /* where it listens; NULL: not yet */
+    char *address; /* where the server listens; NULL before it does */
     struct connections *connections;
     struct MHD_Daemon *daemon;
-    bool has_complained; /* about a refused webhook since the last accepted one */
+    bool has_logged_refusal; /* since the last accepted webhook */
     struct webhook_memory memory;
 };
 
 /* ---------------------------------------------------------------- one POST */
 
 /* A connection and the one request on it. The body of a refused request is received and discarded, because
- * the answer is lost if a connection is closed with bytes unread. */
+ * closing a connection with unread bytes can discard the answer on its way. */
 struct post {
-    struct connection *connection; /* NULL if there is no room for it */
+    struct connection *connection; /* NULL if there are too many */
     struct strbuf body;
     uint64_t received_bytes;
-    unsigned int status; /* of the answer; 0: not decided yet */
+    unsigned int status; /* of the answer; 0 until it is decided */
     bool has_begun;
 };
 
@@ -66,8 +62,8 @@ static void refuse(struct post *post, unsigned int status)
     strbuf_release(&post->body);
 }
 
-/* Judges the request by its head. Returns true if the refusal is sent before the body is received: the client
- * waits for an answer to `Expect`, or would send too much. */
+/* Checks the header. Returns true if the request is to be refused before its body is received: the client
+ * waits for an answer to `Expect`, would send too much, or leaves open where the body ends. */
 static bool post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
 {
     const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -87,48 +83,29 @@ static bool post_begin(struct post *post, struct MHD_Connection *connection, con
                                  body_bytes > RECEIVED_MAX_BYTES || !head.has_one_end);
 }
 
-/* Takes a piece of the body. Returns false if the body is longer than RECEIVED_MAX_BYTES; the caller then
- * closes the connection. */
-static bool post_receive(struct post *post, const char *bytes, size_t len)
-{
-    int error = post->status == 0 ? strbuf_append(&post->body, bytes, len) : 0;
-    if (error != 0)
-        refuse(post, error == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE);
-    post->received_bytes += len;
-    return post->received_bytes <= RECEIVED_MAX_BYTES;
-}
-
-/* Logs one refusal until a webhook is accepted again: strangers must not fill the log. */
-static void complain(struct webhook_server *server, int error)
-{
-    const char *words = error == -EACCES ? "it is not signed with this secret"
-                        : error == -ESTALE
-                            ? "its timestamp is over five minutes away from this machine's clock"
-                            : "it is not what the service sends";
-    if (!server->has_complained)
-        log_warning("refused a webhook: %s", words);
-    server->has_complained = true;
-}
-
-/* Checks the whole body, and requests the sync. */
+/* Checks the whole body, and requests the sync. Logs only the first refusal until a webhook is accepted, for
+ * strangers must not fill the log. */
 static void post_finish(struct post *post, struct MHD_Connection *connection, struct webhook_server *server)
 {
-    char *inbox_id = NULL;
+    _cleanup_free_ char *inbox_id = NULL;
     const char *signature = header(connection, WEBHOOK_SIGNATURE_HEADER);
     int error = webhook_check(server->secret, signature, strbuf_str(&post->body), post->body.len,
                               clock_realtime_ms(clock_system()), &inbox_id);
     if (error == 0) {
         if (webhook_memory_add(&server->memory, signature))
             store_request_sync(server->store, inbox_id);
-        server->has_complained = false;
+        server->has_logged_refusal = false;
         post->status = MHD_HTTP_NO_CONTENT;
-    } else if (error == -ENOMEM) {
-        refuse(post, MHD_HTTP_SERVICE_UNAVAILABLE);
-    } else {
-        complain(server, error);
-        refuse(post, MHD_HTTP_UNAUTHORIZED);
+        return;
     }
-    free(inbox_id);
+    refuse(post, error == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_UNAUTHORIZED);
+    if (error == -ENOMEM || server->has_logged_refusal)
+        return;
+    log_warning("refused a webhook: %s",
+                error == -EACCES   ? "it is not signed with this secret"
+                : error == -ESTALE ? "its timestamp is over five minutes away from this machine's clock"
+                                   : "it is not what the service sends");
+    server->has_logged_refusal = true;
 }
 
 static enum MHD_Result answer(const struct post *post, struct MHD_Connection *connection)
@@ -163,7 +140,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     free(post);
 }
 
-/* Called first with the header alone, then for each piece of the body, then once without data. */
+/* Called first with the header alone, then for each piece of the body, then once without data. MHD_NO closes
+ * the connection. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)
@@ -176,8 +154,13 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return post_begin(post, connection, method) ? answer(post, connection) : MHD_YES;
     size_t len = *upload_data_size;
     *upload_data_size = 0;
-    if (len > 0)
-        return post_receive(post, upload_data, len) ? MHD_YES : MHD_NO;
+    if (len > 0) {
+        int error = post->status == 0 ? strbuf_append(&post->body, upload_data, len) : 0;
+        if (error != 0)
+            refuse(post, error == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE);
+        post->received_bytes += len;
+        return post->received_bytes <= RECEIVED_MAX_BYTES ? MHD_YES : MHD_NO;
+    }
     if (post->status == 0)
         post_finish(post, connection, context);
     return answer(post, connection);
@@ -190,14 +173,10 @@ void webhook_server_free(struct webhook_server *server)
     if (server == NULL)
         return;
     if (server->daemon != NULL) {
-        int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* New connections are refused at once. */
-        if (listen_fd >= 0)
-            shutdown(listen_fd, SHUT_RDWR);
+        _cleanup_close_ int listen_fd = MHD_quiesce_daemon(server->daemon);
+        shutdown(listen_fd, SHUT_RDWR); /* further clients are refused at once, instead of left waiting */
         connections_end(server->connections, 0);
         MHD_stop_daemon(server->daemon);
-        if (listen_fd >= 0)
-            close(listen_fd);
     }
     connections_free(server->connections);
     if (server->address != NULL)
@@ -207,17 +186,6 @@ void webhook_server_free(struct webhook_server *server)
     free(server);
 }
 DEFINE_CLEANUP_FREE(webhook_server)
-
-static int start_daemon(struct webhook_server *server, int listen_fd)
-{
-    server->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
-                         on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
-                         (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX_BYTES,
-                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
-    return server->daemon != NULL ? 0 : -EIO;
-}
 
 int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
                          struct webhook_server **ret_server)
@@ -236,7 +204,14 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     if (error == 0 && server->connections == NULL)
         error = -ENOMEM;
     if (error == 0)
-        error = start_daemon(server, listen_fd);
+        server->daemon = MHD_start_daemon(
+            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, server,
+            MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+            (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+            (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX_BYTES,
+            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+    if (error == 0 && server->daemon == NULL)
+        error = -EIO;
     if (error != 0) {
         log_error("cannot listen for webhooks at %s: %s", listen,
                   error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));

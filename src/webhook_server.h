@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes the service's webhooks: a POST with a good signature (mail/webhook.h) makes the store sync its inbox
- * at once, but only once for each body. Other requests are answered with 401, a body that is too long with
- * 413, a header that leaves open where the body ends with 400, and any request with 503 when out of memory.
+ * Receives the service's webhooks: a POST with a valid signature (mail/webhook.h) makes the store sync the
+ * inbox that it names, unless the server has received the same signature before. Other requests are answered
+ * with 401, a body that is too long with 413, a header that leaves open where the body ends with 400, and any
+ * request with 503 when out of memory.
  *
- * Strangers can reach the server, so its resources are bounded: one thread of its own serves all
- * connections; their number, their bodies and their time have limits (service/connections.h). Each connection
- * carries one request. No thread of the mount ever waits for the server.
+ * Strangers can reach the server, so its resources are bounded: one thread serves all connections, each of
+ * which carries one request; their number, bodies and time have limits (service/connections.h). No thread of
+ * the mount ever waits for the server.
  */
 #ifndef INBOXFS_WEBHOOK_SERVER_H
 #define INBOXFS_WEBHOOK_SERVER_H
