@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Opens the account: the API key, the state directory, then the local service or a service elsewhere.
- */
 #include "mail_account.h"
 
 #include <errno.h>
@@ -46,18 +43,6 @@ static int take_word(const char *text, char **ret_key)
     return *ret_key == NULL ? -ENOMEM : 0;
 }
 
-static int read_key_file(const char *path, char **ret_key)
-{
-    _cleanup_secret_ char *line = NULL;
-    _cleanup_free_ char *reason = NULL;
-    int error = secret_file_read(path, "the API key file", &line, &reason);
-    if (error != 0)
-        log_error("%s", reason != NULL ? reason : strerror(-error));
-    else if ((error = take_word(line, ret_key)) != 0)
-        log_error("the API key file %s does not hold one key", path);
-    return error;
-}
-
 static int run_key_command(const char *command, char **ret_key)
 {
     FILE *pipe = popen(command, "re");
@@ -84,7 +69,7 @@ static int run_key_command(const char *command, char **ret_key)
     return error;
 }
 
-/* The command may ask the user and wait, so signals must be able to end it, and this program, too. */
+/* The command may ask the user and wait. So it runs with no signal blocked, and signals end this program. */
 static int read_key_command(const char *command, char **ret_key)
 {
     sigset_t none;
@@ -100,24 +85,30 @@ static int read_key_command(const char *command, char **ret_key)
 
 int mail_account_read_key(const struct options *options, char **ret_key)
 {
-    if (options->api_key_file != NULL)
-        return read_key_file(options->api_key_file, ret_key);
-    if (options->api_key != NULL) {
-        int error = take_word(options->api_key, ret_key);
+    int error = -EACCES;
+    if (options->api_key_file != NULL) {
+        _cleanup_secret_ char *line = NULL;
+        _cleanup_free_ char *reason = NULL;
+        error = secret_file_read(options->api_key_file, "the API key file", &line, &reason);
         if (error != 0)
+            log_error("%s", reason != NULL ? reason : strerror(-error));
+        else if ((error = take_word(line, ret_key)) != 0)
+            log_error("the API key file %s does not hold one key", options->api_key_file);
+    } else if (options->api_key != NULL) {
+        if ((error = take_word(options->api_key, ret_key)) != 0)
             log_error("the API key given is not one word of printable characters");
-        return error;
+    } else if (options->api_key_command != NULL) {
+        error = read_key_command(options->api_key_command, ret_key);
+    } else {
+        log_error("no API key: use --api-key-file, INBOXFS_API_KEY or --api-key-command");
     }
-    if (options->api_key_command != NULL)
-        return read_key_command(options->api_key_command, ret_key);
-    log_error("no API key: use --api-key-file, INBOXFS_API_KEY or --api-key-command");
-    return -EACCES;
+    return error;
 }
 
-/* ---------------------------------------------------------------- the state, and the local service */
+/* ---------------------------------------------------------------- directories */
 
 /* Returns the name of the variable that the path of a default directory begins with. */
-static const char *place_variable(const char *preferred)
+static const char *directory_variable(const char *preferred)
 {
     const char *base = getenv(preferred);
     return base != NULL && base[0] == '/' ? preferred : "HOME";
@@ -141,54 +132,13 @@ char *mail_account_local_path(const char *source)
 
 /* Refuses a path below the mount point: the mount hides it, and the daemon would wait for itself. Returns 0
  * or -EDEADLK, which is logged. */
-static int check_place(const struct options *options, const char *what, const char *path)
+static int check_outside_mount(const struct options *options, const char *what, const char *path)
 {
     if (!file_is_below(path, options->mountpoint))
         return 0;
     log_error("%s %s is below the mount point %s, which hides it: choose another place for one of them", what,
               path, options->mountpoint);
     return -EDEADLK;
-}
-
-/* Makes the data directory. Returns its absolute path, which also names the state directory. */
-static int make_local_dir(const struct options *options, char **ret_path)
-{
-    _cleanup_free_ char *path = mail_account_local_path(options->source);
-    int error = path == NULL ? -ENODATA : check_place(options, "the data directory", path);
-    if (error != 0)
-        return error;
-    _cleanup_close_ int fd = file_open_dir(AT_FDCWD, path);
-    if (fd < 0)
-        return fd;
-    *ret_path = realpath(path, NULL);
-    return *ret_path == NULL ? -errno : 0;
-}
-
-/* The path of a socket must fit into sun_path (108 bytes). If the data directory's path is too long, the
- * socket is reached through the directory's descriptor. */
-static char *local_socket_path(const char *data_dir, int data_dir_fd)
-{
-    return strlen(data_dir) + sizeof("/socket") <= sizeof(((struct sockaddr_un *)NULL)->sun_path)
-               ? g_strdup_printf("%s/socket", data_dir)
-               : g_strdup_printf("/proc/self/fd/%d/socket", data_dir_fd);
-}
-
-static int start_local(const char *data_dir, const char *socket, struct mail_account *account)
-{
-    _cleanup_free_ char *listen = g_strdup_printf("unix:%s", socket);
-    _cleanup_free_ char *reason = NULL;
-    const struct service_door doors[] = {{SERVICE_HTTP, listen}, {0}};
-    const struct service_config config = {
-        .doors = doors,
-        .data_dir = data_dir,
-        .domain = LOCAL_DOMAIN,
-        .tier = SERVICE_TIER_NONE,
-        .is_alone = true,
-    };
-    int error = service_start(&config, &account->local, &reason);
-    if (error != 0)
-        log_error("cannot start the local service: %s", reason != NULL ? reason : strerror(-error));
-    return error;
 }
 
 static int open_state(const struct options *options, const char *name, const char *key,
@@ -201,10 +151,10 @@ static int open_state(const struct options *options, const char *name, const cha
             "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
         return -ENODATA;
     }
-    int error = check_place(options, "the state directory", state_dir);
+    int error = check_outside_mount(options, "the state directory", state_dir);
     int fd = error != 0 ? error : state_dir_open(state_dir, &account->lock_fd);
     if (fd < 0) {
-        const char *variable = place_variable("XDG_STATE_HOME");
+        const char *variable = directory_variable("XDG_STATE_HOME");
         if (fd == -EBUSY && options->state_dir == NULL && mail_account_is_local(options->source))
             log_error("end it, or name another local service, as local:DIR");
         else if (fd == -EBUSY)
@@ -218,47 +168,77 @@ static int open_state(const struct options *options, const char *name, const cha
     return 0;
 }
 
+/* ---------------------------------------------------------------- the local service */
+
+/* Makes the data directory, and opens it as account->data_dir_fd. *ret_path is its absolute path, by which
+ * the state directory is named, too. Returns 0 or -errno, which is logged. */
+static int open_data_dir(const struct options *options, struct mail_account *account, char **ret_path)
+{
+    _cleanup_free_ char *path = mail_account_local_path(options->source);
+    if (path == NULL) {
+        log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
+        return -ENODATA;
+    }
+    int error = check_outside_mount(options, "the data directory", path);
+    if (error != 0)
+        return error;
+    account->data_dir_fd = file_open_dir(AT_FDCWD, path);
+    if (account->data_dir_fd >= 0 && (*ret_path = realpath(path, NULL)) != NULL)
+        return 0;
+    error = account->data_dir_fd < 0 ? account->data_dir_fd : -errno;
+    const char *variable = directory_variable("XDG_DATA_HOME");
+    if (names_data_dir(options->source))
+        log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
+    else
+        log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
+                  variable, getenv(variable), strerror(-error));
+    return error;
+}
+
+/* The service's socket is in the data directory. If its path is too long for sun_path (108 bytes), the
+ * directory's descriptor, which stays open, stands in for the directory. */
 static int open_local(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *data_dir = NULL;
-    int error = make_local_dir(options, &data_dir);
-    if (error == -ENODATA)
-        log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
-    else if (error != 0 && error != -EDEADLK && names_data_dir(options->source))
-        log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
-    else if (error != 0 && error != -EDEADLK)
-        log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
-                  place_variable("XDG_DATA_HOME"), getenv(place_variable("XDG_DATA_HOME")), strerror(-error));
+    int error = open_data_dir(options, account, &data_dir);
     if (error != 0)
         return error;
     account->shown_source = g_strdup_printf("local:%s", data_dir);
     account->is_local = true;
-    error = open_state(options, data_dir, NULL, account);
-    if (error != 0)
+    if ((error = open_state(options, data_dir, NULL, account)) != 0)
         return error;
 
-    _cleanup_close_ int data_dir_fd = file_open_dir(AT_FDCWD, data_dir);
-    if (data_dir_fd < 0)
-        return data_dir_fd;
-    _cleanup_free_ char *socket = local_socket_path(data_dir, data_dir_fd);
-    _cleanup_secret_ char *key = NULL;
-    if ((error = start_local(data_dir, socket, account)) != 0)
+    bool fits = strlen(data_dir) + sizeof("/socket") <= sizeof(((struct sockaddr_un *)NULL)->sun_path);
+    _cleanup_free_ char *listen = fits
+                                      ? g_strdup_printf("unix:%s/socket", data_dir)
+                                      : g_strdup_printf("unix:/proc/self/fd/%d/socket", account->data_dir_fd);
+    const struct service_door doors[] = {{SERVICE_HTTP, listen}, {0}};
+    const struct service_config service_config = {
+        .doors = doors,
+        .data_dir = data_dir,
+        .domain = LOCAL_DOMAIN,
+        .tier = SERVICE_TIER_NONE,
+        .is_alone = true,
+    };
+    _cleanup_free_ char *reason = NULL;
+    if ((error = service_start(&service_config, &account->local, &reason)) != 0) {
+        log_error("cannot start the local service: %s", reason != NULL ? reason : strerror(-error));
         return error;
+    }
+    _cleanup_secret_ char *key = NULL;
     if ((error = service_read_api_key(data_dir, &key)) != 0) {
         log_error("cannot read the local service's key: %s", strerror(-error));
         return error;
     }
-    const struct api_config config = {.base_url = LOCAL_BASE_URL, .unix_socket = socket, .api_key = key};
-    error = api_service_new(&config, &account->service);
-    /* The socket's path may contain the number of this descriptor, so it stays open. */
-    account->data_dir_fd = TAKE_FD(data_dir_fd);
-    return error;
+    const struct api_config api_config = {
+        .base_url = LOCAL_BASE_URL, .unix_socket = listen + strlen("unix:"), .api_key = key};
+    return api_service_new(&api_config, &account->service);
 }
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
-/* Returns 0 or -errno; -ENODATA: a file without a certificate in PEM; -ENOTSUP: a pipe, for example, which
- * cannot be read again for each connection. */
+/* Returns 0; -ENODATA for a file without a certificate in PEM; -ENOTSUP for what is neither file nor
+ * directory, for example a pipe, which cannot be read again for each connection; or -errno. */
 static int look_for_certificates(const char *path)
 {
     static const char line_end[] = " CERTIFICATE-----";
@@ -298,7 +278,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
     _cleanup_free_ char *reason = NULL;
     int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
     if (error != 0) {
-        /* The source is not shown, because it may have credentials. */
+        /* The source is not shown, because it may contain a password. */
         log_error("cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
                   strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses the service, the API key and the state directory by the options, and opens the mail_service. For
- * SOURCE `local[:DIR]` this starts the local service inside the program, on a Unix socket.
+ * Opens the service, the API key and the state directory that the options name. For SOURCE `local[:DIR]`,
+ * starts the local service in this process, on a Unix socket.
  */
 #ifndef INBOXFS_MAIL_ACCOUNT_H
 #define INBOXFS_MAIL_ACCOUNT_H
@@ -23,18 +23,18 @@ struct mail_account {
     bool is_local;
 };
 
-/* Reads the key, in the order of the filesystem contract: file, environment, command, configuration. The
- * caller frees it with secret_free(). Returns 0 or -errno, which is logged. */
+/* Reads the key: from the file, else the text, else the command of the options. The caller frees it with
+ * secret_free(). Returns 0 or -errno, which is logged. */
 int mail_account_read_key(const struct options *options, char **ret_key);
 
-/* Checks the file or directory with the authorities to trust, if `url` is encrypted. Returns 0 or -errno;
- * *ret_reason (the caller frees it) is the text for the user, or NULL. */
+/* Checks the file or directory with the certificate authorities to trust, if `url` is https. Returns 0 or
+ * -errno; *ret_reason (the caller frees it) is the text for the user, or NULL. */
 int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason);
 
 bool mail_account_is_local(const char *source);
 
-/* Returns the path of the data directory of `local[:DIR]` (the caller frees it), or NULL if it names none and
- * the default has no home directory. */
+/* Returns the path of the data directory of `local[:DIR]` (the caller frees it); NULL without DIR if HOME and
+ * XDG_DATA_HOME are no absolute paths. */
 char *mail_account_local_path(const char *source);
 
 /* Opens the account, without a request. Returns 0 or -errno, which is logged. The caller always releases
