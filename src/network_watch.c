@@ -15,33 +15,9 @@
 #include "base/log.h"
 #include "base/process.h"
 
-static int open_netlink(void)
-{
-    const struct sockaddr_nl address = {
-        .nl_family = AF_NETLINK,
-        .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE,
-    };
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* Returns a timer that never expires, and that a jump of the clock cancels; or -1. */
-static int open_timer(void)
-{
-    const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}}; /* in 2242 */
-    int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* The content of a report does not matter, nor do reports that did not fit into the socket (ENOBUFS). Reads
- * one report at a time, so that no flood of reports delays a signal. */
-static void pass_over(int fd)
+/* Discards one report, which may be an error: ENOBUFS if reports were lost because the socket was full. Reads
+ * no further one, so that no flood of reports delays a signal. */
+static void discard_report(int fd)
 {
     char report[8192];
     while (read(fd, report, sizeof(report)) < 0 && errno == EINTR)
@@ -50,12 +26,19 @@ static void pass_over(int fd)
 
 int network_watch_until(const sigset_t *ending, struct store *store, struct progress *progress)
 {
+    const struct sockaddr_nl address = {
+        .nl_family = AF_NETLINK,
+        .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE,
+    };
+    /* A time in 2242: a jump of the clock cancels the timer long before. */
+    const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}};
     _cleanup_close_ int signals = signalfd(-1, ending, SFD_CLOEXEC | SFD_NONBLOCK);
-    _cleanup_close_ int netlink = open_netlink();
-    _cleanup_close_ int timer = open_timer();
+    _cleanup_close_ int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    _cleanup_close_ int timer = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     struct pollfd fds[] = {{signals, POLLIN, 0}, {netlink, POLLIN, 0}, {timer, POLLIN, 0}};
     struct signalfd_siginfo ended;
-    if (netlink < 0 || timer < 0)
+    bool is_bound = bind(netlink, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    if (timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0 || !is_bound)
         log_debug("a change of the network, or a suspend, is not noticed at once");
     if (signals < 0)
         return process_wait_for_end(ending);
@@ -65,8 +48,8 @@ int network_watch_until(const sigset_t *ending, struct store *store, struct prog
         if (poll(fds, ARRAY_LEN(fds), progress != NULL ? PROGRESS_REFRESH_MS : -1) <= 0 ||
             (fds[1].revents == 0 && fds[2].revents == 0))
             continue;
-        pass_over(netlink);
-        pass_over(timer);
+        discard_report(netlink);
+        discard_report(timer);
         store_network_changed(store);
     }
     return (int)ended.ssi_signo;
