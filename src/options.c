@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of options; then the command line (by fuse_opt, so that -o works as in every FUSE program), the
- * environment and the configuration file, which fill in what was given for each row; then the values.
+ * The table of options comes first. The command line (read by fuse_opt, so that -o works as in every FUSE
+ * program), the environment and the configuration file fill in `struct given`, as text for each row of the
+ * table. set_values() makes `struct options` of it.
  */
 #include "options.h"
 
@@ -30,14 +31,15 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
+/* The kinds before OPTION_FLAG have text, those after it a number. */
 enum option_kind {
     OPTION_TEXT,
-    OPTION_PATH,    /* text, checked; or text with a path in it */
-    OPTION_ADDRESS, /* text, checked */
-    OPTION_FLAG,    /* takes no value; in the configuration yes or no */
-    OPTION_NUMBER,  /* this and the next ones are numbers */
-    OPTION_OCTAL,   /* a number in octal digits */
-    OPTION_LIMIT,   /* a number, or a word for one */
+    OPTION_PATH, /* a text that is or contains a path */
+    OPTION_ADDRESS,
+    OPTION_FLAG, /* without a value on the command line; yes or no in the configuration */
+    OPTION_NUMBER,
+    OPTION_OCTAL,
+    OPTION_LIMIT, /* a number, or a word for one */
 };
 
 enum option_place {
@@ -46,7 +48,7 @@ enum option_place {
     EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
 };
 
-/* The first rows, which functions of this file use by name. */
+/* The rows that functions of this file refer to. */
 enum option {
     OPTION_API_KEY_FILE,
     OPTION_API_KEY_COMMAND,
@@ -67,11 +69,11 @@ static const struct option_row {
     const char *name;
     enum option_kind kind;
     enum option_place places;
-    size_t value;        /* offset of its value in struct options; NO_VALUE: the value is not stored there */
-    const char *example; /* how --help shows its value; NULL if it takes none */
+    size_t value;        /* offset of the value in struct options, or NO_VALUE */
+    const char *example; /* stands for the value in --help; NULL if the option takes none */
     const char *help;    /* NULL: not in --help */
-    const char *wanted;  /* of numbers and addresses: the text that refuses a wrong value */
-    int64_t otherwise;   /* of numbers: the default, then the least and the greatest value */
+    const char *wanted;  /* of numbers and addresses: the error text for a wrong value */
+    int64_t otherwise;   /* this and the next two are for numbers only; this is the default */
     int64_t least;
     int64_t most;
 } option_rows[] = {
@@ -122,10 +124,9 @@ static const struct option_row {
 
 #define OPTION_COUNT ((int)ARRAY_LEN(option_rows))
 
-/* The values that were given so far, as text. */
 struct given {
     char *values[OPTION_COUNT]; /* by row; NULL if not given. The value of a flag is "yes" or "no" */
-    struct options *options;    /* for fields that are set while arguments are read */
+    struct options *options;    /* borrowed; some fields are set while the arguments are read */
     char *mountpoint;
     int foreground;
     int debug;
@@ -184,7 +185,7 @@ static void print_help(void)
         stdout);
 }
 
-/* Compares a given name, in which each - may be written as _. */
+/* Returns true if `given` is the name, in which each - may be written as _. */
 static bool is_name(const char *given, size_t len, const char *name)
 {
     for (size_t i = 0; i < len; i++)
@@ -193,7 +194,7 @@ static bool is_name(const char *given, size_t len, const char *name)
     return name[len] == '\0';
 }
 
-/* Finds the option of this name that may stand in this place. Returns OPTION_COUNT if there is none. */
+/* Returns the row with this name that is allowed in this place, or OPTION_COUNT if there is none. */
 static int find_option(const char *name, size_t len, enum option_place place)
 {
     int found = 0;
@@ -203,7 +204,7 @@ static int find_option(const char *name, size_t len, enum option_place place)
     return found;
 }
 
-/* Replaces what was given before. */
+/* Sets the value, and frees an earlier one. */
 static void give(struct given *given, int option, const char *value)
 {
     free(given->values[option]);
@@ -224,31 +225,7 @@ enum {
     FAIL = -1
 };
 
-/* Returns true for api-key=…, with - or _ in the name. */
-static bool is_key(const char *argument)
-{
-    const char *name = argument + (strncmp(argument, "--", 2) == 0 ? 2 : 0);
-    size_t len = strcspn(name, "=");
-    return name[len] == '=' && is_name(name, len, option_rows[OPTION_API_KEY].name);
-}
-
-/* The message does not have the key, for it may go to a log. */
-static void refuse_option(const char *argument)
-{
-    bool is_long = strncmp(argument, "--", 2) == 0;
-    if (is_key(argument))
-        log_error(
-            "a key is never taken from the command line, where everyone can read it: use --api-key-file");
-    else if (strcmp(argument, "-s") == 0)
-        log_error("-s cannot be had: with one thread, a request that waits for the service would hold up "
-                  "all others");
-    else if (is_long && find_option(argument + 2, strlen(argument + 2), ON_COMMAND_LINE) != OPTION_COUNT)
-        log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
-    else
-        log_error("unknown option %s; see inboxfs --help", argument);
-}
-
-/* Returns true for words of fstab that only mount(8) uses, and for options about access times, which files of
+/* Returns true for options of fstab that only mount(8) uses, and for those about access times, which files of
  * a mount do not have. */
 static bool is_without_effect(const char *argument)
 {
@@ -265,22 +242,7 @@ static bool is_without_effect(const char *argument)
     return g_strv_contains(words, argument);
 }
 
-/* Takes the value of an option of the table. Returns false for any other argument. Names are written with -
- * after `--`, and with _ after -o. */
-static bool take_option(struct given *given, const char *argument)
-{
-    bool is_long = strncmp(argument, "--", 2) == 0;
-    const char *name = argument + (is_long ? 2 : 0);
-    size_t len = strcspn(name, "=");
-    if (memchr(name, is_long ? '_' : '-', len) != NULL)
-        return false;
-    int option = find_option(name, len, ON_COMMAND_LINE);
-    if (option == OPTION_COUNT || (option_rows[option].kind == OPTION_FLAG) != (name[len] == '\0'))
-        return false;
-    give(given, option, name[len] == '\0' ? "yes" : name + len + 1);
-    return true;
-}
-
+/* Called by fuse_opt_parse() for each argument that is none of the switches. */
 static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
 {
     struct given *given = data;
@@ -295,13 +257,33 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         given->mountpoint = is_check ? NULL : g_strdup(argument);
         return DISCARD;
     }
-    if (take_option(given, argument) || is_without_effect(argument))
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    const char *name = argument + (is_long ? 2 : 0);
+    size_t len = strcspn(name, "=");
+    bool has_value = name[len] == '=';
+    bool is_key = has_value && is_name(name, len, option_rows[OPTION_API_KEY].name);
+    int option = find_option(name, len, ON_COMMAND_LINE);
+    /* Names are written with - after `--`, and with _ after -o. */
+    if (option != OPTION_COUNT && (option_rows[option].kind == OPTION_FLAG) != has_value &&
+        memchr(name, is_long ? '_' : '-', len) == NULL) {
+        give(given, option, has_value ? name + len + 1 : "yes");
         return DISCARD;
-    if (argument[0] == '-' || is_key(argument)) {
-        refuse_option(argument);
-        return FAIL;
     }
-    return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
+    if (is_without_effect(argument))
+        return DISCARD;
+    if (argument[0] != '-' && !is_key)
+        return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
+    if (is_key) /* and must not be shown, for the message may go to a log */
+        log_error(
+            "a key is never taken from the command line, where everyone can read it: use --api-key-file");
+    else if (strcmp(argument, "-s") == 0)
+        log_error("-s cannot be had: with one thread, a request that waits for the service would hold up "
+                  "all others");
+    else if (is_long && !has_value && option != OPTION_COUNT)
+        log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
+    else
+        log_error("unknown option %s; see inboxfs --help", argument);
+    return FAIL;
 }
 
 /* ---------------------------------------------------------------- the environment */
@@ -312,9 +294,9 @@ static bool has_key(const struct given *given)
            given->values[OPTION_API_KEY_COMMAND] != NULL;
 }
 
-/* If an account was named, the caller has read the configuration first: the account's key precedes that of
- * the environment, which may be for another service. Otherwise the environment's key precedes a key command.
- */
+/* If an account was named, the caller has read the configuration before, and a key of the configuration
+ * precedes the environment's, which may be for another service. Otherwise the environment's key precedes a
+ * key command. */
 static void read_environment(struct given *given)
 {
     /* The variables that curl(1) reads; if several are set, the first one counts. */
@@ -342,10 +324,9 @@ static void read_environment(struct given *given)
 /* ---------------------------------------------------------------- the configuration file */
 
 /*
- * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` hold for all
- * accounts; a section holds only for its account, and its values precede the others. The file is read whole,
- * and any mistake in it is an error with its line number. The error shows nothing of the line, which may hold
- * a key.
+ * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` apply to all
+ * accounts; a section applies only to its account, and its values precede those. Any mistake in the file is
+ * an error with its line number. The error shows nothing of the line, which may contain a key.
  */
 
 enum {
@@ -355,13 +336,19 @@ enum {
 
 struct config {
     const char *account;        /* NULL if none was named */
-    bool is_private;            /* readable by its owner only */
-    bool is_found;              /* the account's section */
+    bool is_private;            /* only the owner can read the file */
+    bool is_found;              /* the file has a section of the account */
     char *shared[OPTION_COUNT]; /* the values before the first section, by row */
-    char *own[OPTION_COUNT];    /* those of the account's section */
-    char **current;      /* `shared` or `own`, as the line belongs to; NULL in another account's section */
-    struct strbuf names; /* of the sections, for the user */
+    char *own[OPTION_COUNT];    /* the values of the account's section, by row */
+    char **current;             /* `shared` or `own`; NULL in another account's section */
+    struct strbuf names;        /* of the sections, for an error text */
 };
+
+static const char bad_line[] = "not 'name = value', or a value that is not allowed";
+static const char bad_section[] =
+    "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
+    "first two, and means nothing else to inboxfs";
+static const char stands_twice[] = "this stands in the file twice";
 
 static void config_release(struct config *config)
 {
@@ -372,41 +359,39 @@ static void config_release(struct config *config)
     strbuf_release(&config->names);
 }
 
-/* Returns "yes" or "no"; NULL for another word. */
-static const char *read_flag(const char *value)
+/* Takes a line `name = value`. Returns NULL, or the error text. */
+static const char *apply_value(struct config *config, char *line)
 {
     static const char *const yes[] = {"true", "yes", "1", NULL};
     static const char *const no[] = {"false", "no", "0", NULL};
-    return g_strv_contains(yes, value) ? "yes" : g_strv_contains(no, value) ? "no" : NULL;
-}
-
-static int apply_value(struct config *config, char *line)
-{
     char *value = strchr(line, '=');
     if (value == NULL)
-        return -EINVAL;
+        return bad_line;
     *value++ = '\0';
     const char *name = g_strstrip(line);
     int option = find_option(name, strlen(name), IN_CONFIGURATION);
     if (option == OPTION_COUNT)
-        return -ENOENT;
+        return "unknown option";
     if (option == OPTION_API_KEY && !config->is_private)
-        return -EACCES;
+        return "a secret in a file that others can read: chmod 600 it";
     const char *text = g_strstrip(value);
-    if (option_rows[option].kind == OPTION_FLAG && (text = read_flag(text)) == NULL)
-        return -EINVAL;
+    if (option_rows[option].kind == OPTION_FLAG) {
+        bool is_yes = g_strv_contains(yes, text);
+        if (!is_yes && !g_strv_contains(no, text))
+            return bad_line;
+        text = is_yes ? "yes" : "no";
+    }
     if (option == OPTION_BASE_URL)
         option = OPTION_SOURCE;
-    if (config->current == NULL)
-        return 0;
-    if (config->current[option] != NULL)
-        return -EEXIST;
-    config->current[option] = g_strdup(text);
-    return 0;
+    if (config->current != NULL && config->current[option] != NULL)
+        return stands_twice;
+    if (config->current != NULL)
+        config->current[option] = g_strdup(text);
+    return NULL;
 }
 
-/* Returns true if the name can be an account's: it cannot be taken for a source, a command or an option, and
- * does no harm in a path or a unit's name. */
+/* Returns true if the name can be an account's: it is no source, command or option, and is harmless in a path
+ * and in the name of a systemd unit. */
 static bool is_account_name(const char *name)
 {
     static const char *const reserved[] = {"local", "check", "status", "umount", NULL};
@@ -420,40 +405,23 @@ static bool is_account_name(const char *name)
     return true;
 }
 
-/* `line` begins with a bracket. */
-static int begin_section(struct config *config, char *line)
+/* Takes a line that begins with a bracket. Returns NULL, or the error text. */
+static const char *begin_section(struct config *config, char *line)
 {
     size_t len = strlen(line);
     if (line[len - 1] != ']')
-        return -EBADMSG;
+        return bad_section;
     line[len - 1] = '\0';
     const char *name = g_strstrip(line + 1);
     if (!is_account_name(name))
-        return -EBADMSG;
+        return bad_section;
     bool is_own = config->account != NULL && strcmp(config->account, name) == 0;
     if (is_own && config->is_found)
-        return -EEXIST;
+        return stands_twice;
     config->is_found |= is_own;
     config->current = is_own ? config->own : NULL;
     strbuf_appendf(&config->names, "%s%s", config->names.len > 0 ? ", " : "", name);
-    return 0;
-}
-
-static const char *line_error_words(int error)
-{
-    switch (error) {
-    case -EACCES:
-        return "a secret in a file that others can read: chmod 600 it";
-    case -EBADMSG:
-        return "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
-               "first two, and means nothing else to inboxfs";
-    case -EEXIST:
-        return "this stands in the file twice";
-    case -ENOENT:
-        return "unknown option";
-    default:
-        return "not 'name = value', or a value that is not allowed";
-    }
+    return NULL;
 }
 
 static int apply_lines(struct config *config, const char *path, char *text)
@@ -462,12 +430,12 @@ static int apply_lines(struct config *config, const char *path, char *text)
     char *line;
     for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
         line = g_strstrip(line);
-        if (*line == '\0' || *line == '#')
-            continue;
-        int error = *line == '[' ? begin_section(config, line) : apply_value(config, line);
-        if (error != 0) {
-            log_error("%s:%u: %s", path, number, line_error_words(error));
-            return error;
+        const char *error = *line == '\0' || *line == '#' ? NULL
+                            : *line == '['                ? begin_section(config, line)
+                                                          : apply_value(config, line);
+        if (error != NULL) {
+            log_error("%s:%u: %s", path, number, error);
+            return -EINVAL;
         }
     }
     return 0;
@@ -503,10 +471,10 @@ static int take_config(struct given *given, struct config *config, const char *p
     return 0;
 }
 
-/* Checks that only this user and root can change the configuration file. Returns 0 or a logged -EPERM. */
+/* Checks that only this user and root can change the configuration file, unless it is /dev/null or a pipe,
+ * for example. Returns 0 or a logged -EPERM. */
 static int check_owner(const struct stat *status, const char *path)
 {
-    /* /dev/null, for example, holds nothing that another user could have written. */
     if (!S_ISREG(status->st_mode))
         return 0;
     if (status->st_uid != geteuid() && status->st_uid != 0) {
@@ -520,13 +488,6 @@ static int check_owner(const struct stat *status, const char *path)
     return 0;
 }
 
-/* A default file that cannot be reached counts as absent: if mount(8) starts the program for a user, HOME may
- * still be root's. */
-static bool counts_as_none(int error, bool is_required)
-{
-    return !is_required && (error == ENOENT || error == EACCES);
-}
-
 static int read_config_file(struct given *given, const char *path, bool is_required)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -537,7 +498,9 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
             given->options->account, path, strerror(errno));
         return -ENOENT;
     }
-    if (fd < 0 && counts_as_none(errno, is_required)) {
+    /* If mount(8) starts the program for a user, HOME may still be root's, and the default file unreadable.
+     */
+    if (fd < 0 && !is_required && (errno == ENOENT || errno == EACCES)) {
         if (errno != ENOENT)
             log_warning("going on without the configuration %s: %s", path, strerror(errno));
         return 0;
@@ -602,19 +565,13 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
                                     ret_number, NULL);
 }
 
-/* Only shells replace "~" by the home directory: this program would make a folder of that name. */
-static bool has_tilde(const char *text)
-{
-    const char *colon =
-        strncmp(text, "local:", 6) == 0 || strncmp(text, "unix:", 5) == 0 ? strchr(text, ':') : NULL;
-    return (colon != NULL ? colon[1] : text[0]) == '~';
-}
-
-/* Sets the value of a row: the one that was given, or the default. */
+/* Sets the value of a row: the given one (NULL: none), which it consumes if it is a text, or the default. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
     bool is_valid = true;
-    if (row->kind == OPTION_PATH && *given != NULL && has_tilde(*given)) {
+    /* Only shells replace "~" by the home directory: this program would make a folder of that name. */
+    if (row->kind == OPTION_PATH && *given != NULL &&
+        (**given == '~' || g_str_has_prefix(*given, "local:~") || g_str_has_prefix(*given, "unix:~"))) {
         log_error("%s: only shells know '~': write the whole path", *given);
         return -EINVAL;
     }
@@ -633,9 +590,9 @@ static int set_value(const struct option_row *row, char **given, void *value)
     return is_valid ? 0 : -EINVAL;
 }
 
-/* The daemon leaves this directory, so no path may depend on it. Makes the path behind the prefix absolute;
- * does not change a value without the prefix. Does not resolve links: a system changes those to its
- * authorities when it renews them. Returns 0 or -errno. */
+/* Makes the path behind the prefix absolute, because the daemon leaves the working directory. Does not change
+ * a value without the prefix. Does not resolve links, for a system may let its link to the certificate
+ * authorities lead elsewhere while the daemon runs. Returns 0 or -errno. */
 static int make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -648,17 +605,6 @@ static int make_absolute(char **value, const char *prefix)
     free(*value);
     *value = absolute;
     return 0;
-}
-
-/* The mount table shows paths without links. realpath(3) fails if nothing exists at the path, or a mount
- * whose daemon died; the daemon checks that before it mounts. */
-static int set_mountpoint(const char *path, char **ret_path)
-{
-    *ret_path = realpath(path, NULL);
-    if (*ret_path != NULL)
-        return 0;
-    *ret_path = g_strdup(path);
-    return make_absolute(ret_path, "");
 }
 
 /* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
@@ -680,31 +626,21 @@ static int check_given(const struct given *given)
     return 0;
 }
 
-/* Refuses combinations of values that are not allowed. Returns 0 or -errno. */
-static int check_values(const struct options *options)
-{
-    if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
-        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
-        return -EINVAL;
-    }
-    /* A daemon without root's rights could not open files shown as another user's, nor report them to
-     * watchers. */
-    if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
-        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
-        return -EPERM;
-    }
-    return 0;
-}
-
 static int set_values(struct given *given)
 {
     struct options *options = given->options;
     int error = check_given(given);
     if (error != 0)
         return error;
-    error = given->options->is_check ? 0 : set_mountpoint(given->mountpoint, &options->mountpoint);
-    if (error != 0)
-        log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
+    if (!options->is_check) {
+        /* The mount table shows paths without links. realpath(3) fails if the path does not exist, or is a
+         * mount whose daemon died; the daemon checks that before it mounts. */
+        options->mountpoint = realpath(given->mountpoint, NULL);
+        if (options->mountpoint == NULL)
+            options->mountpoint = g_strdup(given->mountpoint);
+        if ((error = make_absolute(&options->mountpoint, "")) != 0)
+            log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
+    }
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
@@ -712,8 +648,16 @@ static int set_values(struct given *given)
         log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
     if (error == 0 && (error = make_absolute(&options->ca_file, "")) != 0)
         log_error("cannot read the authorities in %s: %s", options->ca_file, strerror(-error));
-    if (error == 0)
-        error = check_values(options);
+    if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
+        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
+        error = -EINVAL;
+    }
+    /* Without root's rights, the daemon could neither open files that are shown as another user's, nor
+     * announce them by inotify. */
+    if (error == 0 && options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
+        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
+        error = -EPERM;
+    }
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
     return error;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The options that a user gave. A value is taken from the command line, else from the environment, else from
- * the configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)); if an account
- * was named, the configuration comes before the environment. Each option is a row of the table in options.c:
- * its name, what it takes, its default, where it may stand, and its line of --help.
+ * the configuration file, else it is the default (filesystem contract, "Starting"; inboxfs(8)). If an account
+ * was named, the configuration precedes the environment.
  */
 #ifndef INBOXFS_OPTIONS_H
 #define INBOXFS_OPTIONS_H
@@ -13,45 +12,45 @@
 
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
-    char *account;      /* the section of the configuration that was named; NULL if none was */
-    char *mountpoint;   /* absolute; NULL when is_check */
-    char *api_key_file; /* this and the next texts are NULL when not given */
+    char *account;      /* the name of the account's section of the configuration, or NULL */
+    char *mountpoint;   /* absolute; NULL if is_check */
+    char *api_key_file; /* this text and the following ones are NULL if not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
-    char *ca_file; /* or a directory; absolute */
+    char *ca_file; /* absolute path of a file or directory */
     char *state_dir;
     char *default_from;
-    char *webhook_listen; /* given together with the file, or not at all */
+    char *webhook_listen; /* NULL if and only if webhook_secret_file is NULL */
     char *webhook_secret_file;
     int64_t poll_interval_s;
-    int64_t daily_limit;      /* -1: none */
+    int64_t daily_limit;      /* emails; -1: none */
     int64_t content_cache_mb; /* millions of bytes */
-    int64_t shown_uid;        /* shown for everything in the mount; -1: not changed. Likewise the next two */
-    int64_t shown_gid;
-    int64_t shown_umask;
+    int64_t shown_uid;        /* owner of all files in the mount; -1: the user of the daemon */
+    int64_t shown_gid;        /* likewise */
+    int64_t shown_umask;      /* -1: none */
     bool trusts_idempotency;
     bool allows_http;
     bool adopts_state;
     bool is_metadata_only;
-    bool is_key_of_environment; /* api_key comes from the environment */
-    bool is_check;              /* `inboxfs check`: nothing is to be mounted */
+    bool is_key_of_environment; /* api_key was in the environment */
+    bool is_check;              /* `inboxfs check` */
     bool is_foreground;
     bool is_debug;
-    char *mount_options; /* the options of -o for libfuse and the kernel; or NULL */
+    char *mount_options; /* the options of -o for libfuse and the kernel, or NULL */
 };
 
 enum options_result {
-    OPTIONS_RUN,    /* go on */
-    OPTIONS_DONE,   /* help or version was printed, or mount(8) wanted only a check */
-    OPTIONS_FAILED, /* standard error has the reason */
+    OPTIONS_RUN,    /* mount, or check */
+    OPTIONS_DONE,   /* help or version was printed, or mount(8) wanted only a test of the options */
+    OPTIONS_FAILED, /* the reason was logged */
 };
 
-/* Returns true if mount(8) started the program, as mount.inboxfs: the switches and exit statuses are those of
- * mount(8) then. */
+/* Returns true if mount(8) started the program, as mount.inboxfs: then the switches and exit statuses are
+ * those that mount(8) uses. */
 bool options_is_mount_helper(void);
 
-/* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that the
- * key shows neither in /proc/PID/environ nor in children. */
+/* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that it is
+ * neither in /proc/PID/environ nor inherited by children. */
 enum options_result options_read(int argc, char **argv, struct options *ret_options);
 
 void options_release(struct options *options);
