@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inboxfs: mounts an account of an email inbox service as directories. The daemon opens and starts the
- * layers, goes into the background, waits for its end, and closes the layers. The first three parts of the
- * file depend on how the daemon was started: the background, the service manager, and the mount point.
+ * layers, goes into the background, waits for its end, and closes the layers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +48,7 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe. A child that writes none has logged why. */
+/* Exits with the status that the child writes to the pipe, or fails as the child fails. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
@@ -64,8 +63,8 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
 }
 
 /* Goes into the background before any thread exists, for threads do not survive fork(2). The parent, which is
- * the command that the user typed, exits in wait_for_child(). Return: 0 and *ret_ready_fd in the child;
- * -errno if there can be no child. */
+ * the command that the user typed, exits in wait_for_child(). Returns 0 in the child, with *ret_ready_fd; or
+ * -errno. */
 static int background_start(int *ret_ready_fd)
 {
     int ends[2];
@@ -85,8 +84,8 @@ static int background_start(int *ret_ready_fd)
 }
 
 /* Leaves the terminal and its process group, and ends the wait of the parent with success. Consumes
- * `ready_fd`. The mount is made before that, because systemd's automount lets only the process group of
- * mount(8) access the mount point before the mount exists. */
+ * `ready_fd`. Call it after the mount is made: until then systemd's automount lets only the process group of
+ * mount(8) access the mount point. */
 static void background_ready(int ready_fd)
 {
     log_to_syslog("inboxfs");
@@ -161,15 +160,8 @@ static int open_manager(bool is_foreground)
 
 /* ---------------------------------------------------------------- the mount point */
 
-static bool is_empty(const char *path)
-{
-    g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
-    return directory == NULL || g_dir_read_name(directory) == NULL;
-}
-
 /* Checks that the path is a directory that can be mounted on. Unmounts a mount there whose daemon died
- * ("Transport endpoint is not connected"). Return: 0; -EBUSY if a living inboxfs is mounted there; -errno.
- * Each error is logged. */
+ * ("Transport endpoint is not connected"). Returns 0 or -errno, which is logged. */
 static int mountpoint_prepare(const char *path)
 {
     struct stat status;
@@ -194,7 +186,8 @@ static int mountpoint_prepare(const char *path)
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
     }
-    if (!is_empty(path))
+    g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
+    if (directory != NULL && g_dir_read_name(directory) != NULL)
         log_warning("%s is not empty: what it holds is hidden meanwhile", path);
     return 0;
 }
@@ -215,7 +208,7 @@ struct daemon {
     int failure_status;                     /* the exit status if the daemon cannot start */
 };
 
-/* Logs what failed, with the layer's reason (NULL: none) or the errno. Frees the reason. */
+/* Logs what failed, with the layer's reason or, if that is NULL, the errno. Frees the reason. */
 static int fail(const char *what, int error, char *reason)
 {
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
@@ -223,7 +216,7 @@ static int fail(const char *what, int error, char *reason)
     return error;
 }
 
-/* ---------------------------------------------------------------- wiring */
+/* ---------------------------------------------------------------- opening the layers */
 
 static int find_sender(void *context, const char *address, char **ret_address)
 {
@@ -235,7 +228,7 @@ static int find_email(void *context, const char *message_id, const char *from, c
     return store_find_by_message_id(context, message_id, from, ret_email_id);
 }
 
-/* A send shows whether the service can be reached, which status.json and the events report, too. A request to
+/* Called by the outbox after each request: the store keeps whether the service can be reached. A request to
  * the local service may have delivered mail, so a sync follows at once. */
 static void report_contact(void *context, bool is_reached)
 {
@@ -251,28 +244,22 @@ static bool is_contact_lost(void *context)
     return store_is_offline(daemon->store);
 }
 
-static struct tree_ownership ownership(const struct options *options)
-{
-    return (struct tree_ownership){
-        .has_uid = options->shown_uid >= 0,
-        .has_gid = options->shown_gid >= 0,
-        .has_umask = options->shown_umask >= 0,
-        .uid = (uid_t)options->shown_uid,
-        .gid = (gid_t)options->shown_gid,
-        .umask = (mode_t)options->shown_umask,
-    };
-}
-
 static int open_tree(struct daemon *daemon)
 {
+    const struct options *options = daemon->options;
     const struct tree_config config = {
         .clock = clock_system(),
         .service = daemon->account.service,
         .state_dir_fd = daemon->account.state_dir_fd,
         .source = daemon->account.shown_source,
-        .account = daemon->options->account,
-        .poll_interval_ms = daemon->options->poll_interval_s * 1000,
-        .shown_as = ownership(daemon->options),
+        .account = options->account,
+        .poll_interval_ms = options->poll_interval_s * 1000,
+        .shown_as = {.has_uid = options->shown_uid >= 0,
+                     .has_gid = options->shown_gid >= 0,
+                     .has_umask = options->shown_umask >= 0,
+                     .uid = (uid_t)options->shown_uid,
+                     .gid = (gid_t)options->shown_gid,
+                     .umask = (mode_t)options->shown_umask},
     };
     char *reason = NULL;
     int error = tree_new(&config, &daemon->tree, &reason);
@@ -317,8 +304,7 @@ static int open_outbox(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot open the spool", error, reason);
 }
 
-/* Sends the first request before any layer depends on the service: a wrong key ends the program, an
- * unreachable service does not. */
+/* Sends the first request. A wrong key ends the program, an unreachable service does not. */
 static int contact_service(struct daemon *daemon)
 {
     char *reason = NULL;
@@ -336,7 +322,7 @@ static int contact_service(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot mount", error, reason);
 }
 
-/* A webhook that arrives before the sync is started waits for it. */
+/* The store keeps a webhook that arrives before store_start(). */
 static int start_webhook_server(struct daemon *daemon)
 {
     const struct options *options = daemon->options;
@@ -351,17 +337,6 @@ static int start_webhook_server(struct daemon *daemon)
     return webhook_server_start(options->webhook_listen, options->webhook_secret_file, daemon->store,
                                 &daemon->webhook_server);
 }
-
-/* Closes the caller's descriptors only after all secrets were read: one may be a file of secrets. */
-static void join_layers(struct daemon *daemon)
-{
-    tree_attach(daemon->tree, daemon->store, daemon->outbox);
-    if (writer_fate_unseen() != NULL)
-        log_warning("%s", writer_fate_unseen());
-    descriptors_close_inherited(&daemon->inherited);
-}
-
-/* ---------------------------------------------------------------- the mount */
 
 /* Called by a thread of the session when the mount ended from outside, as by umount(8): only the main thread
  * gets the signal, and ends the daemon as after a user's SIGTERM. */
@@ -400,8 +375,6 @@ static int mount_session(struct daemon *daemon)
     return 0;
 }
 
-/* ---------------------------------------------------------------- the order of the layers */
-
 /* Opens all layers before it starts any, so that errors are found before the mount exists. The watch helper
  * is forked first, so that it has no lock, thread, key or mount of the daemon; without the helper only
  * inotify reports less. The mount answers requests before the outbox and the store start. */
@@ -415,7 +388,11 @@ static int open_and_start(struct daemon *daemon)
         (error = start_webhook_server(daemon)) != 0 || (error = contact_service(daemon)) != 0 ||
         (error = open_outbox(daemon)) != 0)
         return error;
-    join_layers(daemon);
+    tree_attach(daemon->tree, daemon->store, daemon->outbox);
+    if (writer_fate_unseen() != NULL)
+        log_warning("%s", writer_fate_unseen());
+    /* All secrets were read: one may have been in a file that the caller left open. */
+    descriptors_close_inherited(&daemon->inherited);
     if ((error = mount_session(daemon)) != 0)
         return error;
     if ((error = fs_session_start(daemon->session)) != 0 || (error = outbox_start(daemon->outbox)) != 0 ||
@@ -424,8 +401,8 @@ static int open_and_start(struct daemon *daemon)
     return 0;
 }
 
-/* The mount accepts no more requests when the outbox and the store stop. Each layer is freed before the
- * layers that it uses; the local service is freed after all layers that send requests to it. */
+/* Ends the mount before the outbox and the store, so that these get no requests while they stop. Frees each
+ * layer before the layers that it uses; the local service is freed after all that send requests to it. */
 static void stop_and_close(struct daemon *daemon)
 {
     state_dir_announce_end(daemon->account.lock_fd);
@@ -446,15 +423,6 @@ static void stop_and_close(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- start and end */
 
-static void tell_ready(const struct daemon *daemon)
-{
-    _cleanup_free_ char *status =
-        g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
-    g_strdelimit(status, "\n", '?'); /* a line end would begin another message to the manager */
-    tell_manager(daemon->manager_fd, "READY=1");
-    tell_manager(daemon->manager_fd, status);
-}
-
 static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
@@ -463,8 +431,12 @@ static int serve(struct daemon *daemon, int ready_fd)
     if (error == 0) {
         if (ready_fd >= 0)
             background_ready(ready_fd);
-        tell_ready(daemon);
-        /* The line would mix with the requests that -d shows. */
+        _cleanup_free_ char *status =
+            g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
+        g_strdelimit(status, "\n", '?'); /* a line end would begin another message to the manager */
+        tell_manager(daemon->manager_fd, "READY=1");
+        tell_manager(daemon->manager_fd, status);
+        /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
             daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
@@ -497,13 +469,6 @@ static int daemon_run(const struct options *options)
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 
-static int helper_status(int status)
-{
-    return status == EXIT_USAGE     ? MOUNT_EXIT_USAGE
-           : status != EXIT_SUCCESS ? MOUNT_EXIT_FAILURE
-                                    : EXIT_SUCCESS;
-}
-
 int main(int argc, char **argv)
 {
     struct options options;
@@ -528,5 +493,7 @@ int main(int argc, char **argv)
         break;
     }
     options_release(&options);
-    return options_is_mount_helper() ? helper_status(status) : status;
+    if (!options_is_mount_helper() || status == EXIT_SUCCESS)
+        return status;
+    return status == EXIT_USAGE ? MOUNT_EXIT_USAGE : MOUNT_EXIT_FAILURE;
 }
