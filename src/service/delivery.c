@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the rows of messages and emails, and receives messages from elsewhere.
- *
- * Receiving refuses nothing that can be kept. A message without a sender gets the envelope's, a message
- * without a date gets the current time, and a message without a Message-ID gets a random one.
+ * A message from elsewhere is not refused for what it lacks. Without a sender it gets the envelope's, without
+ * a date the current time, and without a Message-ID a random one.
  */
 #include "service/delivery.h"
 
@@ -36,9 +34,8 @@ void message_row_release(struct message_row *row)
 
 int message_row_fill(struct message_row *row, const struct message *message)
 {
-    json_t *header = message_header(message);
+    _cleanup_json_ json_t *header = message_header(message);
     row->header = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
     row->search_text = message_search_text(message);
     return row->header != NULL && row->search_text != NULL ? 0 : -ENOMEM;
 }
@@ -72,20 +69,6 @@ int delivery_store(sqlite3 *db, const struct message *message, const char *key, 
     return error;
 }
 
-static json_t *email_record(const struct message *message, const struct service_inbox *inbox, const char *id,
-                            struct verdict verdict, const json_t *reached_by_bcc)
-{
-    json_t *bcc = json_array();
-    if (reached_by_bcc != NULL)
-        json_array_append(bcc, (json_t *)reached_by_bcc);
-    return json_pack("{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
-                     verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
-                     service_inbox_id(inbox), "subject", message->subject, "from_address", message->from,
-                     "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", bcc,
-                     "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms),
-                     "latest_webhook_log");
-}
-
 static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
                    enum recipient_header header, const json_t *recipient)
 {
@@ -95,9 +78,16 @@ static int deliver(sqlite3 *db, const struct message *message, int64_t seq, cons
     int error = random_uuid(id);
     if (error != 0)
         return error;
-    json_t *record = email_record(message, inbox, id, verdict, header == DELIVERY_BCC ? recipient : NULL);
+    json_t *bcc = json_array();
+    if (header == DELIVERY_BCC)
+        json_array_append(bcc, (json_t *)recipient);
+    _cleanup_json_ json_t *record = json_pack(
+        "{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
+        verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
+        service_inbox_id(inbox), "subject", message->subject, "from_address", message->from, "to_addresses",
+        message->to, "cc_addresses", message->cc, "bcc_addresses", bcc, "reply_to_addresses",
+        message->reply_to, "date", delivery_date(message->date_ms), "latest_webhook_log");
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    json_decref(record);
     if (text == NULL)
         return -ENOMEM;
     bool is_valid = strcmp(verdict.status, "valid") == 0;
@@ -125,7 +115,7 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum r
     return error == -ENOENT ? deliver(db, message, seq, &inbox, header, recipient) : error;
 }
 
-/* ---------------------------------------------------------------- receiving: what a message lacks */
+/* ---------------------------------------------------------------- completing a message from elsewhere */
 
 static const char *domain_of(const char *recipient)
 {
@@ -133,19 +123,17 @@ static const char *domain_of(const char *recipient)
     return at != NULL ? at + 1 : recipient;
 }
 
-/* Programs on this machine often send mail from a user without a domain, and the sender of a bounce is empty.
- * Without a sender, an answer goes to the text in From that is no address, and is refused with a reason. */
-static int make_up_sender(const char *sender, const char *domain, struct message *message)
+/* Programs on this machine often send mail from a user name without a domain, and a bounce has no sender.
+ * Without a sender, Reply-To gets the text in From, so that an answer is refused with a reason. */
+static int set_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;
     bool has_sender = sender != NULL && sender[0] != '\0';
     bool is_whole = has_sender && address_is_valid(sender);
     if (asprintf(&address, "%s@%s", has_sender ? sender : "MAILER-DAEMON", domain) < 0)
         return -ENOMEM;
-    const char *made_up = is_whole ? sender : address;
-    if (!address_is_valid(made_up))
-        made_up = "MAILER-DAEMON@localhost";
-    message->from = json_pack("{s:s, s:s?}", "address", made_up, "name", message->sender_text);
+    const char *from = is_whole ? sender : address_is_valid(address) ? address : "MAILER-DAEMON@localhost";
+    message->from = json_pack("{s:s, s:s?}", "address", from, "name", message->sender_text);
     if (!has_sender && message->sender_text != NULL && json_array_size(message->reply_to) == 0) {
         json_decref(message->reply_to);
         message->reply_to = json_pack("[{s:s, s:n}]", "address", message->sender_text, "name");
@@ -155,12 +143,12 @@ static int make_up_sender(const char *sender, const char *domain, struct message
     return message->from != NULL ? 0 : -ENOMEM;
 }
 
-/* A date in the future would list the message before all later messages. */
+/* With a date in the future, clients would list the message before later ones. */
 static int complete(const struct delivery *delivery, struct message *message, bool *ret_has_id)
 {
     const char *domain = domain_of(delivery->recipients[0]);
     int64_t now = clock_realtime_ms(clock_system());
-    int error = message->from == NULL ? make_up_sender(delivery->sender, domain, message) : 0;
+    int error = message->from == NULL ? set_sender(delivery->sender, domain, message) : 0;
     if (message->date_ms <= 0 || message->date_ms > now)
         message->date_ms = now;
     *ret_has_id = message->message_id != NULL;
@@ -169,7 +157,7 @@ static int complete(const struct delivery *delivery, struct message *message, bo
     return error;
 }
 
-/* ---------------------------------------------------------------- receiving: inside a write transaction */
+/* ---------------------------------------------------------------- storing it, in the turn to write */
 
 static int find_thread(sqlite3 *db, const char *message_id, struct message *message)
 {
@@ -181,7 +169,8 @@ static int find_thread(sqlite3 *db, const char *message_id, struct message *mess
     return error == -ENOENT ? 0 : error;
 }
 
-/* The message that this one replies to decides; if it is not stored here, the nearest in References. */
+/* A message joins the thread of the message that it replies to or, if that is not stored here, of the nearest
+ * message in References. */
 static int join_thread(sqlite3 *db, struct message *message)
 {
     message->thread = 0;
@@ -193,8 +182,8 @@ static int join_thread(sqlite3 *db, struct message *message)
     return error;
 }
 
-/* A message that is stored already is not stored again: mail servers deliver to each recipient separately,
- * and deliver again if they lost our answer. */
+/* Does not store a message again: mail servers deliver to each recipient separately, and repeat a delivery
+ * whose answer they lost. */
 static int store_once(sqlite3 *db, struct message *message, bool has_id, const struct message_row *row,
                       int64_t *ret_seq)
 {
@@ -211,7 +200,7 @@ static int store_once(sqlite3 *db, struct message *message, bool has_id, const s
             *ret_seq = seq;
             return error == -ENOENT ? -EUCLEAN : error;
         }
-        /* Another message has this id: the first one keeps the key. */
+        /* An earlier message has this Message-ID, and keeps the key. */
         key = other_key;
         error = random_uuid(other_key);
     } else if (error == -ENOENT) {
@@ -231,14 +220,6 @@ static bool names(const json_t *list, const char *recipient)
             return true;
     }
     return false;
-}
-
-/* A recipient whom no header names counts as reached by Bcc, also through a mailing list or an alias. */
-static enum recipient_header find_header(const struct message *message, const char *recipient)
-{
-    return names(message->to, recipient)   ? DELIVERY_TO
-           : names(message->cc, recipient) ? DELIVERY_CC
-                                           : DELIVERY_BCC;
 }
 
 bool delivery_is_in_domain(const char *address, const char *domain)
@@ -266,48 +247,28 @@ static int make_inbox(sqlite3 *db, const char *address)
     return error == -EBADMSG ? -ENOENT : error;
 }
 
-static int put_into(sqlite3 *db, const struct delivery *delivery, const struct message *message, int64_t seq,
-                    const char *address)
-{
-    json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
-    if (recipient == NULL)
-        return -ENOENT; /* no inbox has an address that is not UTF-8 */
-    enum recipient_header header = find_header(message, address);
-    int error = delivery_put(db, message, seq, header, recipient);
-    if (error == -ENOENT && delivery_makes_inbox(delivery->new_inboxes, address)) {
-        error = make_inbox(db, address);
-        if (error == 0)
-            error = delivery_put(db, message, seq, header, recipient);
-    }
-    json_decref(recipient);
-    return error;
-}
-
 static int put_into_all(sqlite3 *db, const struct delivery *delivery, const struct message *message,
                         int64_t seq, size_t *ret_unknown)
 {
-    for (size_t i = 0; i < delivery->recipients_len; i++) {
-        int error = put_into(db, delivery, message, seq, delivery->recipients[i]);
+    int error = 0;
+    for (size_t i = 0; i < delivery->recipients_len && error == 0; i++) {
+        const char *address = delivery->recipients[i];
+        /* A recipient whom no header names counts as reached by Bcc, also through a list or an alias. */
+        enum recipient_header header = names(message->to, address)   ? DELIVERY_TO
+                                       : names(message->cc, address) ? DELIVERY_CC
+                                                                     : DELIVERY_BCC;
+        /* NULL if the address is not UTF-8. No inbox has such an address. */
+        _cleanup_json_ json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
+        error = recipient != NULL ? delivery_put(db, message, seq, header, recipient) : -ENOENT;
+        if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(delivery->new_inboxes, address)) {
+            error = make_inbox(db, address);
+            if (error == 0)
+                error = delivery_put(db, message, seq, header, recipient);
+        }
         if (error == -ENOENT)
             *ret_unknown = i;
-        if (error != 0)
-            return error;
     }
-    return 0;
-}
-
-static int store_and_put(struct database *database, const struct delivery *delivery, struct message *message,
-                         bool has_id, const struct message_row *row, size_t *ret_unknown)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(database, &connection);
-    if (error != 0)
-        return error;
-    int64_t seq = 0;
-    error = store_once(connection->db, message, has_id, row, &seq);
-    if (error == 0)
-        error = put_into_all(connection->db, delivery, message, seq, ret_unknown);
-    return database_end_write(database, error);
+    return error;
 }
 
 static int receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
@@ -316,17 +277,23 @@ static int receive(struct database *database, const struct delivery *delivery, s
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
     _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
                                                     .raw_len = delivery->raw_len - mbox_len};
-    struct message message = {0};
+    _cleanup_(message_release) struct message message = {0};
     bool has_id = false;
+    struct connection *connection = NULL;
     int error = message_read(row.raw, row.raw_len, &message);
     if (error == 0)
         error = complete(delivery, &message, &has_id);
     if (error == 0)
         error = message_row_fill(&row, &message);
     if (error == 0)
-        error = store_and_put(database, delivery, &message, has_id, &row, ret_unknown);
-    message_release(&message);
-    return error;
+        error = database_begin_write(database, &connection);
+    if (error != 0)
+        return error;
+    int64_t seq = 0;
+    error = store_once(connection->db, &message, has_id, &row, &seq);
+    if (error == 0)
+        error = put_into_all(connection->db, delivery, &message, seq, ret_unknown);
+    return database_end_write(database, error);
 }
 
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delivery: a message is stored once, and put into each inbox that it reaches. If an inbox's rules are
- * against a message, it is put there all the same, with a status that names the rule, and a list of valid
- * mail leaves it out.
+ * Delivery: a message is stored once, and each inbox that it reaches gets an email of it. If the rules of an
+ * inbox are against the message, the email has a status that names the rule, and lists of valid mail leave it
+ * out.
  *
  * The service composes a message itself (sending.h), or gets it as RFC 5322 text: by `inboxd deliver`, which
- * mail servers call, or by SMTP or LMTP (smtp_server.h). It keeps the text byte for byte, and reads from it
- * all that it shows.
+ * mail servers call, or by SMTP or LMTP (smtp_server.h). Such a text is stored byte for byte.
  */
 #ifndef INBOXFS_SERVICE_DELIVERY_H
 #define INBOXFS_SERVICE_DELIVERY_H
@@ -22,58 +21,58 @@
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
-    DELIVERY_RECIPIENTS_MAX = 1000,        /* their transaction keeps other writers waiting */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* from that number on, mail makes no inbox */
+    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message, because other writers wait for its turn */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* if there are so many inboxes, mail makes no more */
 };
 
-/* What is stored of a message besides its values. */
+/* The columns of a message that are derived from its values, and its text. */
 struct message_row {
-    char *header;      /* the fields that all its content records have in common, as JSON */
-    char *search_text; /* the text that a search compares */
+    char *header;      /* JSON: the fields that all content records of the message have in common */
+    char *search_text; /* see message_search_text() */
     const char *raw;   /* RFC 5322 text; borrowed */
     size_t raw_len;
 };
 
-/* Accepts a row of zeros. */
+/* Accepts a zeroed row. */
 void message_row_release(struct message_row *row);
 
-/* Makes the header and the text for searches. Return: 0 or -ENOMEM. */
+/* Makes `header` and `search_text`. Return: 0 or -ENOMEM. */
 int message_row_fill(struct message_row *row, const struct message *message);
 
-/* Stores a message, inside a write transaction. Later messages find it by `key` to join its thread; the key
- * is its message_id, unless another message has the same one. Return: 0 or -errno. */
+/* Stores a message. Later messages join its thread by `key`: its Message-ID, or a random text if an earlier
+ * message has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
 int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
                    int64_t *ret_seq);
 
-/* Puts a stored message into the inbox of `recipient` (an address as in struct message), inside a write
- * transaction. Return: 0, also if the inbox has it already; -ENOENT if there is no such inbox; -errno. */
+/* Puts a stored message into the inbox of `recipient`, an address as in struct message. The caller has the
+ * turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such inbox;
+ * -errno. */
 int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
                  const json_t *recipient);
 
-/* Returns the date in the form of records; NULL without memory. */
+/* Returns the date in the form of records; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);
 
-/* A message from elsewhere, and whom it is for. */
+/* A message from elsewhere, with its envelope. */
 struct delivery {
-    const char *sender; /* of the envelope; "" or NULL: none. Stands in for a missing From */
+    const char *sender; /* replaces a missing From; "" or NULL for none */
     const char *const *recipients;
     size_t recipients_len;   /* 1 to DELIVERY_RECIPIENTS_MAX */
     const char *raw;         /* any bytes */
     size_t raw_len;          /* at most DELIVERY_MAX_BYTES */
-    const char *new_inboxes; /* the domain where recipients without an inbox get one; "": everywhere; NULL:
-                                nowhere */
+    const char *new_inboxes; /* see delivery_makes_inbox() */
 };
 
-/* Returns true if an address is in this domain (the part behind the last @). */
+/* Returns true if the address ends with "@" and this domain. */
 bool delivery_is_in_domain(const char *address, const char *domain);
 
-/* Returns true if mail for this address makes an inbox, if there is none. `new_inboxes` is that of struct
- * delivery. */
+/* Returns true if mail for this address makes an inbox when none has it: `new_inboxes` is the domain of such
+ * addresses, "" for all addresses, or NULL for none. */
 bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
-/* Puts the message into the inboxes of all recipients, or of none. The same bytes again change nothing in an
- * inbox that has them, if they have a Message-ID. Return: 0, and the message is durable; -ENOENT if the
- * recipient of index *ret_unknown has no inbox and cannot get one; -EUSERS if there would be more than
+/* Puts the message durably into the inboxes of all recipients, or of none. An inbox that has the same bytes
+ * already does not get them again, if they have a Message-ID. Waits for the disk. Return: 0; -ENOENT if
+ * recipient *ret_unknown has no inbox and cannot get one; -EUSERS if there would be more than
  * DELIVERY_INBOXES_MAX inboxes; -errno. */
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages: their values, the records and the search text made of them, and the reading of their RFC 5322
- * text, which message_text.c writes.
+ * Everything about messages but the writing of their text (message_text.c).
  */
 #include "service/message.h"
 
@@ -20,6 +19,7 @@
 #include "mail/header_date.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
+#include "mail/json_writer.h"
 #include "mail/message_id.h"
 #include "mail/mime.h"
 #include "mail/mime_text.h"
@@ -129,27 +129,20 @@ char *message_search_text(const struct message *message)
 
 /* ---------------------------------------------------------------- reading */
 
-/* The list of attachments and the reading of one both use mime_read(), so that both count alike. */
-
 enum {
-    LINE_MAX_BYTES = 8192,       /* of a header as one line in a record */
-    VALUE_MAX_BYTES = 64 * 1024, /* of a header before it is decoded; the remainder is not kept */
+    LINE_MAX_BYTES = 8192,       /* of a header in a record */
+    VALUE_MAX_BYTES = 64 * 1024, /* of a header; bytes behind them are not decoded */
     NAME_MAX_BYTES = 255,
 };
 
+/* Reads a whole message or one attachment, with the same visitor, so that both count attachments alike. */
 struct message_reading {
     struct message *message; /* to be filled; NULL if only an attachment is wanted */
     struct mime_texts texts;
-    size_t wanted; /* index of an attachment */
-    char *bytes;   /* its content */
+    size_t skipped; /* attachments before the wanted one */
+    char *bytes;    /* content of the wanted attachment */
     size_t bytes_len;
-    size_t attachments_len; /* seen so far */
 };
-
-static size_t decoded_len(struct span value)
-{
-    return value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
-}
 
 static void cut(char *text, size_t max_bytes)
 {
@@ -186,43 +179,31 @@ static int list_attachment(struct message *message, const struct mime_entity *pa
 }
 
 /* Returns 1 if it has read the wanted attachment. */
-static int read_attachment(struct message_reading *reading, const struct mime_entity *part)
-{
-    const char *words = NULL;
-    size_t index = reading->attachments_len++;
-    if (reading->message != NULL)
-        return list_attachment(reading->message, part);
-    if (index != reading->wanted)
-        return 0;
-    int error = transfer_encoding_decode(part->header, part->body, false, &reading->bytes,
-                                         &reading->bytes_len, &words);
-    return error != 0 ? error : 1;
-}
-
 static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
 {
     struct message_reading *reading = context;
-    if (role == MIME_ATTACHMENT)
-        return read_attachment(reading, leaf);
+    const char *words = NULL;
+    if (role == MIME_ATTACHMENT && reading->message != NULL)
+        return list_attachment(reading->message, leaf);
+    if (role == MIME_ATTACHMENT) {
+        if (reading->skipped-- > 0)
+            return 0;
+        int error = transfer_encoding_decode(leaf->header, leaf->body, false, &reading->bytes,
+                                             &reading->bytes_len, &words);
+        return error != 0 ? error : 1;
+    }
     if (reading->message == NULL)
         return 0;
-    const char *words = NULL;
     _cleanup_free_ char *text = NULL;
     int error = mime_decode_text(leaf, CHARSET_REPLACE, &text, &words);
-    if (error != 0)
-        return error;
-    return mime_texts_add(&reading->texts, leaf, role, text);
-}
-
-static int read_parts(struct message_reading *reading, struct span text)
-{
-    return mime_read(text, &(struct mime_visitor){.context = reading, .leaf = read_leaf});
+    return error != 0 ? error : mime_texts_add(&reading->texts, leaf, role, text);
 }
 
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len)
 {
-    struct message_reading reading = {.wanted = index};
-    int result = read_parts(&reading, skip_mbox_line(raw, len));
+    struct message_reading reading = {.skipped = index};
+    const struct mime_visitor visitor = {.context = &reading, .leaf = read_leaf};
+    int result = mime_read(skip_mbox_line(raw, len), &visitor);
     if (reading.bytes == NULL)
         return result < 0 ? result : -ENOENT;
     *ret_bytes = reading.bytes;
@@ -234,7 +215,8 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 
 static int read_line(struct span value, char **ret_text)
 {
-    int error = header_text_decode(value.bytes, decoded_len(value), ret_text);
+    size_t len = value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
+    int error = header_text_decode(value.bytes, len, ret_text);
     if (error != 0)
         return error;
     character_replace(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
@@ -242,8 +224,8 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is no address, so that an answer to all includes the text. Characters that cannot be shown
- * are replaced. If the text looks like an address then, it gets a U+FFFD at its end, which no address has. */
+/* Adds a text that is no address, so that an answer to all includes the text. If the text looks like an
+ * address after the replacement of characters, it gets a U+FFFD at its end, which no address has. */
 static int add_unreadable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
@@ -259,23 +241,8 @@ static int add_unreadable(void *others, const char *item, size_t len)
     return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
 }
 
-static int add_readable(struct address_list *addresses, json_t *list)
-{
-    for (size_t i = 0; i < addresses->len; i++) {
-        const struct address *address = &addresses->items[i];
-        if (address->name != NULL) {
-            character_replace(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-            cut(address->name, NAME_MAX_BYTES);
-        }
-        json_t *readable = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
-        if (json_array_append_new(list, readable) != 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-/* Reads all fields of that name into two lists of the same form, of at most ADDRESS_LIST_MAX each: the
- * addresses, and the texts that are none. The caller owns both. Return: 0 or -ENOMEM. */
+/* Reads the addresses in all fields of this name, and the texts between them that are no addresses; at most
+ * ADDRESS_LIST_MAX of each. The caller owns both lists. Return: 0 or -ENOMEM. */
 static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
 {
     struct address_list addresses = {0};
@@ -289,13 +256,20 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
         error =
             text != NULL ? address_list_parse_each(&addresses, text, add_unreadable, *ret_others) : -ENOMEM;
     }
-    if (error == 0)
-        error = add_readable(&addresses, *ret_list);
+    for (size_t i = 0; i < addresses.len && error == 0; i++) {
+        const struct address *address = &addresses.items[i];
+        if (address->name != NULL) {
+            character_replace(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
+            cut(address->name, NAME_MAX_BYTES);
+        }
+        json_t *item = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
+        error = json_array_append_new(*ret_list, item) == 0 ? 0 : -ENOMEM;
+    }
     address_list_release(&addresses);
     return error;
 }
 
-/* Lists the addresses of these fields, and after them the texts that are none. */
+/* Lists the addresses of these fields, and after them the texts that are no addresses. */
 static int read_recipients(struct span header, const char *field, json_t **ret_list)
 {
     json_t *others = NULL;
@@ -307,8 +281,8 @@ static int read_recipients(struct span header, const char *field, json_t **ret_l
     return error;
 }
 
-/* Reads the ids of a value as "<…@…>". Leaves out an id that cannot stand in a header of a reply; of too
- * many, keeps the first and the newest. The caller owns the list, on failure too. */
+/* Lists the Message-IDs of a value that a reply can repeat in its header. If they are too many, keeps the
+ * first and the newest. The caller owns the list, on failure too. */
 static int read_message_ids(struct span value, json_t **ret_ids)
 {
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);
@@ -320,20 +294,6 @@ static int read_message_ids(struct span value, json_t **ret_ids)
             json_array_remove(*ret_ids, 1);
     }
     return ids != NULL && *ret_ids != NULL ? 0 : -ENOMEM;
-}
-
-static int read_thread(struct span header, struct message *message)
-{
-    json_t *own_ids = NULL;
-    int error = read_message_ids(mime_find_field(header, "Message-ID"), &own_ids);
-    if (error == 0)
-        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->answered);
-    if (error == 0)
-        error = read_message_ids(mime_find_field(header, "References"), &message->references);
-    message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
-    message->in_reply_to = g_strdup(json_string_value(json_array_get(message->answered, 0)));
-    json_decref(own_ids);
-    return error;
 }
 
 static int read_sender(struct span header, struct message *message)
@@ -352,18 +312,20 @@ static int read_sender(struct span header, struct message *message)
                                                                : error;
 }
 
-/* Returns milliseconds since 1970, or 0 if there is no valid date. */
-static int64_t read_date(struct span value)
-{
-    int64_t ms = 0;
-    return header_date_parse(value.bytes, value.len, &ms) == 0 ? ms : 0;
-}
-
 static int read_headers(struct span header, struct message *message)
 {
-    message->date_ms = read_date(mime_find_field(header, "Date"));
+    struct span date = mime_find_field(header, "Date");
+    if (header_date_parse(date.bytes, date.len, &message->date_ms) != 0)
+        message->date_ms = 0;
     message->bcc = json_array();
-    int error = read_thread(header, message);
+    _cleanup_json_ json_t *own_ids = NULL;
+    int error = read_message_ids(mime_find_field(header, "Message-ID"), &own_ids);
+    if (error == 0)
+        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->answered);
+    if (error == 0)
+        error = read_message_ids(mime_find_field(header, "References"), &message->references);
+    message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
+    message->in_reply_to = g_strdup(json_string_value(json_array_get(message->answered, 0)));
     if (error == 0)
         error = read_line(mime_find_field(header, "Subject"), &message->subject);
     if (error == 0)
@@ -382,10 +344,11 @@ int message_read(const char *raw, size_t len, struct message *message)
     struct span header, body;
     struct span text = skip_mbox_line(raw, len);
     struct message_reading reading = {.message = message};
+    const struct mime_visitor visitor = {.context = &reading, .leaf = read_leaf};
     mime_split(text, &header, &body);
     int error = read_headers(header, message);
     if (error == 0)
-        error = read_parts(&reading, text);
+        error = mime_read(text, &visitor);
     if (error == 0)
         error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
                                 &message->alternative_content);

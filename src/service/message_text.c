@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The RFC 5322 text of a message, which GMime writes. Its form is the body alone, or multipart/mixed with the
- * body first and the attachments after it.
+ * The RFC 5322 text of a message, which GMime writes. The content is the body, or multipart/mixed with the
+ * body and the attachments.
  */
 #include "service/message.h"
 
@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 
 enum {
-    LINE_MAX_BYTES = 998,
+    LINE_MAX_BYTES = 998, /* without its CR LF */
 };
 
 static void cleanup_object(void *pointer)
@@ -83,7 +83,7 @@ static GMimeObject *new_attachment(const struct message_attachment *attachment)
 }
 
 /* Returns true if mail servers take the bytes unchanged (RFC 5321 sections 4.1.1.4 and 4.5.3.1.6, RFC 6152).
- * If they do not, a forwarded message is enclosed as a file. */
+ */
 static bool is_fit(const char *text, size_t len)
 {
     size_t line = 0;
@@ -96,7 +96,7 @@ static bool is_fit(const char *text, size_t len)
     return true;
 }
 
-/* insert_forwarded() adds the content of a message/rfc822. */
+/* A message/rfc822 is empty until insert_forwarded(). */
 static GMimeObject *new_forwarded(const struct message *message)
 {
     static const char name[] = "forwarded.eml";
@@ -184,57 +184,46 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     g_string_free(references, TRUE);
 }
 
-static GMimeStream *write_object(GMimeObject *object)
-{
-    GMimeFormatOptions *options = g_mime_format_options_new();
-    g_mime_format_options_set_newline_format(options, GMIME_NEWLINE_FORMAT_DOS);
-    GMimeStream *memory = g_mime_stream_mem_new();
-    g_mime_object_write_to_stream(object, options, memory);
-    g_mime_format_options_free(options);
-    return memory;
-}
-
-/* Returns true if the text is a body alone, without a header or blank line before it. */
-static bool lacks_blank_line(struct span text)
-{
-    struct span header, body;
-    mime_split(text, &header, &body);
-    return header.len == 0 && body.bytes == text.bytes && (text.len == 0 || text.bytes[0] != '>');
-}
-
 /* Inserts the message into the last part, which is empty. GMime would parse the message, write it anew, and
  * leave out lines that it does not expect. */
 static void insert_forwarded(GByteArray *written, struct span forwarded)
 {
     static const char before_boundary[] = "\r\n--";
+    struct span header, body;
+    mime_split(forwarded, &header, &body);
+    bool has_header =
+        header.len > 0 || body.bytes != forwarded.bytes || (forwarded.len > 0 && forwarded.bytes[0] == '>');
     const char *end = g_strrstr_len((const char *)written->data, written->len, before_boundary);
     size_t at = (size_t)(end - (const char *)written->data);
     size_t rest_len = written->len - at;
     g_autofree char *rest = g_memdup2(end, rest_len);
     g_byte_array_set_size(written, (guint)at);
-    if (lacks_blank_line(forwarded))
+    if (!has_header)
         g_byte_array_append(written, (const guint8 *)"\r\n", 2);
     g_byte_array_append(written, (const guint8 *)forwarded.bytes, (guint)forwarded.len);
     g_byte_array_append(written, (const guint8 *)rest, (guint)rest_len);
 }
 
-int message_write(const struct message *message, char **ret_raw, size_t *ret_len)
+char *message_write(const struct message *message, size_t *ret_len)
 {
     _cleanup_object_ GMimeMessage *mime = g_mime_message_new(TRUE);
     set_headers(mime, message);
     set_content(mime, message);
-    _cleanup_object_ GMimeStream *memory = write_object(GMIME_OBJECT(mime));
+    _cleanup_object_ GMimeStream *memory = g_mime_stream_mem_new();
+    GMimeFormatOptions *options = g_mime_format_options_new();
+    g_mime_format_options_set_newline_format(options, GMIME_NEWLINE_FORMAT_DOS);
+    g_mime_object_write_to_stream(GMIME_OBJECT(mime), options, memory);
+    g_mime_format_options_free(options);
     g_mime_stream_mem_set_owner(GMIME_STREAM_MEM(memory), FALSE);
     GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
     if (message->forwarded != NULL && is_fit(message->forwarded, message->forwarded_len))
         insert_forwarded(bytes, (struct span){message->forwarded, message->forwarded_len});
     *ret_len = bytes->len;
-    *ret_raw = (char *)g_byte_array_free(bytes, FALSE);
-    return 0;
+    return (char *)g_byte_array_free(bytes, FALSE);
 }
 
-/* Each LF, CR and CR LF becomes CR LF, the only line end of SMTP. Only a line of a header can be too long; it
- * is folded, at a blank if it has one. */
+/* LF, CR and CR LF become CR LF, the only line end of SMTP. Only a line of a header can be too long; it is
+ * folded, at a blank if it has one. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text)
 {
     size_t start = 0, line_max = LINE_MAX_BYTES;

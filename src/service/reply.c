@@ -119,7 +119,7 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value)
     reply->status = status;
 }
 
-void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+int reply_error(struct reply *reply, unsigned int status, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -127,11 +127,13 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     reply_json(reply, status, json_pack("{s:s}", "detail", text));
+    return 0;
 }
 
-void reply_invalid(struct reply *reply, const struct validation *validation)
+int reply_invalid(struct reply *reply, const struct validation *validation)
 {
     reply_json(reply, MHD_HTTP_UNPROCESSABLE_CONTENT, json_pack("{s:O}", "detail", validation->problems));
+    return 0;
 }
 
 int reply_invalid_at(struct reply *reply, json_t *location, const char *type, const char *message)

@@ -40,13 +40,13 @@ void reply_release(struct reply *reply);
 /* Consumes `value`; NULL means that there was no memory, and becomes 503. */
 void reply_json(struct reply *reply, unsigned int status, json_t *value);
 
-/* Makes {"detail": "…"}. */
-void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+/* Makes {"detail": "…"}. Returns 0, as an endpoint does that has replied; so do the next two functions. */
+int reply_error(struct reply *reply, unsigned int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Makes a 422 of all problems that a validation found, or of one problem. Consumes `location`, an array of
- * names and indexes. reply_invalid_at() returns 0, as an endpoint does that has replied. */
-void reply_invalid(struct reply *reply, const struct validation *validation);
+ * names and indexes. */
+int reply_invalid(struct reply *reply, const struct validation *validation);
 int reply_invalid_at(struct reply *reply, json_t *location, const char *type, const char *message);
 
 /* Takes over bytes of any kind. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POST /api/v1/email/send, from the request's JSON to the delivered message; and the welcome to the account's
- * first inbox.
+ * POST /api/v1/email/send, and the messages that the service writes itself.
  *
- * The long work (attachments, the text of the message) is done before the write transaction, so that senders
- * do not wait for each other's megabytes. Meanwhile the idempotency key and the daily limit may change, so
- * both are checked again inside the transaction.
+ * Attachments are read and the message's text is written before the turn to write, so that senders do not
+ * wait for each other's megabytes. The idempotency key is checked again in the turn, because a request with
+ * the same key may have been sent since the first check.
  */
 #include "service/sending.h"
 
@@ -36,8 +35,6 @@ enum {
 };
 
 /* ---------------------------------------------------------------- the request */
-
-/* Published clients send from_address as an object, the interface's core as a string: both are accepted. */
 
 static const char *const type_names[] = {"new", "reply", "forward"};
 
@@ -73,6 +70,7 @@ static json_t *read_addresses(const struct json_input *in, const char *name, boo
     return result;
 }
 
+/* from_address is a string in the interface, and an object in the requests of published clients. */
 static void read_from(const struct json_input *in, struct submission *submission)
 {
     struct location location = {.parent = in->location, .name = "from_address"};
@@ -127,30 +125,27 @@ static void check_body(const struct json_input *in, const char *name, const char
         validate_fail(in, name, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
-/* Bounds all lists together, because clients refuse an email's record that is too long. */
-static void check_names(const struct json_input *in, const struct submission *submission)
+/* The names of all lists are bounded together, because clients refuse the record of an email that is too
+ * long. */
+static void check_recipients(const struct json_input *in, const struct submission *submission)
 {
     const json_t *const lists[] = {submission->to, submission->cc, submission->bcc, submission->reply_to};
-    size_t bytes = 0;
+    size_t name_bytes = 0;
+    size_t count =
+        json_array_size(submission->to) + json_array_size(submission->cc) + json_array_size(submission->bcc);
     for (size_t list = 0; list < ARRAY_LEN(lists); list++) {
         size_t i;
         const json_t *address;
         json_array_foreach (lists[list], i, address)
-            bytes += json_string_length(json_object_get(address, "name"));
+            name_bytes += json_string_length(json_object_get(address, "name"));
     }
-    if (bytes > NAMES_MAX_BYTES)
-        validate_fail(in, "to_addresses", "too_long",
-                      "The names of the recipients are over 500,000 bytes together");
-}
-
-static void check_recipients(const struct json_input *in, const struct submission *submission)
-{
-    size_t count =
-        json_array_size(submission->to) + json_array_size(submission->cc) + json_array_size(submission->bcc);
     if (count > DRAFT_RECIPIENTS_MAX)
         validate_fail(in, "to_addresses", "too_long", "The email has too many recipients");
     if (count == 0 && !in->validation->has_failed)
         validate_fail(in, "to_addresses", "too_short", "The email has no recipient");
+    if (name_bytes > NAMES_MAX_BYTES)
+        validate_fail(in, "to_addresses", "too_long",
+                      "The names of the recipients are over 500,000 bytes together");
 }
 
 static int digest_request(const json_t *body, char ret_digest[65])
@@ -173,7 +168,7 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
 {
     struct submission *submission = ret_submission;
     *submission = (struct submission){0};
-    struct location top = {.name = "body"};
+    const struct location top = {.name = "body"};
     struct json_input in = {validation, &top, body};
 
     read_from(&in, submission);
@@ -194,7 +189,6 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     check_body(&in, "plain_text", submission->plain_text);
     check_body(&in, "html", submission->html);
     check_recipients(&in, submission);
-    check_names(&in, submission);
     return digest_request(body, submission->digest);
 }
 
@@ -209,18 +203,14 @@ void submission_release(struct submission *submission)
 
 /* ---------------------------------------------------------------- composing */
 
-/* A reply carries In-Reply-To and References (RFC 5322 section 3.6.4) and joins the thread; a forward
- * encloses the original whole and starts a thread of its own. */
-
-/* A message, and the text and row that are stored of it. */
 struct composition {
     struct service_inbox sender;
     struct message message;
-    char *raw; /* its text */
+    char *raw; /* the message's RFC 5322 text */
     struct message_row row;
 };
 
-/* Accepts a composition of zeros. */
+/* Accepts a zeroed composition. */
 static void composition_release(struct composition *composition)
 {
     service_inbox_release(&composition->sender);
@@ -237,16 +227,6 @@ static char *copy_text(const char *text)
     return text != NULL ? strdup(text) : NULL;
 }
 
-static int refuse(struct reply *reply, unsigned int status, const char *words)
-{
-    reply_error(reply, status, "%s", words);
-    return 0;
-}
-
-static const char existing_sql[] = "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
-                                   " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
-                                   " (SELECT message FROM outbound WHERE id = ?1))";
-
 static json_t *extend_references(const json_t *header)
 {
     json_t *references = json_deep_copy(json_object_get(header, "references"));
@@ -260,49 +240,51 @@ static json_t *extend_references(const json_t *header)
     return references;
 }
 
-static int enclose(sqlite3 *db, int64_t message, struct composition *composition)
+static int enclose(sqlite3 *db, int64_t forwarded, struct message *message)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", message);
+    int error = query_first(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", forwarded);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    composition->message.forwarded = query_column_copy(statement, 0, &composition->message.forwarded_len);
-    return composition->message.forwarded != NULL ? random_uuid(composition->message.forwarded_id) : -ENOMEM;
+    message->forwarded = query_column_copy(statement, 0, &message->forwarded_len);
+    return message->forwarded != NULL ? random_uuid(message->forwarded_id) : -ENOMEM;
 }
 
-static int refer(sqlite3 *db, const struct submission *submission, sqlite3_stmt *row, const json_t *header,
-                 struct composition *composition, struct reply *reply)
+/* A reply has In-Reply-To and References (RFC 5322 section 3.6.4), and joins the thread of the existing
+ * email. A forward encloses the existing email whole, and begins a thread. */
+static int refer(sqlite3 *db, const struct submission *submission, struct composition *composition,
+                 struct reply *reply)
 {
     struct message *message = &composition->message;
-    if (message->subject == NULL)
-        message->subject = copy_text(json_string_value(json_object_get(header, "subject")));
-    if (submission->type == MESSAGE_FORWARD) {
-        message->forward_depth = sqlite3_column_int64(row, 1) + 1;
-        int error = enclose(db, sqlite3_column_int64(row, 3), composition);
-        if (error == 0 &&
-            (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
-            return refuse(reply, MHD_HTTP_CONTENT_TOO_LARGE,
-                          "The forwarded email encloses too much already.");
-        return error;
-    }
-    message->thread = sqlite3_column_int64(row, 0);
-    message->in_reply_to = copy_text(json_string_value(json_object_get(header, "message_id")));
-    message->references = extend_references(header);
-    return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
-}
-
-static int find_existing(sqlite3 *db, const struct submission *submission, struct composition *composition,
-                         struct reply *reply)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, existing_sql, "s", submission->existing_email_id);
+    _cleanup_statement_ sqlite3_stmt *row = NULL;
+    int error = query_first(db, &row,
+                            "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
+                            " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
+                            " (SELECT message FROM outbound WHERE id = ?1))",
+                            "s", submission->existing_email_id);
     if (error == -ENOENT)
-        return refuse(reply, MHD_HTTP_NOT_FOUND,
-                      "existing_email_id: there is no such email to reply to or forward.");
+        return reply_error(reply, MHD_HTTP_NOT_FOUND,
+                           "existing_email_id: there is no such email to reply to or forward.");
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = json_loads(query_column_text(statement, 2), 0, NULL);
-    return header != NULL ? refer(db, submission, statement, header, composition, reply) : -EUCLEAN;
+    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 2), 0, NULL);
+    if (header == NULL)
+        return -EUCLEAN;
+    if (message->subject == NULL)
+        message->subject = copy_text(json_string_value(json_object_get(header, "subject")));
+    if (submission->type == MESSAGE_REPLY) {
+        message->thread = sqlite3_column_int64(row, 0);
+        message->in_reply_to = copy_text(json_string_value(json_object_get(header, "message_id")));
+        message->references = extend_references(header);
+        return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
+    }
+    message->forward_depth = sqlite3_column_int64(row, 1) + 1;
+    error = enclose(db, sqlite3_column_int64(row, 3), message);
+    if (error == 0 &&
+        (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
+        return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
+                           "The forwarded email encloses too much already.");
+    return error;
 }
 
 static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
@@ -323,8 +305,8 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
             return reply_invalid_at(reply, json_pack("[s, s, i]", "body", "attachment_ids", (int)i),
                                     "value_error", "There is no attachment with this id in the pool");
         if (error == -EMSGSIZE)
-            return refuse(reply, MHD_HTTP_CONTENT_TOO_LARGE,
-                          "The attachments together are over 10,000,000 bytes.");
+            return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
+                               "The attachments together are over 10,000,000 bytes.");
         if (error != 0)
             return error;
         attachment->encoding = "base64";
@@ -353,28 +335,27 @@ static int fill_in(const struct service_context *context, const struct submissio
     return message_name(message, context->domain);
 }
 
-/* Makes the message's text and row. */
 static int write_out(struct composition *composition)
 {
     int error = message_row_fill(&composition->row, &composition->message);
     if (error == 0)
-        error = message_write(&composition->message, &composition->raw, &composition->row.raw_len);
+        composition->raw = message_write(&composition->message, &composition->row.raw_len);
     composition->row.raw = composition->raw;
     return error;
 }
 
-/* Fills a composition of zeros, or answers why it cannot. Only reads `db`. Return: 0 or -errno. */
+/* Fills a zeroed composition, or sets the reply to a refusal. Only reads `db`. Return: 0 or -errno. */
 static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
                    struct composition *composition, struct reply *reply)
 {
     int error = service_inbox_find_by_address(db, submission->from_address, &composition->sender);
     if (error == -ENOENT)
-        return refuse(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
+        return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
     struct message *message = &composition->message;
     if (error == 0)
         error = fill_in(context, submission, &composition->sender, message);
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = find_existing(db, submission, composition, reply);
+        error = refer(db, submission, composition, reply);
     if (error == 0 && reply->status == 0)
         error = attach(context, db, submission->attachment_ids, message, reply);
     if (error != 0 || reply->status != 0)
@@ -382,15 +363,14 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
     return message->subject != NULL ? write_out(composition) : -ENOMEM;
 }
 
-/* ---------------------------------------------------------------- storing and delivering, inside a write
- * transaction */
+/* ---------------------------------------------------------------- in the turn to write */
 
-/* The recipients without an inbox here. */
+/* The recipients without an inbox. */
 struct remainder {
     int64_t outbound;       /* the email's seq */
-    bool is_pending;        /* the relay gets at least one */
-    bool has_failed;        /* at least one can be reached in no way */
-    struct strbuf *reasons; /* of the bounce about the failed ones */
+    bool is_pending;        /* the relay gets the email for a recipient */
+    bool has_failed;        /* a recipient cannot be reached */
+    struct strbuf *reasons; /* see sending_give_reason() */
 };
 
 static char *support_address(const char *domain)
@@ -399,53 +379,26 @@ static char *support_address(const char *domain)
     return asprintf(&address, "support@%s", domain) < 0 ? NULL : address;
 }
 
-/* Mail to the support address causes no bounce, because it answers a bounce, which comes from there. */
-static int fail_recipient(const struct service_context *context, const char *address, bool is_here,
-                          struct remainder *remainder)
+/* Hands the email to the relay, or gives the reason why this recipient cannot be reached. */
+static int add_remaining(const struct service_context *context, sqlite3 *db, const char *address,
+                         struct remainder *remainder)
 {
+    bool is_here = delivery_is_in_domain(address, context->domain);
+    if (!is_here && context->has_relay) {
+        remainder->is_pending = true;
+        return outgoing_add(db, OUTGOING_RELAY, remainder->outbound, address);
+    }
+    remainder->has_failed = true;
     _cleanup_free_ char *support = support_address(context->domain);
     if (support == NULL)
         return -ENOMEM;
-    remainder->has_failed = true;
+    /* Bounces come from the support address: an answer to a bounce must not cause another bounce. */
     if (address_equals(address, support))
         return 0;
-    return is_here ? sending_give_reason(remainder->reasons, address, "5.1.1",
-                                         "no inbox of this service has this address")
-                   : sending_give_reason(remainder->reasons, address, "5.4.4",
-                                         "the service has no relay (--relay), which mail to other domains "
-                                         "needs");
-}
-
-static int set_aside(const struct service_context *context, sqlite3 *db, const char *address,
-                     struct remainder *remainder)
-{
-    bool is_here = delivery_is_in_domain(address, context->domain);
-    if (is_here || !context->has_relay)
-        return fail_recipient(context, address, is_here, remainder);
-    remainder->is_pending = true;
-    return outgoing_add(db, OUTGOING_RELAY, remainder->outbound, address);
-}
-
-/* Delivers a stored message into each inbox that it names. */
-static int distribute(const struct service_context *context, sqlite3 *db, const struct message *message,
-                      int64_t seq, struct remainder *remainder)
-{
-    const json_t *lists[] = {
-        [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
-    /* To before Cc before Bcc: of several headers that name an inbox, the most open one counts. */
-    for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
-        size_t i;
-        const json_t *recipient;
-        json_array_foreach (lists[header], i, recipient) {
-            int error = delivery_put(db, message, seq, (enum recipient_header)header, recipient);
-            if (error == -ENOENT)
-                error = set_aside(context, db, json_string_value(json_object_get(recipient, "address")),
-                                  remainder);
-            if (error != 0)
-                return error;
-        }
-    }
-    return 0;
+    return sending_give_reason(remainder->reasons, address, is_here ? "5.1.1" : "5.4.4",
+                               is_here
+                                   ? "no inbox of this service has this address"
+                                   : "the service has no relay (--relay), which mail to other domains needs");
 }
 
 /* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
@@ -472,7 +425,6 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
 
 /* ---------------------------------------------------------------- sending, once */
 
-/* 0 for no limit */
 static const int64_t daily_limits[] = {
     [SERVICE_TIER_NONE] = 0, [SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
 
@@ -481,7 +433,7 @@ static void reply_id(struct reply *reply, const char *id)
     reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
 }
 
-/* Answers if the key was used before; the caller then sends nothing. Return: 0 or -errno. */
+/* Sets the reply if the key was used before. Return: 0 or -errno. */
 static int check_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
 {
     if (submission->idempotency_key == NULL)
@@ -492,7 +444,7 @@ static int check_key(sqlite3 *db, const struct submission *submission, struct re
     if (error != 0)
         return error == -ENOENT ? 0 : error;
     if (strcmp(query_column_text(statement, 0), submission->digest) != 0)
-        return refuse(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
+        return reply_error(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
     reply_id(reply, query_column_text(statement, 1));
     return 0;
 }
@@ -513,13 +465,25 @@ static int check_limit(sqlite3 *db, const struct service_context *context, struc
     return 0;
 }
 
-/* Gives the recorded email to the inboxes and the relay, and bounces it if it has failed recipients. */
-static int hand_on(const struct service_context *context, sqlite3 *db, const struct message *message,
-                   int64_t seq, int64_t outbound)
+/* Delivers a stored message to its inboxes and the relay, and bounces it if a recipient cannot be reached. */
+static int distribute(const struct service_context *context, sqlite3 *db, const struct message *message,
+                      int64_t seq, int64_t outbound)
 {
     _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
     struct remainder remainder = {.outbound = outbound, .reasons = &reasons};
-    int error = distribute(context, db, message, seq, &remainder);
+    /* An inbox that several headers name counts as reached by the first of them. */
+    const json_t *lists[] = {
+        [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
+    int error = 0;
+    for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
+        for (size_t i = 0; error == 0 && i < json_array_size(lists[header]); i++) {
+            const json_t *recipient = json_array_get(lists[header], i);
+            error = delivery_put(db, message, seq, (enum recipient_header)header, recipient);
+            if (error == -ENOENT)
+                error = add_remaining(context, db, json_string_value(json_object_get(recipient, "address")),
+                                      &remainder);
+        }
+    }
     if (error == 0 && (remainder.has_failed || remainder.is_pending))
         error =
             query_execute(db, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
@@ -538,28 +502,13 @@ static int store(const struct service_context *context, sqlite3 *db, const struc
     if (error == 0)
         error = record_sent(db, message, seq, &composition->sender, submission->type, id);
     if (error == 0)
-        error = hand_on(context, db, message, seq, sqlite3_last_insert_rowid(db));
+        error = distribute(context, db, message, seq, sqlite3_last_insert_rowid(db));
     if (error == 0 && submission->idempotency_key != NULL)
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, id);
     if (error == 0)
         reply_id(reply, id);
     return error;
-}
-
-static int commit(const struct service_context *context, const struct submission *submission,
-                  const struct composition *composition, struct reply *reply)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(context->database, &connection);
-    if (error != 0)
-        return error;
-    error = check_key(connection->db, submission, reply);
-    if (error == 0 && reply->status == 0)
-        error = check_limit(connection->db, context, reply);
-    if (error == 0 && reply->status == 0)
-        error = store(context, connection->db, submission, composition, reply);
-    return database_end_write(context->database, error);
 }
 
 /* Return: 0 with the result in the reply; -EIO if the email may have been sent; another -errno if not. */
@@ -575,28 +524,25 @@ static int send_once(const struct service_context *context, const struct submiss
     if (error == 0 && reply->status == 0)
         error = compose(context, connection->db, submission, &composition, reply);
     database_end_read(context->database, connection);
-    return error == 0 && reply->status == 0 ? commit(context, submission, &composition, reply) : error;
+    if (error == 0 && reply->status == 0)
+        error = database_begin_write(context->database, &connection);
+    if (error != 0 || reply->status != 0)
+        return error;
+    error = check_key(connection->db, submission, reply);
+    if (error == 0 && reply->status == 0)
+        error = check_limit(connection->db, context, reply);
+    if (error == 0 && reply->status == 0)
+        error = store(context, connection->db, submission, &composition, reply);
+    return database_end_write(context->database, error);
 }
 
-/* Besides a large request, attachments from the pool and a forwarded email can make a message large. */
+/* Attachments from the pool and a forwarded email may be large in a small request. */
 static bool is_large(const struct request *request, const json_t *body)
 {
     const char *type = json_string_value(json_object_get(body, "message_type"));
     return request->body.len >= LARGE_MESSAGE_BYTES ||
            json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
            (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
-}
-
-static int send_object(const struct request *request, json_t *body, struct reply *reply)
-{
-    _cleanup_validation_ struct validation validation = {0};
-    _cleanup_submission_ struct submission submission = {0};
-    int error = submission_read(body, &validation, &submission);
-    if (error == 0 && validation.has_failed)
-        reply_invalid(reply, &validation);
-    else if (error == 0)
-        error = send_once(request->context, &submission, reply);
-    return error;
 }
 
 int endpoint_send(struct request *request, struct reply *reply)
@@ -607,7 +553,13 @@ int endpoint_send(struct request *request, struct reply *reply)
     bool has_turn = is_large(request, body);
     if (has_turn)
         large_message_begin();
-    int error = send_object(request, body, reply);
+    _cleanup_validation_ struct validation validation = {0};
+    _cleanup_submission_ struct submission submission = {0};
+    int error = submission_read(body, &validation, &submission);
+    if (error == 0 && validation.has_failed)
+        reply_invalid(reply, &validation);
+    else if (error == 0)
+        error = send_once(request->context, &submission, reply);
     if (has_turn)
         large_message_end();
     return error;
@@ -638,10 +590,12 @@ static const char bounce_text[] =
     "\n"
     "Your local email inbox service\n";
 
-/* Fills in all values of a message to an inbox except its text. */
-static int address_letter(struct message *message, const struct service_inbox *inbox, const char *from,
-                          const char *from_name, const char *domain)
+/* Delivers a message of the service to an inbox. The caller has set the text and the subject, which may be
+ * NULL when out of memory. */
+static int deliver_letter(sqlite3 *db, struct composition *composition, const struct service_inbox *inbox,
+                          const char *from, const char *from_name, const char *domain)
 {
+    struct message *message = &composition->message;
     message->date_ms = clock_realtime_ms(clock_system());
     message->from = json_pack("{s:s, s:s}", "address", from, "name", from_name);
     message->to = json_pack("[{s:s, s:s?}]", "address", service_inbox_address(inbox), "name",
@@ -650,16 +604,13 @@ static int address_letter(struct message *message, const struct service_inbox *i
     message->bcc = json_array();
     message->reply_to = json_array();
     message->is_automatic = true;
-    bool is_complete = message->from != NULL && message->to != NULL && message->subject != NULL &&
-                       message->plain_text != NULL;
-    return is_complete ? message_name(message, domain) : -ENOMEM;
-}
-
-static int deliver_letter(sqlite3 *db, struct composition *composition)
-{
-    const struct message *message = &composition->message;
+    if (message->from == NULL || message->to == NULL || message->subject == NULL ||
+        message->plain_text == NULL)
+        return -ENOMEM;
     int64_t seq = 0;
-    int error = write_out(composition);
+    int error = message_name(message, domain);
+    if (error == 0)
+        error = write_out(composition);
     if (error == 0)
         error = delivery_store(db, message, message->message_id, &composition->row, &seq);
     return error == 0 ? delivery_put(db, message, seq, DELIVERY_TO, json_array_get(message->to, 0)) : error;
@@ -679,25 +630,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
     message->subject = strdup(welcome_subject);
     if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
         message->plain_text = NULL;
-    int error = address_letter(message, inbox, support, "Support", domain);
-    return error == 0 ? deliver_letter(db, &composition) : error;
-}
-
-/* `row` has the thread and the header of the email that bounced. */
-static int write_bounce(sqlite3_stmt *row, const char *reasons, struct message *message)
-{
-    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
-    const char *subject, *date, *id;
-    if (json_unpack(header, "{s:s, s:s, s:s}", "subject", &subject, "date", &date, "message_id", &id) != 0)
-        return -EUCLEAN;
-    if (asprintf(&message->subject, bounce_subject, subject) < 0)
-        message->subject = NULL;
-    if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
-        message->plain_text = NULL;
-    message->thread = sqlite3_column_int64(row, 0);
-    message->in_reply_to = strdup(id);
-    message->references = extend_references(header);
-    return 0;
+    return deliver_letter(db, &composition, inbox, support, "Support", domain);
 }
 
 int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
@@ -723,11 +656,20 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
         return error == -ENOENT ? -EUCLEAN : error;
 
     _cleanup_composition_ struct composition composition = {0};
+    struct message *message = &composition.message;
     error = service_inbox_find_by_id(db, query_column_text(row, 2), &composition.sender);
-    if (error == 0)
-        error = write_bounce(row, reasons, &composition.message);
-    if (error == 0)
-        error = address_letter(&composition.message, &composition.sender, support, "Mail Delivery System",
-                               domain);
-    return error == 0 ? deliver_letter(db, &composition) : error;
+    if (error != 0)
+        return error;
+    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
+    const char *subject, *date, *id;
+    if (json_unpack(header, "{s:s, s:s, s:s}", "subject", &subject, "date", &date, "message_id", &id) != 0)
+        return -EUCLEAN;
+    if (asprintf(&message->subject, bounce_subject, subject) < 0)
+        message->subject = NULL;
+    if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
+        message->plain_text = NULL;
+    message->thread = sqlite3_column_int64(row, 0);
+    message->in_reply_to = strdup(id);
+    message->references = extend_references(header);
+    return deliver_letter(db, &composition, &composition.sender, support, "Mail Delivery System", domain);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending. One transaction stores the message of a request, delivers it to the inboxes here, and records it
- * as sent; the request is answered when that is on the disk. The idempotency key is remembered for ever: a
- * request that repeats it is answered with the email that was sent then.
+ * Sending, by endpoint_send() (endpoints.h). One transaction stores the message of a request, delivers it to
+ * the inboxes of this service, and records it as sent. The request is answered when the transaction is on the
+ * disk. Idempotency keys are never forgotten: a request that repeats a key is answered with the id of the
+ * email that the first request sent.
  *
- * The same transaction adds a row for the relay (relay.h) for each recipient elsewhere. It sends one bounce
- * to the sender about all recipients who can be reached in neither way: those of the service's domain without
- * an inbox, and without a relay all others. The email is `failed` then.
- *
- * The endpoint itself is endpoint_send() (endpoints.h).
+ * The same transaction adds a row for the relay (relay.h) for each recipient of another domain. A recipient
+ * of the service's domain without an inbox cannot be reached, nor can other domains if there is no relay: the
+ * email is `failed` then, and one bounce names all such recipients to the sender.
  */
 #ifndef INBOXFS_SERVICE_SENDING_H
 #define INBOXFS_SERVICE_SENDING_H
@@ -22,24 +21,21 @@
 #include "service/inbox.h"
 #include "service/validation.h"
 
-/* Sends the account's first inbox a welcome from support@domain, inside a write transaction, unless the
- * inbox's rules are against it. Return: 0 or -errno. */
+/* Sends an inbox a welcome from support@domain, unless the inbox's rules are against it. The caller has the
+ * turn to write. Return: 0 or -errno. */
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
 enum {
-    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* in a bounce */
+    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* of all recipients in a bounce */
 };
 
 /* Appends the part of a bounce about one recipient, in the form of RFC 3464; `status` is a code of RFC 3463.
  * Return: 0 or the buffer's error. */
 int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
 
-/* Puts a bounce from support@domain into the inbox that sent the email `outbound` (its seq), inside a write
- * transaction. `reasons` was made by sending_give_reason(). Return: 0 or -errno. */
+/* Puts a bounce from support@domain into the inbox that sent an email. `outbound` is the email's seq, and
+ * `reasons` the text of sending_give_reason(). The caller has the turn to write. Return: 0 or -errno. */
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
-
-/* A request to send (interface, POST /api/v1/email/send). Its inbox, attachments and existing email have not
- * been looked up. */
 
 enum message_type {
     MESSAGE_NEW,
@@ -47,24 +43,24 @@ enum message_type {
     MESSAGE_FORWARD,
 };
 
+/* A request to send (interface, POST /api/v1/email/send). Pointers to const are borrowed from its body. */
 struct submission {
-    /* Texts are borrowed from the request's body. */
     const char *from_address;
-    const char *from_name; /* NULL: the inbox's */
-    const char *subject;   /* NULL: the existing email's */
-    const char *plain_text;
-    const char *html; /* at least one of the two is there */
-    const char *existing_email_id;
-    const char *idempotency_key;  /* or NULL */
-    const json_t *attachment_ids; /* array of strings; NULL: none */
+    const char *from_name;  /* NULL for the name of the inbox */
+    const char *subject;    /* NULL for the subject of the existing email */
+    const char *plain_text; /* or NULL, as html, but not both */
+    const char *html;
+    const char *existing_email_id; /* or NULL */
+    const char *idempotency_key;   /* or NULL */
+    const json_t *attachment_ids;  /* array of strings, or NULL */
     bool alternative_content;
     enum message_type type;
     json_t *to, *cc, *bcc, *reply_to; /* owned arrays of {"address", "name"} */
-    char digest[65];                  /* of the request without its key and its nulls */
+    char digest[65];                  /* of the request without its idempotency key and nulls */
 };
 
-/* Reads a request. `body` is borrowed for as long as the submission lives. Adds mistakes to `validation`; the
- * caller can only release the submission if there are any. Return: 0 or -ENOMEM. */
+/* Reads a request, but looks nothing up in the database. `body` is borrowed until submission_release(). Adds
+ * mistakes to `validation`; if there are any, the submission can only be released. Return: 0 or -ENOMEM. */
 int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
 void submission_release(struct submission *submission);
 

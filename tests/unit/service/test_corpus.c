@@ -171,11 +171,9 @@ static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size
     memcpy(message.forwarded, raw, len);
     message.forwarded[len] = '\0';
     message.forwarded_len = len;
-    char *written = NULL;
     size_t written_len = 0;
-    int error = message_write(&message, &written, &written_len);
-    if (error == 0)
-        error = message_read_attachment(written, written_len, 0, ret_enclosed, ret_len);
+    char *written = message_write(&message, &written_len);
+    int error = message_read_attachment(written, written_len, 0, ret_enclosed, ret_len);
     char *beyond = NULL;
     size_t beyond_len;
     if (error == 0)

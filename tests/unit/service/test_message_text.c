@@ -23,8 +23,7 @@ static char *enclose(const char *original, size_t len, size_t *ret_len)
         .forwarded = (char *)original,
         .forwarded_len = len,
     };
-    char *raw = NULL;
-    assert_int_equal(0, message_write(&message, &raw, ret_len));
+    char *raw = message_write(&message, ret_len);
     json_decref(message.from);
     json_decref(message.to);
     return raw;
