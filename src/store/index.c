@@ -27,9 +27,8 @@ enum {
 static void email_list_release(struct email_list *list)
 {
     free(list->order);
-    number_table_release(&list->by_name);
-    number_table_release(&list->by_key);
-    *list = (struct email_list){0};
+    g_clear_pointer(&list->by_name, g_hash_table_unref);
+    g_clear_pointer(&list->by_key, g_hash_table_unref);
 }
 
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number)
@@ -37,38 +36,22 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
     return number < emails->len && emails->entries[number].name != NULL ? &emails->entries[number] : NULL;
 }
 
-struct hashed_text email_table_hash(const struct email_table *emails, const char *text)
+static uint32_t find_number(GHashTable *table, const char *text)
 {
-    return (struct hashed_text){
-        .text = text,
-        .hash = (uint32_t)(hash_bytes(emails->seed, text, strlen(text)) >> 32),
-    };
+    gpointer number;
+    return table != NULL && g_hash_table_lookup_extended(table, text, NULL, &number)
+               ? GPOINTER_TO_UINT(number)
+               : NUMBER_NONE;
 }
 
-static bool name_equals(const void *context, uint32_t number, const void *key)
+uint32_t email_list_find_name(const struct email_list *list, const char *name)
 {
-    const struct email_table *emails = context;
-    return strcmp(emails->entries[number].name, key) == 0;
+    return find_number(list->by_name, name);
 }
 
-static bool key_equals(const void *context, uint32_t number, const void *key)
+uint32_t email_list_find_key(const struct email_list *list, const char *key)
 {
-    const struct email_table *emails = context;
-    return strcmp(email_entry_key(&emails->entries[number]), key) == 0;
-}
-
-uint32_t email_list_find_name(const struct email_table *emails, const struct email_list *list,
-                              struct hashed_text name)
-{
-    const struct number_kind kind = {name_equals, emails};
-    return number_table_find(&list->by_name, &kind, name.hash, name.text);
-}
-
-uint32_t email_list_find_key(const struct email_table *emails, const struct email_list *list,
-                             struct hashed_text key)
-{
-    const struct number_kind kind = {key_equals, emails};
-    return number_table_find(&list->by_key, &kind, key.hash, key.text);
+    return find_number(list->by_key, key);
 }
 
 /* ---------------------------------------------------------------- adding */
@@ -80,47 +63,31 @@ static uint64_t larger_capacity(uint64_t capacity, uint64_t least)
     return usual > least ? usual : least;
 }
 
-static int reserve_entries(struct email_table *emails, uint64_t least)
-{
-    if (least <= emails->capacity)
-        return 0;
-    if (least > EMAILS_NUMBER_MAX)
-        return -EOVERFLOW;
-    uint64_t capacity = larger_capacity(emails->capacity, least);
-    struct email_entry *entries = realloc(emails->entries, capacity * sizeof(*entries));
-    if (entries == NULL)
-        return -ENOMEM;
-    emails->entries = entries;
-    emails->capacity = (uint32_t)capacity;
-    return 0;
-}
-
-static int reserve_order(struct email_list *list, uint32_t more)
-{
-    if (list->len + more <= list->capacity)
-        return 0;
-    size_t capacity = larger_capacity(list->capacity, list->len + more);
-    uint32_t *order = realloc(list->order, capacity * sizeof(*order));
-    if (order == NULL)
-        return -ENOMEM;
-    list->order = order;
-    list->capacity = capacity;
-    return 0;
-}
-
 int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more)
 {
-    int error = reserve_entries(emails, (uint64_t)first + more);
-    if (error == 0)
-        error = reserve_order(list, more);
-    if (error == 0)
-        error = number_table_reserve(&list->by_name, more);
-    if (error == 0)
-        error = number_table_reserve(&list->by_key, more);
-    return error;
+    uint64_t least = (uint64_t)first + more;
+    if (least > EMAILS_NUMBER_MAX)
+        return -EOVERFLOW;
+    if (least > emails->capacity) {
+        uint64_t capacity = larger_capacity(emails->capacity, least);
+        struct email_entry *entries = realloc(emails->entries, capacity * sizeof(*entries));
+        if (entries == NULL)
+            return -ENOMEM;
+        emails->entries = entries;
+        emails->capacity = (uint32_t)capacity;
+    }
+    if (list->len + more > list->capacity) {
+        size_t capacity = larger_capacity(list->capacity, list->len + more);
+        uint32_t *order = realloc(list->order, capacity * sizeof(*order));
+        if (order == NULL)
+            return -ENOMEM;
+        list->order = order;
+        list->capacity = capacity;
+    }
+    return 0;
 }
 
-const char *email_table_add_texts(struct email_table *emails, const char *name, const char *key)
+const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key)
 {
     size_t name_size = strlen(name) + 1;
     size_t key_size = strlen(key) + 1;
@@ -129,11 +96,11 @@ const char *email_table_add_texts(struct email_table *emails, const char *name, 
         return NULL;
     memcpy(both, name, name_size);
     memcpy(both + name_size, key, key_size);
-    return g_string_chunk_insert_len(emails->texts, both, (gssize)(name_size + key_size));
+    return g_string_chunk_insert_len(emails->names, both, (gssize)(name_size + key_size));
 }
 
-void email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
-                     const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash)
+bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
+                     const struct email_entry *entry)
 {
     while (emails->len < number)
         emails->entries[emails->len++] = (struct email_entry){.name = NULL};
@@ -141,58 +108,44 @@ void email_table_add(struct email_table *emails, struct email_list *list, uint32
     emails->len = number + 1;
     list->order[list->len++] = number;
     email_list_count_in(list, entry);
-    number_table_add(&list->by_name, name_hash, number);
-    number_table_add(&list->by_key, key_hash, number);
+    if (list->by_name == NULL) {
+        list->by_name = g_hash_table_new(hash_string, g_str_equal);
+        list->by_key = g_hash_table_new(hash_string, g_str_equal);
+    }
+    return g_hash_table_insert(list->by_name, (char *)entry->name, GUINT_TO_POINTER(number)) &&
+           g_hash_table_insert(list->by_key, (char *)email_entry_key(entry), GUINT_TO_POINTER(number));
 }
 
-static uint64_t email_entry_line_bytes(const struct email_entry *entry)
+/* Adds the email to the sums of its list (`sign` is 1), or subtracts it (-1). */
+static void count(struct email_list *list, const struct email_entry *entry, int sign)
 {
-    return (uint64_t)entry->line_len + strlen(entry->name);
+    if (entry->is_gone)
+        return;
+    if (entry->is_quarantined) {
+        list->quarantined += (size_t)sign;
+        return;
+    }
+    list->live += (size_t)sign;
+    list->jsonl_bytes += (uint64_t)(sign * (int64_t)(entry->line_len + strlen(entry->name)));
 }
 
 void email_list_count_in(struct email_list *list, const struct email_entry *entry)
 {
-    if (entry->is_gone)
-        return;
-    list->quarantined += entry->is_quarantined;
-    list->live += !entry->is_quarantined;
-    list->jsonl_bytes += entry->is_quarantined ? 0 : email_entry_line_bytes(entry);
+    count(list, entry, 1);
 }
 
 void email_list_count_out(struct email_list *list, const struct email_entry *entry)
 {
-    if (entry->is_gone)
-        return;
-    list->quarantined -= entry->is_quarantined;
-    list->live -= !entry->is_quarantined;
-    list->jsonl_bytes -= entry->is_quarantined ? 0 : email_entry_line_bytes(entry);
+    count(list, entry, -1);
 }
 
 /* ---------------------------------------------------------------- inboxes */
-
-static void inbox_table_release(struct inbox_table *table)
-{
-    for (uint32_t i = 0; i < table->len; i++) {
-        if (table->items[i] == NULL)
-            continue;
-        email_list_release(&table->items[i]->emails);
-        free((char *)table->items[i]->row.json);
-        free(table->items[i]->folded_name);
-        free(table->items[i]);
-    }
-    free(table->items);
-    email_list_release(&table->sent.emails);
-    g_clear_pointer(&table->texts, g_string_chunk_free);
-    g_clear_pointer(&table->by_id, g_hash_table_unref);
-    g_clear_pointer(&table->by_name, g_hash_table_unref);
-    *table = (struct inbox_table){0};
-}
 
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number)
 {
     if (number == INDEX_SENT)
         return &table->sent;
-    return number < table->len ? table->items[number] : NULL;
+    return number < table->items->len ? table->items->pdata[number] : NULL;
 }
 
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id)
@@ -204,12 +157,6 @@ static struct inbox *find_similar_name(const struct inbox_table *table, const ch
 {
     _cleanup_free_ char *folded = file_name_fold(name);
     return folded == NULL ? NULL : g_hash_table_lookup(table->by_name, folded);
-}
-
-static struct inbox *inbox_table_find_name(const struct inbox_table *table, const char *name)
-{
-    struct inbox *inbox = find_similar_name(table, name);
-    return inbox != NULL && strcmp(inbox->row.name, name) == 0 ? inbox : NULL;
 }
 
 static bool name_is_free(const struct inbox_table *table, const struct inbox *inbox, const char *name)
@@ -233,35 +180,14 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
     }
 }
 
-/* Makes the table long enough for `number`; numbers in between stay unused. */
-static int reserve_number(struct inbox_table *table, uint32_t number)
-{
-    if (number >= INBOXES_MAX)
-        return -EBADMSG;
-    if (number >= table->capacity) {
-        uint32_t capacity = table->capacity == 0 ? 16 : table->capacity;
-        while (capacity <= number)
-            capacity *= 2;
-        struct inbox **items = realloc(table->items, capacity * sizeof(void *));
-        if (items == NULL)
-            return -ENOMEM;
-        table->items = items;
-        table->capacity = capacity;
-    }
-    while (table->len <= number)
-        table->items[table->len++] = NULL;
-    return 0;
-}
-
 static int add(struct inbox_table *table, const struct inbox_row *row, struct inbox **ret_inbox)
 {
     bool has_no_name = row->origin == INBOX_OF_NO_NAME;
     if (has_no_name ? table->of_no_name != NULL : inbox_table_find_id(table, row->id) != NULL)
         return -EBADMSG;
-    int error = reserve_number(table, row->number);
-    if (error != 0)
-        return error;
-    _cleanup_free_ struct inbox *inbox = calloc(1, sizeof(*inbox));
+    if (row->number >= INBOXES_MAX)
+        return -EBADMSG;
+    struct inbox *inbox = calloc(1, sizeof(*inbox));
     if (inbox == NULL)
         return -ENOMEM;
     inbox->row = (struct inbox_row){.number = row->number, .id = row->id, .is_gone = true};
@@ -269,8 +195,10 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
         table->of_no_name = inbox;
     else
         g_hash_table_insert(table->by_id, (char *)row->id, inbox);
-    table->items[row->number] = inbox;
-    *ret_inbox = TAKE_PTR(inbox);
+    if (row->number >= table->items->len)
+        g_ptr_array_set_size(table->items, (int)row->number + 1);
+    table->items->pdata[row->number] = inbox;
+    *ret_inbox = inbox;
     return 0;
 }
 
@@ -282,19 +210,10 @@ static const char *copy_if_changed(struct inbox_table *table, const char *before
     return g_string_chunk_insert(table->texts, text);
 }
 
-/* Copies the strings of the row that changed, without the JSON. */
-static void copy_changed_texts(struct inbox_table *table, const struct inbox_row *before,
-                               struct inbox_row *row)
-{
-    row->id = copy_if_changed(table, before->id, row->id);
-    row->address = copy_if_changed(table, before->address, row->address);
-    row->name = copy_if_changed(table, before->name, row->name);
-}
-
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
 {
-    static const struct inbox_row nothing = {.id = NULL};
-    struct inbox_row kept = *row;
+    struct inbox_row before = {.id = NULL};
+    struct inbox_row after = *row;
     struct inbox *inbox = inbox_table_get(table, row->number);
     if (!name_is_free(table, inbox, row->name))
         return -EBADMSG;
@@ -306,8 +225,12 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     _cleanup_free_ char *json = malloc(row->json_len + 1);
     if (json == NULL)
         return -ENOMEM;
-    copy_changed_texts(table, inbox == NULL ? &nothing : &inbox->row, &kept);
-    int error = inbox == NULL ? add(table, &kept, &inbox) : 0;
+    if (inbox != NULL)
+        before = inbox->row;
+    after.id = copy_if_changed(table, before.id, row->id);
+    after.address = copy_if_changed(table, before.address, row->address);
+    after.name = copy_if_changed(table, before.name, row->name);
+    int error = inbox == NULL ? add(table, &after, &inbox) : 0;
     if (error != 0)
         return error;
     g_hash_table_replace(table->by_name, folded, inbox);
@@ -318,9 +241,9 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     memcpy(json, row->json, row->json_len);
     json[row->json_len] = '\0';
     free((char *)inbox->row.json);
-    kept.json = TAKE_PTR(json);
-    kept.changed_ms = MAX(row->changed_ms, inbox->row.changed_ms);
-    inbox->row = kept;
+    after.json = TAKE_PTR(json);
+    after.changed_ms = MAX(row->changed_ms, before.changed_ms);
+    inbox->row = after;
     return 0;
 }
 
@@ -336,14 +259,13 @@ void inbox_table_remove(struct inbox_table *table, struct inbox *inbox)
 static void init_tables(struct index *index)
 {
     index->inboxes = (struct inbox_table){
-        .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
+        .items = g_ptr_array_new(),
+        .sent = {.row = {.number = INDEX_SENT, .id = "sent", .origin = INBOX_OF_SENT}},
         .by_id = g_hash_table_new(hash_string, g_str_equal),
         .by_name = g_hash_table_new(hash_string, g_str_equal),
+        .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
     };
-    index->inboxes.sent =
-        (struct inbox){.row = {.number = INDEX_SENT, .id = "sent", .origin = INBOX_OF_SENT}};
-    index->emails =
-        (struct email_table){.seed = random_process_seed(), .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
+    index->emails = (struct email_table){.names = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
     index->size = (struct index_size){0};
     index->shows_quarantine = false;
     index->next_record = 1;
@@ -351,28 +273,23 @@ static void init_tables(struct index *index)
 
 static void release_tables(struct index *index)
 {
-    inbox_table_release(&index->inboxes);
+    struct inbox_table *inboxes = &index->inboxes;
+    for (guint i = 0; i < inboxes->items->len; i++) {
+        struct inbox *inbox = inboxes->items->pdata[i];
+        if (inbox == NULL)
+            continue;
+        email_list_release(&inbox->emails);
+        free((char *)inbox->row.json);
+        free(inbox->folded_name);
+        free(inbox);
+    }
+    g_ptr_array_unref(inboxes->items);
+    email_list_release(&inboxes->sent.emails);
+    g_string_chunk_free(inboxes->texts);
+    g_hash_table_unref(inboxes->by_id);
+    g_hash_table_unref(inboxes->by_name);
     free(index->emails.entries);
-    g_clear_pointer(&index->emails.texts, g_string_chunk_free);
-}
-
-static void init(struct index *index, struct clock *clock, const struct store_listener *listener,
-                 const struct event_listener *events, struct cache *cache)
-{
-    *index = (struct index){.cache = cache,
-                            .clock = clock,
-                            .listener = *listener,
-                            .events = *events,
-                            .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
-    init_tables(index);
-    pthread_mutex_init(&index->write_lock, NULL);
-
-    /* Otherwise readers could keep a writer waiting for ever. */
-    pthread_rwlockattr_t attributes;
-    pthread_rwlockattr_init(&attributes);
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(&index->read_lock, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
+    g_string_chunk_free(index->emails.names);
 }
 
 void index_release(struct index *index)
@@ -403,12 +320,16 @@ static int load_inbox(void *context, const struct inbox_row *row)
 }
 
 /* Takes no lock, since no reader exists yet. */
-static int add_loaded(struct index *index, struct inbox *inbox, const struct email_row *row,
-                      struct hashed_text key, struct hashed_text name)
+static int load_email(void *context, const struct email_row *row)
 {
+    struct index *index = context;
+    struct inbox *inbox = inbox_table_get(&index->inboxes, row->inbox);
+    if (inbox == NULL || row->number < index->emails.len || row->number >= EMAILS_NUMBER_MAX ||
+        row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
+        return -EUCLEAN;
     const struct email_entry entry = {
         .record = row->record,
-        .name = email_table_add_texts(&index->emails, row->name, row->key),
+        .name = email_table_copy_name(&index->emails, row->name, row->key),
         .date_ms = row->date_ms,
         .seen_ms = row->seen_ms,
         .json_len = row->json_len,
@@ -420,42 +341,14 @@ static int add_loaded(struct index *index, struct inbox *inbox, const struct ema
         entry.name == NULL ? -ENOMEM : email_table_reserve(&index->emails, &inbox->emails, row->number, 1);
     if (error != 0)
         return error;
-    email_table_add(&index->emails, &inbox->emails, row->number, &entry, key.hash, name.hash);
+    if (!email_table_add(&index->emails, &inbox->emails, row->number, &entry))
+        return -EUCLEAN;
+    inbox->row.changed_ms = MAX(inbox->row.changed_ms, row->seen_ms);
+    index->shows_quarantine |= row->is_quarantined && inbox->row.number != INDEX_SENT;
     index->size.emails++;
     index_count_bytes_locked(index, 0, row->json_len);
-    if (index->next_record <= row->record)
-        index->next_record = row->record + 1;
+    index->next_record = MAX(index->next_record, row->record + 1);
     return 0;
-}
-
-static int load_email(void *context, const struct email_row *row)
-{
-    struct index *index = context;
-    struct inbox *inbox = inbox_table_get(&index->inboxes, row->inbox);
-    if (inbox == NULL || row->number < index->emails.len || row->number >= EMAILS_NUMBER_MAX ||
-        row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
-        return -EUCLEAN;
-    if (inbox->row.changed_ms < row->seen_ms)
-        inbox->row.changed_ms = row->seen_ms;
-    index->shows_quarantine |= row->is_quarantined && inbox->row.number != INDEX_SENT;
-    const struct hashed_text key = email_table_hash(&index->emails, row->key);
-    const struct hashed_text name = email_table_hash(&index->emails, row->name);
-    if (email_list_find_key(&index->emails, &inbox->emails, key) != NUMBER_NONE ||
-        email_list_find_name(&index->emails, &inbox->emails, name) != NUMBER_NONE)
-        return -EUCLEAN;
-    return add_loaded(index, inbox, row, key, name);
-}
-
-/* If the first sync was not finished, all inboxes are still being backfilled. */
-static void load_state(struct index *index, const struct cache_state *state)
-{
-    if (index->next_record < state->next_record)
-        index->next_record = state->next_record;
-    index->is_first_sync_done = state->is_first_sync_done;
-    index->inboxes.sent.row.is_backfilling = !state->is_first_sync_done;
-    for (uint32_t i = 0; i < index->inboxes.len; i++)
-        if (index->inboxes.items[i] != NULL)
-            index->inboxes.items[i]->row.is_backfilling |= !state->is_first_sync_done;
 }
 
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
@@ -463,7 +356,19 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
 {
     const struct cache_visitor visitor = {load_inbox, load_email, index};
     struct cache_state state = {.is_first_sync_done = false};
-    init(index, clock, listener, events, cache);
+    pthread_rwlockattr_t attributes;
+    *index = (struct index){.cache = cache,
+                            .clock = clock,
+                            .listener = *listener,
+                            .events = *events,
+                            .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
+    pthread_mutex_init(&index->write_lock, NULL);
+    pthread_rwlockattr_init(&attributes);
+    /* Otherwise readers could keep a writer waiting for ever. */
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&index->read_lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+    init_tables(index);
     int error = cache_load(cache, &visitor, &state);
     if (error == -EUCLEAN) {
         release_tables(index);
@@ -471,24 +376,16 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
         state = (struct cache_state){.is_first_sync_done = false};
         error = cache_renew(cache);
     }
-    load_state(index, &state);
-    return error;
-}
-
-/* After an error, the row is written with the next emails. */
-static void write_inboxes_locked(struct index *index)
-{
-    struct connection *connection = NULL;
-    int error = cache_begin_write(index->cache, &connection);
-    if (error == 0) {
-        for (uint32_t i = 0; i < index->inboxes.len && error == 0; i++)
-            if (index->inboxes.items[i] != NULL)
-                error = cache_put_inbox(connection, &index->inboxes.items[i]->row);
-        error = cache_end_write(index->cache, error);
+    index->next_record = MAX(index->next_record, state.next_record);
+    index->is_first_sync_done = state.is_first_sync_done;
+    /* If the first sync was not finished, all inboxes are still being backfilled. */
+    index->inboxes.sent.row.is_backfilling = !state.is_first_sync_done;
+    for (guint i = 0; i < index->inboxes.items->len; i++) {
+        struct inbox *inbox = inbox_table_get(&index->inboxes, i);
+        if (inbox != NULL)
+            inbox->row.is_backfilling |= !state.is_first_sync_done;
     }
-    for (uint32_t i = 0; i < index->inboxes.len; i++)
-        if (index->inboxes.items[i] != NULL)
-            index->inboxes.items[i]->is_unsaved = error != 0;
+    return error;
 }
 
 bool index_renew_cache(struct index *index)
@@ -499,7 +396,20 @@ bool index_renew_cache(struct index *index)
     atomic_fetch_add(&index->lost, 1);
     /* If the program restarts before the next complete lists, those lists must announce nothing. */
     index->is_first_sync_unsaved = true;
-    write_inboxes_locked(index);
+    struct connection *connection = NULL;
+    int error = cache_begin_write(index->cache, &connection);
+    if (error == 0) {
+        for (guint i = 0; i < index->inboxes.items->len && error == 0; i++) {
+            const struct inbox *inbox = inbox_table_get(&index->inboxes, i);
+            error = inbox == NULL ? 0 : cache_put_inbox(connection, &inbox->row);
+        }
+        error = cache_end_write(index->cache, error);
+    }
+    for (guint i = 0; i < index->inboxes.items->len; i++) {
+        struct inbox *inbox = inbox_table_get(&index->inboxes, i);
+        if (inbox != NULL)
+            inbox->is_unsaved = error != 0;
+    }
     return true;
 }
 
@@ -526,20 +436,18 @@ uint32_t index_begin_listing(struct index *index)
     return index->last_listing;
 }
 
-static int write_first_sync_locked(struct index *index)
-{
-    struct connection *connection = NULL;
-    int error = cache_begin_write(index->cache, &connection);
-    return error != 0 ? error : cache_end_write(index->cache, cache_set_first_sync_done(connection, true));
-}
-
 bool index_end_first_sync(struct index *index)
 {
     LOCK_GUARD(&index->write_lock);
     bool is_first = !index->is_first_sync_done;
     index->is_first_sync_done = true;
-    if (is_first || index->is_first_sync_unsaved)
-        index->is_first_sync_unsaved = write_first_sync_locked(index) != 0;
+    if (is_first || index->is_first_sync_unsaved) {
+        struct connection *connection = NULL;
+        int error = cache_begin_write(index->cache, &connection);
+        if (error == 0)
+            error = cache_end_write(index->cache, cache_set_first_sync_done(connection, true));
+        index->is_first_sync_unsaved = error != 0;
+    }
     return is_first;
 }
 
@@ -547,7 +455,7 @@ void index_note_quarantine_shown(struct index *index)
 {
     pthread_mutex_lock(&index->write_lock);
     bool was_shown = index->shows_quarantine;
-    uint32_t inboxes = index->inboxes.len;
+    uint32_t inboxes = index->inboxes.items->len;
     pthread_rwlock_wrlock(&index->read_lock);
     index->shows_quarantine = true;
     pthread_rwlock_unlock(&index->read_lock);
@@ -605,24 +513,12 @@ enum {
     SKIP_MAX = 4096 /* entries examined before the lock is released */
 };
 
-static void view_inbox(const struct inbox *inbox, struct inbox_view *ret)
+/* Returns false if there is no such email. */
+static bool fill_in_email(const struct index *index, uint32_t number, struct email_view *ret)
 {
-    *ret = (struct inbox_view){
-        .number = inbox->row.number,
-        .name = inbox->row.name,
-        .id = inbox->row.id,
-        .address = inbox->row.address,
-        .json_len = inbox->row.json_len,
-        .changed_ms = inbox->row.changed_ms,
-        .record_ms = inbox->row.record_ms,
-        .emails = inbox->emails.live,
-        .quarantined = inbox->emails.quarantined,
-        .jsonl_bytes = inbox->emails.jsonl_bytes,
-    };
-}
-
-static void view_email(uint32_t number, const struct email_entry *entry, struct email_view *ret)
-{
+    const struct email_entry *entry = email_table_find(&index->emails, number);
+    if (entry == NULL)
+        return false;
     *ret = (struct email_view){
         .number = number,
         .inbox = entry->inbox,
@@ -633,6 +529,7 @@ static void view_email(uint32_t number, const struct email_entry *entry, struct 
         .seen_ms = entry->seen_ms,
         .is_quarantined = entry->is_quarantined,
     };
+    return true;
 }
 
 /* Finds an inbox, or INDEX_SENT. Returns NULL if there is no such inbox, or it is gone. */
@@ -646,14 +543,26 @@ static bool fill_in_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
     if (inbox == NULL || inbox->row.number == INDEX_SENT)
         return false;
-    view_inbox(inbox, ret);
+    *ret = (struct inbox_view){
+        .number = inbox->row.number,
+        .name = inbox->row.name,
+        .id = inbox->row.id,
+        .address = inbox->row.address,
+        .json_len = inbox->row.json_len,
+        .changed_ms = inbox->row.changed_ms,
+        .record_ms = inbox->row.record_ms,
+        .emails = inbox->emails.live,
+        .quarantined = inbox->emails.quarantined,
+        .jsonl_bytes = inbox->emails.jsonl_bytes,
+    };
     return true;
 }
 
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    return fill_in_inbox(inbox_table_find_name(&store->index.inboxes, name), ret);
+    const struct inbox *inbox = find_similar_name(&store->index.inboxes, name);
+    return inbox != NULL && strcmp(inbox->row.name, name) == 0 && fill_in_inbox(inbox, ret);
 }
 
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret)
@@ -677,15 +586,10 @@ static bool find(struct index *index, uint32_t inbox_number, const char *name, b
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
-    if (inbox == NULL)
-        return false;
-    uint32_t number =
-        email_list_find_name(&index->emails, &inbox->emails, email_table_hash(&index->emails, name));
+    uint32_t number = inbox == NULL ? NUMBER_NONE : email_list_find_name(&inbox->emails, name);
     const struct email_entry *entry = email_table_find(&index->emails, number);
-    if (entry == NULL || entry->is_gone || entry->is_quarantined != is_quarantined)
-        return false;
-    view_email(number, entry, ret);
-    return true;
+    return entry != NULL && !entry->is_gone && entry->is_quarantined == is_quarantined &&
+           fill_in_email(index, number, ret);
 }
 
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
@@ -717,11 +621,7 @@ bool store_knows_all_mail(struct store *store)
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    const struct email_entry *entry = email_table_find(&store->index.emails, email);
-    if (entry == NULL)
-        return false;
-    view_email(email, entry, ret);
-    return true;
+    return fill_in_email(&store->index, email, ret);
 }
 
 /* If the record is replaced and deleted during the read, the new one is read. The cache has no record of an
@@ -762,7 +662,7 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
     struct index *index = &store->index;
     size_t filled = 0;
     READ_GUARD(&index->read_lock);
-    for (; position < index->inboxes.len && filled < max; position++) {
+    for (; position < index->inboxes.items->len && filled < max; position++) {
         if (!fill_in_inbox(get_live_locked(index, (uint32_t)position), &ret[filled]))
             continue;
         ret_positions[filled++] = position + 1;
@@ -784,7 +684,7 @@ static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_
         const struct email_entry *entry = email_table_find(&index->emails, number);
         if (entry->is_gone || entry->is_quarantined != is_quarantined)
             continue;
-        view_email(number, entry, &ret[*filled]);
+        fill_in_email(index, number, &ret[*filled]);
         ret_positions[(*filled)++] = *position;
     }
     return *position >= len;
@@ -829,7 +729,7 @@ void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
     *ret_inboxes = 0;
     *ret_emails = 0;
     READ_GUARD(&index->read_lock);
-    for (uint32_t i = 0; i < index->inboxes.len; i++) {
+    for (uint32_t i = 0; i < index->inboxes.items->len; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL)
             continue;
@@ -852,7 +752,7 @@ uint32_t index_find_inbox_of_no_name(struct index *index)
 static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;
-    for (uint32_t i = 0; i < index->inboxes.len; i++) {
+    for (uint32_t i = 0; i < index->inboxes.items->len; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL || inbox->row.address == NULL)
             continue;
@@ -899,18 +799,9 @@ static uint32_t find_id_locked(struct index *index, uint32_t number, const char 
     const struct inbox *inbox = get_live_locked(index, number);
     if (inbox == NULL)
         return NUMBER_NONE;
-    uint32_t email =
-        email_list_find_key(&index->emails, &inbox->emails, email_table_hash(&index->emails, id));
+    uint32_t email = email_list_find_key(&inbox->emails, id);
     const struct email_entry *entry = email_table_find(&index->emails, email);
     return entry == NULL || !email_entry_is_shown(entry) ? NUMBER_NONE : email;
-}
-
-static bool give_email(const struct index *index, uint32_t number, struct email_view *ret)
-{
-    const struct email_entry *entry = email_table_find(&index->emails, number);
-    if (entry != NULL)
-        view_email(number, entry, ret);
-    return entry != NULL;
 }
 
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret)
@@ -918,15 +809,15 @@ bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id,
     struct index *index = &store->index;
     READ_GUARD(&index->read_lock);
     uint32_t email = find_id_locked(index, inbox, id);
-    for (uint32_t i = 0; i < index->inboxes.len && email == NUMBER_NONE; i++)
+    for (uint32_t i = 0; i < index->inboxes.items->len && email == NUMBER_NONE; i++)
         email = find_id_locked(index, i, id);
-    return give_email(index, email, ret);
+    return fill_in_email(index, email, ret);
 }
 
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    return give_email(&store->index, find_id_locked(&store->index, INDEX_SENT, id), ret);
+    return fill_in_email(&store->index, find_id_locked(&store->index, INDEX_SENT, id), ret);
 }
 
 /* ---------------------------------------------------------------- order */
@@ -979,7 +870,7 @@ size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
     READ_GUARD(&index->read_lock);
-    for (uint32_t i = 0; i < index->inboxes.len && len < max; i++) {
+    for (uint32_t i = 0; i < index->inboxes.items->len && len < max; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL || inbox->emails.live == 0)
             continue;

@@ -34,7 +34,6 @@
 
 #include "base/clock.h"
 #include "store/cache.h"
-#include "store/number_table.h"
 #include "store/store.h"
 
 /* ---------------------------------------------------------------- data */
@@ -47,7 +46,7 @@ enum {
 
 struct email_entry {
     uint64_t record;  /* number of its record (cache.h) */
-    const char *name; /* the key follows its NUL: email_table_add_texts() */
+    const char *name; /* the key follows its NUL: email_table_copy_name() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
@@ -79,8 +78,7 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    uint64_t seed;               /* of the hashes of names and keys */
-    GStringChunk *texts;         /* names and keys */
+    GStringChunk *names;         /* and, after each name, the key */
     struct email_entry *entries; /* by number; an unused entry has the name NULL */
     uint32_t len;                /* the highest number given so far, plus 1 */
     uint32_t capacity;
@@ -95,14 +93,8 @@ struct email_list { /* empty: all zeros */
     size_t quarantined;   /* number of quarantined emails */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
-    struct number_table by_name;
-    struct number_table by_key;
-};
-
-/* A file name or a key, by which emails are found. */
-struct hashed_text {
-    const char *text; /* borrowed */
-    uint32_t hash;
+    GHashTable *by_name;  /* numbers, including those of emails that are gone; NULL if empty */
+    GHashTable *by_key;   /* likewise */
 };
 
 /* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
@@ -129,9 +121,7 @@ struct inbox {
 };
 
 struct inbox_table {
-    struct inbox **items; /* by number; NULL if not used */
-    uint32_t len;
-    uint32_t capacity;
+    GPtrArray *items;         /* struct inbox by number, owned; NULL if not used */
     struct inbox *of_no_name; /* has the emails that name no inbox; NULL before the first of them */
     struct inbox sent;        /* INDEX_SENT, not among the items */
     GHashTable *by_id;        /* including inboxes that are gone, without of_no_name */
@@ -253,26 +243,21 @@ size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);
 /* Returns NULL if there is no such number. The pointer is valid until the table grows. */
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number);
 
-/* Hashes a name or key for this table. `text` is borrowed. */
-struct hashed_text email_table_hash(const struct email_table *emails, const char *text);
-
 /* Return the number of an email, gone or not, or NUMBER_NONE. */
-uint32_t email_list_find_name(const struct email_table *emails, const struct email_list *list,
-                              struct hashed_text name);
-uint32_t email_list_find_key(const struct email_table *emails, const struct email_list *list,
-                             struct hashed_text key);
+uint32_t email_list_find_name(const struct email_list *list, const char *name);
+uint32_t email_list_find_key(const struct email_list *list, const char *key);
 
 /* Copies a name and, after it, a key. The copy lives as long as the index. */
-const char *email_table_add_texts(struct email_table *emails, const char *name, const char *key);
+const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key);
 
 /* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
  * numbers run out. */
 int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more);
 
-/* Adds an email, for which there must be room, with the hashes of its key and name. `number` is at least
- * emails->len. */
-void email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
-                     const struct email_entry *entry, uint32_t key_hash, uint32_t name_hash);
+/* Adds an email, for which there must be room. `number` is at least emails->len. Returns false if the list
+ * has its name or key already. */
+bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
+                     const struct email_entry *entry);
 
 /* Add an email to the sums of its list, and subtract it before it changes. Both ignore an email that is
  * gone. */

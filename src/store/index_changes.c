@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "mail/file_name.h"
 #include "store/search_index.h"
@@ -18,57 +19,30 @@
 
 void email_batch_release(struct email_batch *batch)
 {
-    strbuf_release(&batch->texts);
+    strbuf_release(&batch->json);
+    g_clear_pointer(&batch->taken, g_hash_table_unref);
 }
 
-static bool email_batch_is_full(const struct email_batch *batch)
+static bool has_taken(const struct email_batch *batch, const char *name_or_key)
 {
-    return batch->len == EMAIL_BATCH_MAX || batch->texts.len >= EMAIL_BATCH_MAX_BYTES;
+    return batch->len > 0 && g_hash_table_contains(batch->taken, name_or_key);
 }
 
-static bool has_hash(const struct batch_hashes *hashes, size_t len, uint32_t hash)
-{
-    uint32_t bit = hash % BATCH_HASH_BITS;
-    if ((hashes->bits[bit / 64] >> bit % 64 & 1) == 0)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        if (hashes->values[i] == hash)
-            return true;
-    return false;
-}
-
-static void put_hash(struct batch_hashes *hashes, size_t i, uint32_t hash)
-{
-    uint32_t bit = hash % BATCH_HASH_BITS;
-    hashes->values[i] = hash;
-    hashes->bits[bit / 64] |= UINT64_C(1) << bit % 64;
-}
-
-static bool email_batch_has_key(const struct email_batch *batch, uint32_t key_hash)
-{
-    return has_hash(&batch->keys, batch->len, key_hash);
-}
-
-static bool email_batch_has_name(const struct email_batch *batch, uint32_t name_hash)
-{
-    return has_hash(&batch->names, batch->len, name_hash);
-}
-
+/* `known` is the email's entry; `name` is the name of a new email. */
 static int email_batch_add_locked(struct email_batch *batch, struct index *index, enum index_put put,
-                                  uint32_t number, const struct email_record *record, struct hashed_text key,
-                                  struct hashed_text name)
+                                  uint32_t number, const struct email_record *record,
+                                  const struct email_entry *known, const char *name)
 {
     struct batch_item *item = &batch->items[batch->len];
-    const struct email_entry *known = email_table_find(&index->emails, number);
     int64_t date_ms = known != NULL ? known->date_ms : clock_realtime_ms(index->clock);
     *item = (struct batch_item){
         .put = put,
         .number = number,
-        .offset = batch->texts.len,
+        .offset = batch->json.len,
         .entry =
             {
                 .name =
-                    known != NULL ? known->name : email_table_add_texts(&index->emails, name.text, key.text),
+                    known != NULL ? known->name : email_table_copy_name(&index->emails, name, record->key),
                 .date_ms = record->has_date ? record->date_ms : date_ms,
                 .json_len = (uint32_t)record->json_len,
                 .line_len = (uint32_t)record->line_len,
@@ -79,23 +53,20 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
     };
     if (item->entry.name == NULL)
         return -ENOMEM;
-    if (batch->texts.max_bytes == 0)
-        batch->texts = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
-    int error = strbuf_append(&batch->texts, record->json, record->json_len);
+    if (batch->taken == NULL) {
+        batch->json = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
+        batch->taken = g_hash_table_new(hash_string, g_str_equal);
+    }
+    int error = strbuf_append(&batch->json, record->json, record->json_len);
     if (error != 0)
         return error;
-    put_hash(&batch->keys, batch->len, key.hash);
-    put_hash(&batch->names, batch->len, name.hash);
+    g_hash_table_add(batch->taken, (char *)item->entry.name);
+    g_hash_table_add(batch->taken, (char *)email_entry_key(&item->entry));
     batch->len++;
     return 0;
 }
 
 /* ---------------------------------------------------------------- flushing */
-
-static const char *get_json(const struct email_batch *batch, const struct batch_item *item)
-{
-    return batch->texts.data + item->offset;
-}
 
 static int write_item(struct connection *connection, const struct email_batch *batch,
                       const struct index *index, const struct batch_item *item)
@@ -114,7 +85,7 @@ static int write_item(struct connection *connection, const struct email_batch *b
         .key = email_entry_key(entry),
         .name = entry->name,
     };
-    int error = cache_add_record(connection, row.record, get_json(batch, item), row.json_len);
+    int error = cache_add_record(connection, row.record, batch->json.data + item->offset, row.json_len);
     if (error == 0)
         error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
@@ -142,16 +113,15 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
     return error;
 }
 
-static void show_item(struct index *index, struct inbox *inbox, const struct email_batch *batch, size_t i)
+static void show_item(struct index *index, struct inbox *inbox, const struct email_batch *batch,
+                      const struct batch_item *item)
 {
-    const struct batch_item *item = &batch->items[i];
     struct email_entry *known = email_table_find(&index->emails, item->number);
     inbox->emails.changes++;
     index_count_bytes_locked(index, known == NULL ? 0 : known->json_len, item->entry.json_len);
     if (known == NULL) {
         index->size.emails++;
-        email_table_add(&index->emails, &inbox->emails, item->number, &item->entry, batch->keys.values[i],
-                        batch->names.values[i]);
+        (void)email_table_add(&index->emails, &inbox->emails, item->number, &item->entry);
         return;
     }
     email_list_count_out(&inbox->emails, known);
@@ -168,22 +138,19 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
 static int assign_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
                           uint32_t *ret_added)
 {
-    uint32_t next = index->emails.len;
     uint32_t added = 0;
     for (size_t i = 0; i < batch->len; i++) {
         struct batch_item *item = &batch->items[i];
         if (item->number != NUMBER_NONE)
             continue;
-        const struct hashed_text key = {email_entry_key(&item->entry), batch->keys.values[i]};
-        const struct hashed_text name = {item->entry.name, batch->names.values[i]};
-        item->number = email_list_find_key(&index->emails, &inbox->emails, key);
+        item->number = email_list_find_key(&inbox->emails, email_entry_key(&item->entry));
         item->is_new = item->number == NUMBER_NONE;
-        if (item->is_new && email_list_find_name(&index->emails, &inbox->emails, name) != NUMBER_NONE)
-            return -EAGAIN;
-        if (item->is_new)
-            item->number = next + added++;
-        else
+        if (!item->is_new)
             item->entry.name = email_table_find(&index->emails, item->number)->name;
+        else if (email_list_find_name(&inbox->emails, item->entry.name) != NUMBER_NONE)
+            return -EAGAIN;
+        else
+            item->number = index->emails.len + added++;
     }
     *ret_added = added;
     return 0;
@@ -196,58 +163,24 @@ static void touch_locked(struct inbox *inbox, int64_t now_ms)
     inbox->row.changed_ms = inbox->row.changed_ms < now_ms ? now_ms : inbox->row.changed_ms + 1;
 }
 
-static int reserve_locked(struct index *index, struct inbox *inbox, uint32_t more)
-{
-    WRITE_GUARD(&index->read_lock);
-    return email_table_reserve(&index->emails, &inbox->emails, index->emails.len, more);
-}
-
-static void show_batch_locked(const struct email_batch *batch, struct index *index, struct inbox *inbox,
-                              int64_t now_ms)
-{
-    WRITE_GUARD(&index->read_lock);
-    for (size_t i = 0; i < batch->len; i++)
-        show_item(index, inbox, batch, i);
-    touch_locked(inbox, now_ms);
-}
-
 static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
     uint32_t added = 0;
     int error = assign_numbers(batch, index, inbox, &added);
-    if (error == 0 && added > 0)
-        error = reserve_locked(index, inbox, added);
+    if (error == 0 && added > 0) {
+        WRITE_GUARD(&index->read_lock);
+        error = email_table_reserve(&index->emails, &inbox->emails, index->emails.len, added);
+    }
     if (error == 0)
         error = write_batch(batch, index, inbox, now_ms);
-    if (error == 0)
-        show_batch_locked(batch, index, inbox, now_ms);
-    return error;
-}
-
-/* Data for the reports, which are made after the locks are released. */
-struct announcement {
-    bool is_backfilling;
-    const char *inbox_name; /* NULL: sent mail */
-};
-
-static int flush_locked(struct email_batch *batch, struct index *index, struct announcement *announcement)
-{
-    LOCK_GUARD(&index->write_lock);
-    struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
-    if (inbox == NULL || inbox->row.is_gone)
-        return -ENOENT;
-    announcement->is_backfilling = inbox->row.is_backfilling;
-    announcement->inbox_name = inbox->row.name;
-    return write_and_show_locked(batch, index, inbox);
-}
-
-static void notify_mail(const struct index *index, const struct batch_item *item, const char *inbox_name)
-{
-    _cleanup_free_ char *path = NULL;
-    if (asprintf(&path, "inboxes/%s/%s", inbox_name, item->entry.name) < 0)
-        path = NULL;
-    index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
+    if (error != 0)
+        return error;
+    WRITE_GUARD(&index->read_lock);
+    for (size_t i = 0; i < batch->len; i++)
+        show_item(index, inbox, batch, &batch->items[i]);
+    touch_locked(inbox, now_ms);
+    return 0;
 }
 
 /* An email that leaves the quarantine is announced like a new email. */
@@ -258,46 +191,55 @@ static void notify_item(const struct index *index, const struct batch_item *item
     bool returns = item->put == INDEX_ADDED && !item->is_new;
     index_notify_email(index, item->number, inbox_name == NULL,
                        returns ? STORE_RETURNED : changes[item->put]);
-    if (inbox_name != NULL && (item->is_new || item->put == INDEX_MOVED) && !item->entry.is_quarantined)
-        notify_mail(index, item, inbox_name);
+    if (inbox_name == NULL || item->entry.is_quarantined || (!item->is_new && item->put != INDEX_MOVED))
+        return;
+    _cleanup_free_ char *path = NULL;
+    if (asprintf(&path, "inboxes/%s/%s", inbox_name, item->entry.name) < 0)
+        path = NULL;
+    index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
-/* The emails of an inbox that is being backfilled are reported as one change of the inbox. */
-static void notify_batch(const struct email_batch *batch, const struct index *index,
-                         const struct announcement *announcement)
+/* The emails of an inbox that is being backfilled are reported as one change of the inbox. `inbox_name` is
+ * NULL for sent mail. */
+static void notify_batch(const struct email_batch *batch, const struct index *index, const char *inbox_name,
+                         bool is_backfilling)
 {
     const struct batch_item *backfilled = NULL;
     for (size_t i = 0; i < batch->len; i++) {
-        if (announcement->is_backfilling && batch->items[i].is_new)
+        if (is_backfilling && batch->items[i].is_new)
             backfilled = &batch->items[i];
         else
-            notify_item(index, &batch->items[i], announcement->inbox_name);
+            notify_item(index, &batch->items[i], inbox_name);
     }
-    if (backfilled != NULL && announcement->inbox_name == NULL)
+    if (backfilled != NULL && inbox_name == NULL)
         index_notify_email(index, backfilled->number, true, STORE_CHANGED);
     else if (backfilled != NULL)
         index_notify_inbox(index, batch->inbox, STORE_CHANGED);
 }
 
-static void clear_batch(struct email_batch *batch)
-{
-    strbuf_clear(&batch->texts);
-    if (batch->texts.capacity > 2 * EMAIL_BATCH_MAX_BYTES)
-        strbuf_release(&batch->texts);
-    memset(batch->keys.bits, 0, sizeof(batch->keys.bits));
-    memset(batch->names.bits, 0, sizeof(batch->names.bits));
-    batch->len = 0;
-}
-
 int email_batch_flush(struct email_batch *batch, struct index *index)
 {
-    struct announcement announcement = {.is_backfilling = true};
     if (batch->len == 0)
         return 0;
-    int error = flush_locked(batch, index, &announcement);
+    int error = -ENOENT;
+    const char *inbox_name = NULL;
+    bool is_backfilling = true;
+    pthread_mutex_lock(&index->write_lock);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, batch->inbox);
+    if (inbox != NULL && !inbox->row.is_gone) {
+        inbox_name = inbox->row.name;
+        is_backfilling = inbox->row.is_backfilling;
+        error = write_and_show_locked(batch, index, inbox);
+    }
+    pthread_mutex_unlock(&index->write_lock);
     if (error == 0)
-        notify_batch(batch, index, &announcement);
-    clear_batch(batch);
+        notify_batch(batch, index, inbox_name, is_backfilling);
+    if (batch->json.capacity > 2 * EMAIL_BATCH_MAX_BYTES)
+        strbuf_release(&batch->json);
+    else
+        strbuf_clear(&batch->json);
+    g_hash_table_remove_all(batch->taken);
+    batch->len = 0;
     return error;
 }
 
@@ -307,80 +249,54 @@ enum {
     NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
 };
 
-static bool name_is_reserved(const char *name)
-{
-    return strcmp(name, "inbox.json") == 0; /* names of emails end in .json */
-}
-
 /* Chooses "STEM.json"; adds more of the key while an email of the inbox, gone or not, has that name. The
  * caller compares the name with those of the batch. Return: 0; -ENOMEM. */
-static int choose_name(const struct index *index, const struct email_list *list,
-                       const struct email_record *record, char buffer[NAME_MAX_BYTES],
-                       struct hashed_text *ret_name)
+static int choose_name(const struct email_list *list, const struct email_record *record,
+                       char ret_name[NAME_MAX_BYTES])
 {
     for (unsigned int attempt = 0;; attempt++) {
         _cleanup_free_ char *longer =
             attempt == 0 ? NULL : file_name_stem_unique(record->stem, record->key, attempt);
-        if (attempt > 0 && longer == NULL)
-            return -ENOMEM;
         const char *stem = attempt == 0 ? record->stem : longer;
-        size_t len = strlen(stem);
-        if (len > NAME_MAX_BYTES - sizeof(".json"))
+        if (stem == NULL || strlen(stem) > NAME_MAX_BYTES - sizeof(".json"))
             return -ENOMEM;
-        memcpy(mempcpy(buffer, stem, len), ".json", sizeof(".json"));
-        *ret_name = email_table_hash(&index->emails, buffer);
-        if (!name_is_reserved(buffer) && email_list_find_name(&index->emails, list, *ret_name) == NUMBER_NONE)
+        memcpy(stpcpy(ret_name, stem), ".json", sizeof(".json"));
+        bool is_reserved = strcmp(ret_name, "inbox.json") == 0;
+        if (!is_reserved && email_list_find_name(list, ret_name) == NUMBER_NONE)
             return 0;
     }
 }
 
-/* Returns false if the cache has lost the record, so that the record is written again. */
-static bool has_same_text(struct index *index, const struct email_entry *entry,
-                          const struct email_record *record)
-{
-    _cleanup_free_ char *known = NULL;
-    return entry->json_len == record->json_len &&
-           cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
-           memcmp(known, record->json, record->json_len) == 0;
-}
-
+/* A record that the cache has lost is changed, so that it is written again. */
 static enum index_put find_difference(struct index *index, const struct email_entry *entry,
                                       const struct email_record *record)
 {
+    _cleanup_free_ char *known = NULL;
     if (entry == NULL || entry->is_gone)
         return INDEX_ADDED;
     if (entry->is_quarantined != record->is_quarantined)
         return INDEX_MOVED;
-    return has_same_text(index, entry, record) ? INDEX_UNCHANGED : INDEX_CHANGED;
-}
-
-static int check_room_locked(const struct index *index, const struct email_batch *batch,
-                             const struct email_entry *entry, const struct email_record *record)
-{
-    size_t known = entry == NULL ? 0 : entry->json_len;
-    size_t more = record->json_len > known ? record->json_len - known : 0;
-    return more == 0
-               ? 0
-               : index_check_room_locked(index, entry == NULL ? batch->len + 1 : 0, batch->texts.len + more);
+    bool is_equal = entry->json_len == record->json_len &&
+                    cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
+                    memcmp(known, record->json, record->json_len) == 0;
+    return is_equal ? INDEX_UNCHANGED : INDEX_CHANGED;
 }
 
 /* Returns -EAGAIN if the batch has to be flushed first. */
 static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
                             const struct email_record *record, enum index_put *put)
 {
-    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
-    const struct hashed_text key = email_table_hash(&index->emails, record->key);
-    if (batch->len > 0 &&
-        (batch->inbox != inbox_number || email_batch_is_full(batch) || email_batch_has_key(batch, key.hash)))
+    bool is_full = batch->len == EMAIL_BATCH_MAX || batch->json.len >= EMAIL_BATCH_MAX_BYTES;
+    if (batch->len > 0 && (batch->inbox != inbox_number || is_full || has_taken(batch, record->key)))
         return -EAGAIN;
-    uint32_t email = email_list_find_key(&index->emails, &inbox->emails, key);
+    uint32_t email = email_list_find_key(&inbox->emails, record->key);
     struct email_entry *entry = email_table_find(&index->emails, email);
-    char buffer[NAME_MAX_BYTES];
-    struct hashed_text name = {.text = NULL};
+    char name[NAME_MAX_BYTES];
     *put = find_difference(index, entry, record);
     if (entry != NULL && batch->listing != 0) {
         entry->seen_in = batch->listing;
@@ -388,16 +304,19 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     }
     if (*put == INDEX_UNCHANGED)
         return 0;
-    int error = entry != NULL ? 0 : choose_name(index, &inbox->emails, record, buffer, &name);
+    int error = entry != NULL ? 0 : choose_name(&inbox->emails, record, name);
     if (error != 0)
         return error;
-    if (entry == NULL && email_batch_has_name(batch, name.hash))
+    if (entry == NULL && has_taken(batch, name))
         return -EAGAIN;
-    error = check_room_locked(index, batch, entry, record);
+    size_t known_len = entry == NULL ? 0 : entry->json_len;
+    if (record->json_len > known_len)
+        error = index_check_room_locked(index, entry == NULL ? batch->len + 1 : 0,
+                                        batch->json.len + record->json_len - known_len);
     if (error != 0)
         return error;
     batch->inbox = inbox_number;
-    return email_batch_add_locked(batch, index, *put, email, record, key, name);
+    return email_batch_add_locked(batch, index, *put, email, record, entry, name);
 }
 
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
@@ -465,29 +384,6 @@ static size_t find_gone(const struct index *index, const struct inbox *inbox, st
     return len;
 }
 
-static void hide_emails(struct index *index, struct inbox *inbox, const uint32_t *emails, size_t len)
-{
-    int64_t now_ms = clock_realtime_ms(index->clock);
-    WRITE_GUARD(&index->read_lock);
-    for (size_t i = 0; i < len; i++) {
-        struct email_entry *entry = email_table_find(&index->emails, emails[i]);
-        email_list_count_out(&inbox->emails, entry);
-        entry->is_gone = true;
-        entry->missing_ms = 0;
-        entry->seen_ms = now_ms;
-    }
-    inbox->emails.changes += len;
-    touch_locked(inbox, now_ms);
-}
-
-static int delete_email(struct connection *connection, const struct index *index, uint32_t email)
-{
-    int error = cache_delete_email(connection, email);
-    if (error == 0)
-        error = cache_note_replaced(connection, email_table_find(&index->emails, email)->record);
-    return error == 0 ? search_index_remove(connection, email) : error;
-}
-
 /* Ignores errors: after the next start, complete lists will show again that these emails are gone. */
 static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
 {
@@ -495,8 +391,13 @@ static void delete_emails(const struct index *index, const uint32_t *emails, siz
     int error = cache_begin_write(index->cache, &connection);
     if (error != 0)
         return;
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = delete_email(connection, index, emails[i]);
+    for (size_t i = 0; i < len && error == 0; i++) {
+        error = cache_delete_email(connection, emails[i]);
+        if (error == 0)
+            error = cache_note_replaced(connection, email_table_find(&index->emails, emails[i])->record);
+        if (error == 0)
+            error = search_index_remove(connection, emails[i]);
+    }
     (void)cache_end_write(index->cache, error);
 }
 
@@ -506,11 +407,22 @@ static size_t remove_batch(struct index *index, uint32_t inbox_number, struct co
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    int64_t now_ms = clock_realtime_ms(index->clock);
     *ret_len = inbox == NULL ? 0 : find_gone(index, inbox, list, &place, ret_emails);
-    if (*ret_len > 0) {
-        hide_emails(index, inbox, ret_emails, *ret_len);
-        delete_emails(index, ret_emails, *ret_len);
+    if (*ret_len == 0)
+        return place;
+    pthread_rwlock_wrlock(&index->read_lock);
+    for (size_t i = 0; i < *ret_len; i++) {
+        struct email_entry *entry = email_table_find(&index->emails, ret_emails[i]);
+        email_list_count_out(&inbox->emails, entry);
+        entry->is_gone = true;
+        entry->missing_ms = 0;
+        entry->seen_ms = now_ms;
     }
+    inbox->emails.changes += *ret_len;
+    touch_locked(inbox, now_ms);
+    pthread_rwlock_unlock(&index->read_lock);
+    delete_emails(index, ret_emails, *ret_len);
     return place;
 }
 
@@ -538,13 +450,12 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
 
 bool index_has_assigned(struct index *index, const char *key)
 {
-    struct hashed_text hashed = email_table_hash(&index->emails, key);
     LOCK_GUARD(&index->write_lock);
-    for (uint32_t i = 0; i < index->inboxes.len; i++) {
-        const struct inbox *inbox = index->inboxes.items[i];
+    for (guint i = 0; i < index->inboxes.items->len; i++) {
+        const struct inbox *inbox = inbox_table_get(&index->inboxes, i);
         if (inbox == NULL || inbox->row.is_gone || inbox == index->inboxes.of_no_name)
             continue;
-        uint32_t email = email_list_find_key(&index->emails, &inbox->emails, hashed);
+        uint32_t email = email_list_find_key(&inbox->emails, key);
         if (email != NUMBER_NONE && !email_table_find(&index->emails, email)->is_gone)
             return true;
     }
@@ -589,35 +500,6 @@ static void write_row(struct index *index, struct inbox *inbox)
     inbox->is_unsaved = error != 0;
 }
 
-static int put_row(struct index *index, const struct inbox_row *row)
-{
-    const struct inbox *before = inbox_table_get(&index->inboxes, row->number);
-    size_t len_before = before == NULL ? 0 : before->row.json_len;
-    bool set_changes = before == NULL || before->row.is_gone || strcmp(before->row.name, row->name) != 0;
-    int error =
-        row->json_len > len_before ? index_check_room_locked(index, 0, row->json_len - len_before) : 0;
-    if (error != 0)
-        return error;
-    pthread_rwlock_wrlock(&index->read_lock);
-    error = inbox_table_put(&index->inboxes, row);
-    if (error == 0 && set_changes)
-        index->inboxes_changed_ms = row->record_ms;
-    if (error == 0)
-        index_count_bytes_locked(index, len_before, row->json_len);
-    pthread_rwlock_unlock(&index->read_lock);
-    if (error != 0)
-        return error;
-    write_row(index, inbox_table_get(&index->inboxes, row->number));
-    return 0;
-}
-
-static bool is_up_to_date(const struct inbox *inbox, const struct inbox_row *row)
-{
-    return !inbox->row.is_gone && inbox->row.origin >= row->origin &&
-           strcmp(inbox->row.name, row->name) == 0 && inbox->row.json_len == row->json_len &&
-           memcmp(inbox->row.json, row->json, row->json_len) == 0;
-}
-
 /* Before the first sync has ended, only inboxes created by this store are announced. A created inbox is not
  * announced again when the service lists it. */
 static bool is_announced(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
@@ -630,12 +512,31 @@ static bool is_announced(const struct index *index, const struct inbox *inbox, e
     return index->is_first_sync_done && !completes;
 }
 
-static int write_inbox(struct index *index, struct inbox *inbox, const struct inbox_record *record,
-                       enum inbox_origin origin, const char *name, struct change *change)
+/* `inbox` is NULL if it is new. */
+static int put_row_locked(struct index *index, const struct inbox *inbox, const struct inbox_row *row)
+{
+    size_t len_before = inbox == NULL ? 0 : inbox->row.json_len;
+    bool set_changes = inbox == NULL || inbox->row.is_gone || strcmp(inbox->row.name, row->name) != 0;
+    int error =
+        row->json_len > len_before ? index_check_room_locked(index, 0, row->json_len - len_before) : 0;
+    if (error != 0)
+        return error;
+    WRITE_GUARD(&index->read_lock);
+    error = inbox_table_put(&index->inboxes, row);
+    if (error != 0)
+        return error;
+    if (set_changes)
+        index->inboxes_changed_ms = row->record_ms;
+    index_count_bytes_locked(index, len_before, row->json_len);
+    return 0;
+}
+
+static int put_record_locked(struct index *index, struct inbox *inbox, const struct inbox_record *record,
+                             enum inbox_origin origin, const char *name, struct change *change)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
     const struct inbox_row row = {
-        .number = inbox == NULL ? index->inboxes.len : inbox->row.number,
+        .number = inbox == NULL ? index->inboxes.items->len : inbox->row.number,
         .origin = origin,
         .is_backfilling =
             inbox == NULL ? !index->is_first_sync_done && origin != INBOX_CREATED : inbox->row.is_backfilling,
@@ -647,14 +548,16 @@ static int write_inbox(struct index *index, struct inbox *inbox, const struct in
         .json = record->json,
         .json_len = record->json_len,
     };
-    if (inbox != NULL && is_up_to_date(inbox, &row))
-        return 0;
     bool is_new = inbox == NULL || inbox->row.is_gone;
+    if (!is_new && inbox->row.origin >= origin && strcmp(inbox->row.name, name) == 0 &&
+        inbox->row.json_len == row.json_len && memcmp(inbox->row.json, row.json, row.json_len) == 0)
+        return 0;
     bool must_announce = is_announced(index, inbox, origin, name);
-    int error = put_row(index, &row);
+    int error = put_row_locked(index, inbox, &row);
     if (error != 0)
         return error;
     inbox = inbox_table_get(&index->inboxes, row.number);
+    write_row(index, inbox);
     *change = (struct change){
         .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
@@ -675,7 +578,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
     if (inbox == NULL || inbox->row.is_gone || origin != INBOX_FROM_MAIL) {
         _cleanup_free_ char *name =
             inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
-        int error = name == NULL ? -ENOMEM : write_inbox(index, inbox, record, origin, name, change);
+        int error = name == NULL ? -ENOMEM : put_record_locked(index, inbox, record, origin, name, change);
         if (error != 0)
             return error;
         inbox = inbox_table_find_id(&index->inboxes, record->id);
@@ -702,25 +605,20 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
     return 0;
 }
 
-static int put_no_name_locked(struct index *index, struct change *change)
-{
-    struct inbox *inbox = index->inboxes.of_no_name;
-    if (inbox != NULL && !inbox->row.is_gone)
-        return 0;
-    struct inbox_record record = {0};
-    _cleanup_free_ char *name = inbox_table_choose_name(&index->inboxes, inbox, no_name_id, NULL);
-    int error = name == NULL ? -ENOMEM : inbox_record_from_id(no_name_id, &record);
-    if (error == 0)
-        error = write_inbox(index, inbox, &record, INBOX_OF_NO_NAME, name, change);
-    inbox_record_release(&record);
-    return error;
-}
-
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 {
     struct change change = {0};
+    int error = 0;
     pthread_mutex_lock(&index->write_lock);
-    int error = put_no_name_locked(index, &change);
+    struct inbox *inbox = index->inboxes.of_no_name;
+    if (inbox == NULL || inbox->row.is_gone) {
+        struct inbox_record record = {0};
+        _cleanup_free_ char *name = inbox_table_choose_name(&index->inboxes, inbox, no_name_id, NULL);
+        error = name == NULL ? -ENOMEM : inbox_record_from_id(no_name_id, &record);
+        if (error == 0)
+            error = put_record_locked(index, inbox, &record, INBOX_OF_NO_NAME, name, &change);
+        inbox_record_release(&record);
+    }
     if (error == 0)
         *ret_number = index->inboxes.of_no_name->row.number;
     pthread_mutex_unlock(&index->write_lock);
@@ -733,7 +631,7 @@ void index_touch_inboxes(struct index *index)
     int64_t now_ms = clock_realtime_ms(index->clock);
     pthread_mutex_lock(&index->write_lock);
     pthread_rwlock_wrlock(&index->read_lock);
-    uint32_t len = index->inboxes.len;
+    uint32_t len = index->inboxes.items->len;
     for (uint32_t i = 0; i < len; i++) {
         struct inbox *inbox = inbox_table_get(&index->inboxes, i);
         if (inbox != NULL)
@@ -743,16 +641,6 @@ void index_touch_inboxes(struct index *index)
     pthread_mutex_unlock(&index->write_lock);
     for (uint32_t i = 0; i < len; i++)
         index_notify_inbox(index, i, STORE_CHANGED);
-}
-
-static void hide_inbox(struct index *index, struct inbox *inbox)
-{
-    int64_t now_ms = clock_realtime_ms(index->clock);
-    WRITE_GUARD(&index->read_lock);
-    inbox_table_remove(&index->inboxes, inbox);
-    inbox->missing_ms = 0;
-    inbox->row.record_ms = now_ms;
-    index->inboxes_changed_ms = now_ms;
 }
 
 /* Returns true if the inbox was removed. */
@@ -765,7 +653,13 @@ static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listi
         was_seen(inbox->seen_in, listing) ||
         !is_confirmed_gone(&inbox->missing_ms, short_monotonic_ms(index)))
         return false;
-    hide_inbox(index, inbox);
+    int64_t now_ms = clock_realtime_ms(index->clock);
+    pthread_rwlock_wrlock(&index->read_lock);
+    inbox_table_remove(&index->inboxes, inbox);
+    inbox->missing_ms = 0;
+    inbox->row.record_ms = now_ms;
+    index->inboxes_changed_ms = now_ms;
+    pthread_rwlock_unlock(&index->read_lock);
     write_row(index, inbox);
     return true;
 }
@@ -783,7 +677,7 @@ void index_end_inbox_list(struct index *index, uint32_t listing)
 uint32_t index_inbox_numbers(struct index *index)
 {
     READ_GUARD(&index->read_lock);
-    return index->inboxes.len;
+    return index->inboxes.items->len;
 }
 
 uint64_t index_count_changes(struct index *index, uint32_t number)

@@ -31,13 +31,6 @@
 enum {
     EMAIL_BATCH_MAX = 1024,
     EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* a batch with more bytes of JSON is full */
-    BATCH_HASH_BITS = 16 * EMAIL_BATCH_MAX,
-};
-
-/* Hashes of the keys or names in a batch. The bits rule out most hashes that the batch lacks. */
-struct batch_hashes {
-    uint32_t values[EMAIL_BATCH_MAX];
-    uint64_t bits[BATCH_HASH_BITS / 64];
 };
 
 /* The outcome of index_put_email(). */
@@ -52,7 +45,7 @@ struct batch_item {
     enum index_put put;
     uint32_t number;          /* NUMBER_NONE until a new email gets one */
     bool is_new;              /* no email of the index has the key, not even a removed one */
-    size_t offset;            /* of the email's JSON in email_batch.texts */
+    size_t offset;            /* of the email's JSON in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
 
@@ -60,9 +53,8 @@ struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* number of the inbox of all items */
     uint32_t listing; /* the listing that had them, or 0 */
     size_t len;
-    struct strbuf texts; /* the JSON of all items */
-    struct batch_hashes keys;
-    struct batch_hashes names;
+    struct strbuf json; /* of all items */
+    GHashTable *taken;  /* a set of the names and keys of all items, which the index owns */
     struct batch_item items[EMAIL_BATCH_MAX];
 };
 

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "store/number_table.h"
+#include "store/store.h"
 
 enum {
     MAILDIR_DIGEST_BYTES = 16,

@@ -353,8 +353,7 @@ static int find_email(struct search *search, const struct email_record *record, 
     if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
     *ret_inbox = inbox->row.number;
-    *ret_email =
-        email_list_find_key(&index->emails, &inbox->emails, email_table_hash(&index->emails, record->key));
+    *ret_email = email_list_find_key(&inbox->emails, record->key);
     const struct email_entry *entry = email_table_find(&index->emails, *ret_email);
     return entry != NULL && entry->is_gone ? -ENOENT : 0;
 }

@@ -21,6 +21,8 @@
 
 struct store;
 
+#define NUMBER_NONE UINT32_MAX /* no inbox and no email has this number */
+
 enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */

@@ -154,8 +154,7 @@ static int take_email_of_inbox(void *context, struct email_record *record)
 static bool is_hidden(struct index *index, const char *key)
 {
     READ_GUARD(&index->read_lock);
-    const struct hashed_text hashed = email_table_hash(&index->emails, key);
-    uint32_t number = email_list_find_key(&index->emails, &index->inboxes.sent.emails, hashed);
+    uint32_t number = email_list_find_key(&index->inboxes.sent.emails, key);
     const struct email_entry *entry = email_table_find(&index->emails, number);
     return entry != NULL && entry->is_quarantined;
 }
