@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting, stopping and freeing the outbox, and its queries: files by name, listings, the status. Opening is
- * in recovery.c, files in file.c, renames in move.c, fsync of a folder in barrier.c.
+ * Frees the outbox, and answers its queries: files by name, listings, the status. Opening is in recovery.c,
+ * starting and stopping in worker.c, files in file.c, renames in move.c, fsync of a folder in barrier.c.
  */
 #include "outbox/outbox.h"
 
@@ -14,27 +14,7 @@
 #include "base/lock.h"
 #include "mail/receipt.h"
 #include "outbox/change.h"
-#include "outbox/worker.h"
 #include "outbox/writer_fate.h"
-
-/* ---------------------------------------------------------------- beginning and end */
-
-int outbox_start(struct outbox *outbox)
-{
-    return worker_threads_start(outbox, &outbox->threads);
-}
-
-void outbox_stop(struct outbox *outbox)
-{
-    pthread_mutex_lock(&outbox->lock);
-    outbox->is_stopping = true;
-    pthread_cond_broadcast(&outbox->changed);
-    sleepers_wake_all(&outbox->idle_workers);
-    pthread_mutex_unlock(&outbox->lock);
-    worker_threads_stop(TAKE_PTR(outbox->threads));
-    while (change_save_again(outbox)) /* else the next start would read the older rows */
-        continue;
-}
 
 void outbox_free(struct outbox *outbox)
 {

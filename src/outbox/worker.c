@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
- * again after a failure of the disk. Each thread does one of these tasks at a time.
+ * again after a failure of the disk. Each thread does one of these tasks at a time. When all are busy another
+ * one starts, for up to 16 messages and 16 uploads at a time, so that slow uploads leave threads for
+ * messages.
  */
-#include "outbox/worker.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,7 @@ enum {
     AT_START = 4,
     HAND_INS_MAX = 32,            /* in one transaction */
     HAND_IN_AGAIN_MS = 10 * 1000, /* after the disk or the memory failed */
-    AT_MOST_OF_A_KIND =
-        16, /* messages, or uploads, at a time, so that slow uploads leave threads to messages */
+    AT_MOST_OF_A_KIND = 16,       /* messages, or uploads, at a time */
     STOP_GRACE_MS = 3000,
     MIDNIGHT_CHECK_MS = 60 * 1000, /* the machine's clock may be set while a message waits for the next day */
 };
@@ -69,53 +68,27 @@ static int start_locked(struct worker_threads *threads)
     return 0;
 }
 
-/* Starts one more thread when all are busy. If that fails, the others do the work. */
-static void start_another_locked(struct worker_threads *threads)
-{
-    unsigned int busy = threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT];
-    if (busy == threads->started && threads->started < ARRAY_LEN(threads->workers))
-        start_locked(threads);
-}
-
 /* ---------------------------------------------------------------- working */
 
-static void bring_forward(int64_t *until_ms, int64_t time_ms)
-{
-    if (time_ms < *until_ms)
-        *until_ms = time_ms;
-}
-
-static bool may_try_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
-{
-    struct suspension *suspension = &worker->threads->outbox->suspensions[kind];
-    if (suspension_enter(suspension, now, &worker->attempt))
-        return true;
-    bring_forward(until_ms, suspension_until_ms(suspension));
-    return false;
-}
-
-static bool enter_quota(struct outbox *outbox, int64_t now, int64_t *until_ms)
-{
-    int64_t realtime = outbox_realtime_ms(outbox);
-    if (quota_enter(&outbox->quota, realtime))
-        return true;
-    int64_t wait = quota_wait_ms(realtime);
-    bring_forward(until_ms, now + (wait < MIDNIGHT_CHECK_MS ? wait : MIDNIGHT_CHECK_MS));
-    return false;
-}
-
-/* A thread that suspension_enter() lets through must ask the service, or leave the suspension, as here when
- * the quota is used up. */
+/* Claims the next item of this kind, if the suspension and the quota allow an attempt now. If not, lowers
+ * *until_ms to when they may. */
 static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;
-    struct item *item = worker->threads->busy[kind] == AT_MOST_OF_A_KIND
-                            ? NULL
-                            : send_queue_find(&outbox->queue, &outbox->table, kind, now, until_ms);
-    if (item == NULL || !may_try_locked(worker, kind, now, until_ms))
+    struct suspension *suspension = &outbox->suspensions[kind];
+    if (worker->threads->busy[kind] == AT_MOST_OF_A_KIND)
         return NULL;
-    if (kind == ITEM_MESSAGE && !enter_quota(outbox, now, until_ms)) {
-        suspension_leave(&outbox->suspensions[kind], worker->attempt.probe);
+    struct item *item = send_queue_find(&outbox->queue, &outbox->table, kind, now, until_ms);
+    if (item == NULL)
+        return NULL;
+    if (!suspension_enter(suspension, now, &worker->attempt)) {
+        *until_ms = MIN(*until_ms, suspension_until_ms(suspension));
+        return NULL;
+    }
+    int64_t realtime = outbox_realtime_ms(outbox);
+    if (kind == ITEM_MESSAGE && !quota_enter(&outbox->quota, realtime)) {
+        *until_ms = MIN(*until_ms, now + MIN(quota_wait_ms(realtime), MIDNIGHT_CHECK_MS));
+        suspension_leave(suspension, worker->attempt.probe); /* this thread asks the service nothing */
         return NULL;
     }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
@@ -126,7 +99,7 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
     return item;
 }
 
-static void run(struct worker *worker, struct item *item)
+static void try_item(struct worker *worker, struct item *item)
 {
     struct outbox *outbox = worker->threads->outbox;
     if (item->row.kind == ITEM_ATTACHMENT)
@@ -151,12 +124,6 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
     item->schedule.due_ms = outbox_monotonic_ms(outbox) + HAND_IN_AGAIN_MS;
 }
 
-/* A refusal has a text for the user, unless the file became too large or is gone from the spool. */
-static bool is_refusal(int error, const char *reason)
-{
-    return reason != NULL || error == -EMSGSIZE || error == -ENOENT;
-}
-
 /* Checks a waiting message. Returns true if the caller commits *ret_change. If not, the message failed, or
  * still waits for an attachment or the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
@@ -167,17 +134,17 @@ static bool check_quiet(struct outbox *outbox, struct item *item, struct change 
         return true;
     uint64_t awaits = ret_change->awaits;
     change_release(outbox, ret_change);
-    if (error != 0) {
-        if (is_refusal(error, reason))
-            /* An earlier hand-in may have sent it: then `failed`, certainly not sent, would be wrong. */
-            settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
-                        reason != NULL ? reason : strerror(-error));
-        else
-            put_off_hand_in(outbox, item, error);
-        return false;
+    if (error == 0) {
+        LOCK_GUARD(&outbox->lock);
+        item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
+    } else if (reason != NULL || error == -EMSGSIZE || error == -ENOENT) {
+        /* The message was refused, became too large or is gone from the spool. An earlier hand-in may have
+         * sent it: then `failed`, certainly not sent, would be wrong. */
+        settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
+                    reason != NULL ? reason : strerror(-error));
+    } else {
+        put_off_hand_in(outbox, item, error);
     }
-    LOCK_GUARD(&outbox->lock);
-    item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
     return false;
 }
 
@@ -228,7 +195,7 @@ static bool save_again_locked(struct outbox *outbox, int64_t now, int64_t *until
 {
     if (outbox->unsaved == 0)
         return false;
-    bring_forward(until_ms, outbox->save_again_ms);
+    *until_ms = MIN(*until_ms, outbox->save_again_ms);
     if (outbox->save_again_ms > now)
         return false;
     pthread_mutex_unlock(&outbox->lock);
@@ -254,11 +221,13 @@ static void turn_locked(struct worker *worker)
     }
     enum item_kind kind = item->row.kind;
     threads->busy[kind]++;
-    start_another_locked(threads);
+    if (threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT] == threads->started &&
+        threads->started < ARRAY_LEN(threads->workers))
+        start_locked(threads); /* after an error the other threads do the work */
     /* This thread may have been the only one that waited until the next item is due. */
     sleepers_wake_one(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
-    run(worker, item);
+    try_item(worker, item);
     pthread_mutex_lock(&outbox->lock);
     threads->busy[kind]--;
 }
@@ -278,38 +247,30 @@ static void *work(void *argument)
 
 /* ---------------------------------------------------------------- all of them */
 
-int worker_threads_start(struct outbox *outbox, struct worker_threads **ret_threads)
+int outbox_start(struct outbox *outbox)
 {
     struct worker_threads *threads = calloc(1, sizeof(*threads));
+    int error = 0;
     if (threads == NULL)
         return -ENOMEM;
     threads->outbox = outbox;
-    *ret_threads = threads; /* the caller stops started threads even after an error */
-    int error = 0;
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
+    outbox->threads = threads; /* outbox_stop() stops them even after an error */
     for (unsigned int i = 0; i < AT_START && error == 0; i++)
         error = start_locked(threads);
-    pthread_mutex_unlock(&outbox->lock);
     return error;
 }
 
-/* Uses the machine's clock, for a test's clock may stand still. */
-static void wait_for_end(struct worker_threads *threads)
+static void stop_threads(struct worker_threads *threads)
 {
-    struct clock *clock = clock_system();
+    struct outbox *outbox = threads->outbox;
+    struct clock *clock = clock_system(); /* a test's clock may stand still */
     int64_t until_ms = clock_monotonic_ms(clock) + STOP_GRACE_MS;
     int error = 0;
-    pthread_mutex_lock(&threads->outbox->lock);
+    pthread_mutex_lock(&outbox->lock);
     while (threads->running > 0 && error == 0)
-        error = wait_until(clock, &threads->outbox->changed, &threads->outbox->lock, until_ms, NULL);
-    pthread_mutex_unlock(&threads->outbox->lock);
-}
-
-void worker_threads_stop(struct worker_threads *threads)
-{
-    if (threads == NULL)
-        return;
-    wait_for_end(threads);
+        error = wait_until(clock, &outbox->changed, &outbox->lock, until_ms, NULL);
+    pthread_mutex_unlock(&outbox->lock);
     for (unsigned int i = 0; i < threads->started; i++)
         cancel_set(&threads->workers[i].cancel);
     for (unsigned int i = 0; i < threads->started; i++) {
@@ -319,4 +280,17 @@ void worker_threads_stop(struct worker_threads *threads)
         content_type_release(&threads->workers[i].content_type);
     }
     free(threads);
+}
+
+void outbox_stop(struct outbox *outbox)
+{
+    pthread_mutex_lock(&outbox->lock);
+    outbox->is_stopping = true;
+    pthread_cond_broadcast(&outbox->changed);
+    sleepers_wake_all(&outbox->idle_workers);
+    pthread_mutex_unlock(&outbox->lock);
+    if (outbox->threads != NULL)
+        stop_threads(TAKE_PTR(outbox->threads));
+    while (change_save_again(outbox)) /* else the next start would read the older rows */
+        continue;
 }
