@@ -25,6 +25,7 @@ enum {
     HTTP_FORBIDDEN = 403,
     HTTP_NOT_FOUND = 404,
     HTTP_PROXY_LOGIN = 407,
+    HTTP_TOO_LARGE = 413,
 };
 
 static int ignore_email(void *context, struct email_record *record)
@@ -32,30 +33,17 @@ static int ignore_email(void *context, struct email_record *record)
     return 0;
 }
 
-/* Lists one email, which every service can do, and none does without the key. Waits for the network. */
-static void ask_for_list(struct outbox *outbox, struct cancel *cancel, struct service_result *ret)
+/* Lists one email, which every service can do, and none does without the key. Waits for the network. Returns
+ * true if the service itself answered and accepted the key. */
+static bool ask_for_list(struct outbox *outbox, struct cancel *cancel, struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
     struct email_query query = {.inbox_id = NULL, .limit = 1};
     unsigned int count = 0;
     *ret = (struct service_result){.retry_after_ms = -1};
     service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, ret);
-}
-
-/* Returns true if the service itself answered and accepted the key. */
-static bool shows_service(const struct service_result *list)
-{
-    return list->outcome == SERVICE_OK ||
-           (list->outcome == SERVICE_REJECTED && !list->is_foreign && list->http_status != 0);
-}
-
-static bool is_service_there(struct outbox *outbox, struct cancel *cancel)
-{
-    struct service_result list;
-    ask_for_list(outbox, cancel, &list);
-    bool is_there = shows_service(&list);
-    service_result_release(&list);
-    return is_there;
+    return ret->outcome == SERVICE_OK ||
+           (ret->outcome == SERVICE_REJECTED && !ret->is_foreign && ret->http_status != 0);
 }
 
 enum attempt_meaning {
@@ -80,9 +68,14 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, const struct ser
         result->is_foreign || result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_NOT_FOUND;
     if (result->outcome == SERVICE_OK)
         return ATTEMPT_ACCEPTED;
-    if (!is_refusal(result) || (may_concern_all && !is_service_there(outbox, cancel)))
+    if (!is_refusal(result))
         return ATTEMPT_UNDECIDED;
-    return ATTEMPT_REJECTED;
+    if (!may_concern_all)
+        return ATTEMPT_REJECTED;
+    struct service_result list;
+    bool is_there = ask_for_list(outbox, cancel, &list);
+    service_result_release(&list);
+    return is_there ? ATTEMPT_REJECTED : ATTEMPT_UNDECIDED;
 }
 
 /* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
@@ -111,60 +104,42 @@ static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t de
     item->schedule.due_ms = item->schedule.is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
 }
 
-static void record_answer_locked(struct outbox *outbox, struct item *item,
-                                 const struct service_result *result, enum suspension_reason reason)
-{
-    struct suspension *suspension = &outbox->suspensions[item->row.kind];
-    int64_t now_ms = outbox_monotonic_ms(outbox);
-    bool was_waited_for = suspension->reason != SUSPENSION_NONE || suspension->is_probing;
-    if (reason == SUSPENSION_NONE)
-        suspension_end(suspension, now_ms);
-    else
-        suspension_begin(suspension, reason, now_ms, result->retry_after_ms, result->detail);
-    if (item->schedule.is_woken)
-        suspension_wake(suspension);
-    if (was_waited_for)
-        sleepers_wake_all(&outbox->idle_workers);
-}
-
-/* A busy service is neither reached nor unreachable. */
-static void notify_contact(const struct outbox *outbox, enum suspension_reason reason)
-{
-    const struct contact_listener *listener = &outbox->config.contact;
-    if (listener->asked != NULL && reason != SUSPENSION_BUSY)
-        listener->asked(listener->context, reason == SUSPENSION_NONE);
-}
-
 /* Begins or ends the suspension before the item is settled, so that no worker sends a request in between.
  * Turns the claim into one for the disk. The caller holds no lock. */
 static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
                           enum suspension_reason reason)
 {
-    bool is_cancelled = result->error == EINTR; /* by this program: no answer of the service */
+    struct suspension *suspension = &outbox->suspensions[item->row.kind];
+    const struct contact_listener *listener = &outbox->config.contact;
+    bool is_cancelled = result->error == EINTR; /* by this program: the service did not answer */
     pthread_mutex_lock(&outbox->lock);
     item->claim = CLAIM_DISK;
-    if (!is_cancelled)
-        record_answer_locked(outbox, item, result, reason);
+    if (!is_cancelled) {
+        int64_t now_ms = outbox_monotonic_ms(outbox);
+        if (suspension->reason != SUSPENSION_NONE || suspension->is_probing)
+            sleepers_wake_all(&outbox->idle_workers);
+        if (reason == SUSPENSION_NONE)
+            suspension_end(suspension, now_ms);
+        else
+            suspension_begin(suspension, reason, now_ms, result->retry_after_ms, result->detail);
+        if (item->schedule.is_woken)
+            suspension_wake(suspension);
+    }
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
-    if (!is_cancelled)
-        notify_contact(outbox, reason);
+    /* A busy service is neither reached nor unreachable. */
+    if (!is_cancelled && listener->asked != NULL && reason != SUSPENSION_BUSY)
+        listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* A server that answers may be busy for this item alone. Without an answer, or if the key is refused, only
- * the suspension decides how long to wait. */
-static bool is_busy(const struct service_result *result)
-{
-    return result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
-}
-
-/* Finds out what an answer means for the item and for all others, and puts the item off after a 429 or 503.
- * May ask for a list (waits for the network). */
+/* Finds out what an answer means for the item and for all others, and puts the item off after a 429 or 503:
+ * the server may be busy for this item alone. Without an answer, or if the key is refused, only the
+ * suspension decides how long to wait. May ask for a list (waits for the network). */
 static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
 {
     enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
-    if (is_busy(result))
+    if (result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result))
         attempt_put_off(outbox, item, result->retry_after_ms);
     report_reason(outbox, item, result, find_reason(result, meaning));
     return meaning;
@@ -207,8 +182,7 @@ static bool may_send(struct attempt *attempt)
     if (!attempt->must_ask_list && (contact->is_lost == NULL || !contact->is_lost(contact->context)))
         return true;
     struct service_result list;
-    ask_for_list(outbox, attempt->cancel, &list);
-    bool is_there = shows_service(&list);
+    bool is_there = ask_for_list(outbox, attempt->cancel, &list);
     if (is_there) {
         pthread_mutex_lock(&outbox->lock);
         suspension_end_rest(&outbox->suspensions[ITEM_MESSAGE], outbox_monotonic_ms(outbox));
@@ -223,14 +197,6 @@ static bool may_send(struct attempt *attempt)
     return is_there;
 }
 
-/* Returns true if the content is complete. A power cut or a repair of the disk may have shortened it. */
-static bool is_as_accepted(const struct row *row, const char *bytes, size_t len)
-{
-    char digest[ITEM_DIGEST_SIZE];
-    accept_digest(row, bytes, len, digest);
-    return strcmp(row->digest, digest) == 0;
-}
-
 /* Returns how many of a message's pieces are files of attachments/, which precede its MIME parts. */
 static size_t count_files(const struct row *row)
 {
@@ -240,17 +206,21 @@ static size_t count_files(const struct row *row)
     return files;
 }
 
+/* Compares the content with its digest: a power cut or a repair of the disk may have shortened it. */
 static int load_draft(struct attempt *attempt)
 {
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *reason = NULL;
     const struct row *row = &attempt->item->row;
+    char digest[ITEM_DIGEST_SIZE];
     size_t len;
     int error = spool_read_content(attempt->outbox->spool, row->number, DRAFT_MAX_BYTES, &bytes, &len);
-    if (error == 0)
-        error = is_as_accepted(row, bytes, len)
-                    ? draft_parse(bytes, len, row->answers, &attempt->draft, &reason)
-                    : -EBADMSG;
+    if (error == 0) {
+        accept_digest(row, bytes, len, digest);
+        error = strcmp(row->digest, digest) != 0
+                    ? -EBADMSG
+                    : draft_parse(bytes, len, row->answers, &attempt->draft, &reason);
+    }
     if (error == 0 && attempt->draft->parts_len != row->pieces_len - count_files(row))
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE || error == -ENOENT)
@@ -290,7 +260,7 @@ static int record_piece(struct attempt *attempt, size_t index, const char *id)
     return error;
 }
 
-static int upload_part(struct attempt *attempt, size_t part, char **ret_id, struct service_result *ret)
+static void upload_part(struct attempt *attempt, size_t part, char **ret_id, struct service_result *ret)
 {
     struct mail_service *service = attempt->outbox->config.service;
     const struct draft_part *from = &attempt->draft->parts[part];
@@ -303,33 +273,10 @@ static int upload_part(struct attempt *attempt, size_t part, char **ret_id, stru
     };
     *ret = (struct service_result){.retry_after_ms = -1};
     service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
-    return 0;
 }
 
-static int upload_file(struct attempt *attempt, const struct piece *piece, char **ret_id,
-                       struct service_result *ret)
-{
-    int error = content_upload(attempt->outbox, attempt->content_type, piece->content, piece->name,
-                               piece->size, attempt->cancel, ret_id, ret);
-    if (error == -EBADMSG || error == -ENOENT)
-        settle_refused(attempt, 0, "an attachment changed in the spool");
-    else if (error != 0)
-        settle_failed_here(attempt, error);
-    return error;
-}
-
-/* Settles the message if there is no id. Returns 0 or -errno. */
-static int take_id(struct attempt *attempt, size_t index, const char *id, const struct service_result *result)
-{
-    if (result->outcome == SERVICE_OK && id != NULL)
-        return record_piece(attempt, index, id);
-    if (result->outcome == SERVICE_OK)
-        settle_refused(attempt, result->http_status, "the service took an attached part, but gave it no id");
-    else
-        settle_not_sent(attempt, result);
-    return -EAGAIN;
-}
-
+/* Uploads a piece, unless the pool has the file already, and records its id. Without an id, settles the
+ * message and returns -errno. */
 static int upload_piece(struct attempt *attempt, size_t index)
 {
     const struct row *row = &attempt->item->row;
@@ -338,11 +285,25 @@ static int upload_piece(struct attempt *attempt, size_t index)
     _cleanup_free_ char *id =
         piece->name == NULL ? NULL : spool_find_pool_id(attempt->outbox->spool, piece->digest, piece->name);
     int error = 0;
-    if (id == NULL)
-        error = piece->name == NULL ? upload_part(attempt, index - count_files(row), &id, &result)
-                                    : upload_file(attempt, piece, &id, &result);
-    if (error == 0)
-        error = take_id(attempt, index, id, &result);
+    if (piece->name == NULL)
+        upload_part(attempt, index - count_files(row), &id, &result);
+    else if (id == NULL)
+        error = content_upload(attempt->outbox, attempt->content_type, piece->content, piece->name,
+                               piece->size, attempt->cancel, &id, &result);
+    if (error == -EBADMSG || error == -ENOENT) {
+        settle_refused(attempt, 0, "an attachment changed in the spool");
+    } else if (error != 0) {
+        settle_failed_here(attempt, error);
+    } else if (result.outcome == SERVICE_OK && id != NULL) {
+        error = record_piece(attempt, index, id);
+    } else {
+        if (result.outcome == SERVICE_OK)
+            settle_refused(attempt, result.http_status,
+                           "the service took an attached part, but gave it no id");
+        else
+            settle_not_sent(attempt, &result);
+        error = -EAGAIN;
+    }
     service_result_release(&result);
     return error;
 }
@@ -356,23 +317,17 @@ static int upload_pieces(struct attempt *attempt)
     return error;
 }
 
-static int complete_request(struct attempt *attempt)
-{
-    const struct row *row = &attempt->item->row;
-    _cleanup_free_ const char **ids = calloc(row->pieces_len + 1, sizeof(*ids));
-    if (ids == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < row->pieces_len; i++)
-        ids[i] = row->pieces[i].pool_id;
-    return draft_complete_request(attempt->draft, row->from, row->replies_to, ids, row->pieces_len,
-                                  &attempt->request);
-}
-
 /* Records `sending` with the request. After a crash from here on, the outcome is unknown. */
 static int record_sending(struct attempt *attempt)
 {
     struct change change = {.item = NULL};
-    int error = complete_request(attempt);
+    const struct row *row = &attempt->item->row;
+    _cleanup_free_ const char **ids = calloc(row->pieces_len + 1, sizeof(*ids));
+    for (size_t i = 0; ids != NULL && i < row->pieces_len; i++)
+        ids[i] = row->pieces[i].pool_id;
+    int error = ids == NULL ? -ENOMEM
+                            : draft_complete_request(attempt->draft, row->from, row->replies_to, ids,
+                                                     row->pieces_len, &attempt->request);
     error = error != 0 ? error : change_begin(&change, attempt->item, ITEM_SENDING);
     if (error == 0) {
         change.request = strlen(attempt->request) <= REQUEST_MAX_BYTES ? attempt->request : NULL;
@@ -396,13 +351,6 @@ static bool is_repeat(const struct attempt *attempt)
     return row->may_have_been_sent || (row->was_unknown && outbox_trusts_keys(attempt->outbox));
 }
 
-/* Returns true if the rejection is about the ids of attachments, and not about their size (413). */
-static bool names_attachments(const struct service_result *result)
-{
-    return result->detail != NULL && result->http_status != 413 &&
-           strcasestr(result->detail, "attachment") != NULL;
-}
-
 /* Queues the message again with a changed request, for the service refused only this one and sent nothing. */
 static bool try_changed(struct attempt *attempt, const struct service_result *result, struct change *change,
                         int error)
@@ -419,8 +367,9 @@ static bool retry_with_new_ids(struct attempt *attempt, const struct service_res
 {
     struct change change;
     const struct row *row = &attempt->item->row;
-    if (result->outcome != SERVICE_REJECTED || !names_attachments(result) || row->pieces_len == 0 ||
-        row->was_reuploaded || is_repeat(attempt))
+    bool names_attachments = result->detail != NULL && strcasestr(result->detail, "attachment") != NULL;
+    if (result->outcome != SERVICE_REJECTED || result->http_status == HTTP_TOO_LARGE || !names_attachments ||
+        row->pieces_len == 0 || row->was_reuploaded || is_repeat(attempt))
         return false;
     int error = change_begin_end(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
     change.next.was_reuploaded = true;
@@ -503,23 +452,6 @@ void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, 
 
 /* ================================================================ attachments */
 
-static void settle_upload(struct outbox *outbox, struct item *item, const struct service_result *result,
-                          const char *id, struct cancel *cancel)
-{
-    enum attempt_meaning meaning = attempt_report(outbox, item, result, cancel);
-    if (result->outcome == SERVICE_UNKNOWN || result->error == EINTR)
-        attempt_put_off(outbox, item, result->retry_after_ms);
-    if (meaning == ATTEMPT_ACCEPTED && id != NULL)
-        settle_accepted(outbox, item, result->http_status, id);
-    else if (meaning == ATTEMPT_ACCEPTED)
-        settle_item(outbox, item, ITEM_FAILED, result->http_status,
-                    "the service took the file, but gave it no id");
-    else if (meaning == ATTEMPT_REJECTED)
-        settle_item(outbox, item, ITEM_FAILED, result->http_status, result->detail);
-    else
-        settle_item(outbox, item, ITEM_UPLOADING, result->http_status, result->detail);
-}
-
 void send_attachment(struct outbox *outbox, struct item *item, struct content_type *type,
                      struct cancel *cancel)
 {
@@ -528,13 +460,21 @@ void send_attachment(struct outbox *outbox, struct item *item, struct content_ty
     int error =
         content_upload(outbox, type, item->number, item->row.name, item->row.size, cancel, &id, &result);
     crash_point("upload_answered");
-    if (error == 0) {
-        settle_upload(outbox, item, &result, id, cancel);
-    } else if (error == -EBADMSG || error == -ENOENT) {
+    if (error == -EBADMSG || error == -ENOENT) {
         settle_item(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
-    } else {
+    } else if (error != 0) {
         attempt_put_off(outbox, item, 0);
         settle_item(outbox, item, ITEM_UPLOADING, 0, strerror(-error));
+    } else {
+        enum attempt_meaning meaning = attempt_report(outbox, item, &result, cancel);
+        if (result.outcome == SERVICE_UNKNOWN || result.error == EINTR)
+            attempt_put_off(outbox, item, result.retry_after_ms);
+        if (meaning == ATTEMPT_ACCEPTED && id != NULL)
+            settle_accepted(outbox, item, result.http_status, id);
+        else
+            settle_item(
+                outbox, item, meaning == ATTEMPT_UNDECIDED ? ITEM_UPLOADING : ITEM_FAILED, result.http_status,
+                meaning == ATTEMPT_ACCEPTED ? "the service took the file, but gave it no id" : result.detail);
     }
     service_result_release(&result);
 }
