@@ -44,19 +44,6 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
     return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox));
 }
 
-/* Returns true if a piece of the message waits for an upload that has to wait. */
-static bool has_waiting_upload(struct outbox *outbox, const struct item *message)
-{
-    for (size_t i = 0; i < message->row.pieces_len; i++) {
-        const char *name = message->row.pieces[i].name;
-        const struct item *file =
-            name == NULL ? NULL : item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name);
-        if (file != NULL && file->row.state == ITEM_UPLOADING && has_to_wait(outbox, file))
-            return true;
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- before the hand-in */
 
 /* Makes all closed messages due for the hand-in now. */
@@ -119,10 +106,8 @@ static bool has_event_due_locked(const struct barrier *barrier)
 {
     GHashTableIter position;
     void *item;
-    if (barrier->outbox->events_due == 0)
-        return false;
     g_hash_table_iter_init(&position, barrier->outbox->table.by_number);
-    while (g_hash_table_iter_next(&position, NULL, &item))
+    while (barrier->outbox->events_due > 0 && g_hash_table_iter_next(&position, NULL, &item))
         if (((const struct item *)item)->is_event_due && counts(barrier, item))
             return true;
     return false;
@@ -146,7 +131,8 @@ static int check_locked(const struct barrier *barrier)
          item = send_queue_next(&outbox->queue, item)) {
         if (!counts(barrier, item))
             continue;
-        if (has_to_wait(outbox, item) || has_waiting_upload(outbox, item))
+        const struct item *upload = send_queue_find_upload(&outbox->table, item);
+        if (has_to_wait(outbox, item) || (upload != NULL && has_to_wait(outbox, upload)))
             return -EAGAIN;
         state = -EINPROGRESS;
     }

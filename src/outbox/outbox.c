@@ -87,41 +87,31 @@ static int compare_entries(const void *one, const void *other)
 
 static int add_entry(struct outbox_listing *listing, const struct item *item, enum outbox_aspect aspect)
 {
-    struct outbox_entry entry = {.order = item->row.position};
-    const char *suffix = aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "";
-    if (asprintf(&entry.name, "%s%s", item->row.name, suffix) < 0)
-        return -ENOMEM;
-    if (aspect == OUTBOX_CONTENT && item->row.id != NULL && (entry.id = strdup(item->row.id)) == NULL) {
-        free(entry.name);
+    struct outbox_entry *entry = &listing->entries[listing->len++];
+    entry->order = item->row.position;
+    item_stat(item, aspect, &entry->stat);
+    if (asprintf(&entry->name, "%s%s", item->row.name, aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "") < 0) {
+        entry->name = NULL;
         return -ENOMEM;
     }
-    item_stat(item, aspect, &entry.stat);
-    listing->entries[listing->len++] = entry;
-    return 0;
-}
-
-static int collect_entries_locked(struct outbox *outbox, enum outbox_folder folder,
-                                  struct outbox_listing *listing)
-{
-    GHashTable *names = outbox->table.folders[folder].names;
-    GHashTableIter position;
-    const struct item *item;
-    listing->entries = calloc(2 * g_hash_table_size(names) + 1, sizeof(*listing->entries));
-    int error = listing->entries == NULL ? -ENOMEM : 0;
-    g_hash_table_iter_init(&position, names);
-    while (error == 0 && (item = item_table_next(&position)) != NULL) {
-        error = add_entry(listing, item, OUTBOX_CONTENT);
-        if (error == 0 && item_state_has_receipt(item->row.state))
-            error = add_entry(listing, item, OUTBOX_RECEIPT);
-    }
-    return error;
+    return aspect == OUTBOX_CONTENT ? row_set_text(&entry->id, item->row.id) : 0;
 }
 
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
 {
+    GHashTable *names = outbox->table.folders[folder].names;
     struct outbox_listing listing = {NULL, 0};
+    GHashTableIter position;
+    const struct item *item;
     pthread_mutex_lock(&outbox->lock);
-    int error = collect_entries_locked(outbox, folder, &listing);
+    listing.entries = calloc(2 * g_hash_table_size(names) + 1, sizeof(*listing.entries));
+    int error = listing.entries == NULL ? -ENOMEM : 0;
+    g_hash_table_iter_init(&position, names);
+    while (error == 0 && (item = item_table_next(&position)) != NULL) {
+        error = add_entry(&listing, item, OUTBOX_CONTENT);
+        if (error == 0 && item_state_has_receipt(item->row.state))
+            error = add_entry(&listing, item, OUTBOX_RECEIPT);
+    }
     pthread_mutex_unlock(&outbox->lock);
     if (error != 0) {
         outbox_listing_release(&listing);
@@ -156,14 +146,6 @@ void outbox_wake(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* No item is tried during a suspension, so its end replaces an earlier time. */
-static void take_suspension_time(const struct suspension *suspension, int64_t now, int64_t *next)
-{
-    if (suspension->reason != SUSPENSION_NONE && !suspension->is_probing && suspension->until_ms > now &&
-        (*next == 0 || suspension->until_ms > *next))
-        *next = suspension->until_ms;
-}
-
 /* Returns the realtime of the next attempt, or 0 if no item waits for a time. */
 static int64_t next_attempt_locked(struct outbox *outbox)
 {
@@ -173,9 +155,13 @@ static int64_t next_attempt_locked(struct outbox *outbox)
          item = send_queue_next(&outbox->queue, item))
         if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
             next = item->schedule.due_ms;
-    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++)
-        if (outbox->queue.handed_in[kind].len > 0)
-            take_suspension_time(&outbox->suspensions[kind], now, &next);
+    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
+        const struct suspension *suspension = &outbox->suspensions[kind];
+        bool is_suspended = suspension->reason != SUSPENSION_NONE && !suspension->is_probing;
+        /* No item is tried during a suspension, so its end replaces an earlier time. */
+        if (outbox->queue.handed_in[kind].len > 0 && is_suspended && suspension->until_ms > now)
+            next = MAX(next, suspension->until_ms);
+    }
     int64_t realtime = outbox_realtime_ms(outbox);
     if (outbox->queue.handed_in[ITEM_MESSAGE].len > 0 && next == 0 &&
         quota_is_used_up(&outbox->quota, realtime))

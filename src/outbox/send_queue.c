@@ -16,8 +16,6 @@
 
 /* ================================================================ waiting items */
 
-/* ---------------------------------------------------------------- lists */
-
 static void insert_in_list(struct item_list *list, struct item *item)
 {
     struct item *before = list->last;
@@ -31,18 +29,18 @@ static void insert_in_list(struct item_list *list, struct item *item)
     list->len++;
 }
 
-static void remove_from_list(struct item *item)
+void send_queue_remove(struct item *item)
 {
     struct schedule *schedule = &item->schedule;
     struct item_list *list = schedule->list;
+    if (list == NULL)
+        return;
     *(schedule->previous == NULL ? &list->first : &schedule->previous->schedule.next) = schedule->next;
     *(schedule->next == NULL ? &list->last : &schedule->next->schedule.previous) = schedule->previous;
     schedule->next = schedule->previous = NULL;
     schedule->list = NULL;
     list->len--;
 }
-
-/* ---------------------------------------------------------------- in and out */
 
 void send_queue_place(struct send_queue *queue, struct item *item)
 {
@@ -51,12 +49,6 @@ void send_queue_place(struct send_queue *queue, struct item *item)
         insert_in_list(&queue->waiting, item);
     else if (item_state_is_unsettled(item->row.state))
         insert_in_list(&queue->handed_in[item->row.kind], item);
-}
-
-void send_queue_remove(struct item *item)
-{
-    if (item->schedule.list != NULL)
-        remove_from_list(item);
 }
 
 /* ---------------------------------------------------------------- turns */
@@ -81,53 +73,36 @@ struct item *send_queue_find_quiet(const struct send_queue *queue, const struct 
     return NULL;
 }
 
-bool send_queue_awaits_upload(const struct item_table *table, const struct item *message)
+struct item *send_queue_find_upload(const struct item_table *table, const struct item *message)
 {
     for (size_t i = 0; i < message->row.pieces_len; i++) {
         const struct piece *piece = &message->row.pieces[i];
-        const struct item *file = piece->name == NULL || piece->pool_id != NULL
-                                      ? NULL
-                                      : item_table_find(table, OUTBOX_FOLDER_ATTACHMENTS, piece->name);
+        struct item *file = piece->name == NULL || piece->pool_id != NULL
+                                ? NULL
+                                : item_table_find(table, OUTBOX_FOLDER_ATTACHMENTS, piece->name);
         if (file != NULL && file->row.state == ITEM_UPLOADING && strcmp(file->row.digest, piece->digest) == 0)
-            return true;
+            return file;
     }
-    return false;
-}
-
-static bool is_not_put_off(const struct item *item)
-{
-    return item != NULL && item->schedule.due_ms == 0;
-}
-
-/* An item that was put off comes after the others: the service, or a gateway, may put it off every time. */
-static struct item *earlier(struct item *first, struct item *second)
-{
-    if (first == NULL || second == NULL)
-        return first != NULL ? first : second;
-    return second->schedule.due_ms < first->schedule.due_ms ? second : first;
-}
-
-/* Returns true if only its time can keep the item from an attempt. */
-static bool is_ready(const struct item_table *table, const struct item *item)
-{
-    return item->claim == CLAIM_NONE && item->row.state != ITEM_SENDING &&
-           !send_queue_awaits_upload(table, item);
+    return NULL;
 }
 
 /* The first message of a sequence holds up the messages behind it, to keep the order. A message that a
- * program has open for writing is skipped, for it may stay open for ever. */
+ * program has open for writing is skipped, for it may stay open for ever. An item that was put off comes
+ * after the others: the service, or a gateway, may put it off every time. */
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
                              enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(hash_string, g_str_equal); /* sequences */
     struct item *first = NULL;
-    for (struct item *item = queue->handed_in[kind].first; item != NULL && !is_not_put_off(first);
-         item = item->schedule.next) {
+    for (struct item *item = queue->handed_in[kind].first;
+         item != NULL && (first == NULL || first->schedule.due_ms != 0); item = item->schedule.next) {
         bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
         if (kind == ITEM_MESSAGE && (is_open || !g_hash_table_add(seen, item->row.sequence)))
             continue;
-        if (is_ready(table, item) && is_due(item, now_ms, ret_until_ms))
-            first = earlier(first, item);
+        if (item->claim == CLAIM_NONE && item->row.state != ITEM_SENDING &&
+            send_queue_find_upload(table, item) == NULL && is_due(item, now_ms, ret_until_ms) &&
+            (first == NULL || item->schedule.due_ms < first->schedule.due_ms))
+            first = item;
     }
     return first;
 }
