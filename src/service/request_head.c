@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* RFC 9110, section 5.6.2. Other servers may ignore a blank before the colon, so no name may have one. */
+/* RFC 9110, section 5.6.2. Other servers may ignore a blank before the colon, so names must have none. */
 static bool is_token(const char *name)
 {
     static const char allowed[] =

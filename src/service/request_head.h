@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The header lines of an HTTP request, and whether they say in one way where the request ends (RFC 9112,
- * section 6.3). If there are two lengths, a proxy before this server may have believed the other one, and
- * would take what follows for another request.
+ * The check of an HTTP request's header lines: do they say in one way where the request ends (RFC 9112,
+ * section 6.3)? If there are two lengths, a proxy before this server may have used the other length, and
+ * would take the following bytes for another request.
  */
 #ifndef INBOXFS_SERVICE_REQUEST_HEAD_H
 #define INBOXFS_SERVICE_REQUEST_HEAD_H
@@ -12,9 +12,9 @@
 
 struct request_head {
     unsigned int hosts; /* number of Host lines */
-    unsigned int ends;  /* number of lines that give the end of the body */
-    bool is_endless;    /* the body is in an encoding without an end */
-    bool has_one_end;   /* if not, no later byte on the connection can be trusted */
+    unsigned int ends;  /* number of lines that say where the body ends */
+    bool is_endless;    /* the body has a transfer coding without an end */
+    bool has_one_end;   /* if not, the connection must end with this request */
 };
 
 void request_head_read(struct MHD_Connection *connection, struct request_head *ret_head);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stages of a request, in this order: head, key, route, body, endpoint, reply. libmicrohttpd accepts
- * connections, parses requests, and calls the functions of the last section.
+ * The stages of a request are, in this order: head, key, route, body, endpoint, reply. libmicrohttpd calls
+ * the functions of the last section.
  */
 #include "service/server.h"
 
@@ -26,14 +26,13 @@
 
 enum {
     CONNECTIONS_MAX = 256,
-    CONNECTIONS_SPARE = 256, /* for connections that were cut off, until they are closed */
+    CONNECTIONS_SPARE = 256, /* for connections that were shut down, until they are closed */
     IDLE_S = 30,             /* between two bytes of a client */
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* the parsers of JSON and MIME recurse, within bounds */
 
     HOST_MAX_BYTES = 255,
-    /* Without the body: the target, its parameters in libmicrohttpd's form, and the headers of both sides. */
-    REQUEST_MAX_BYTES = 256 * 1024,
+    REQUEST_MAX_BYTES = 256 * 1024, /* target, parameters, and headers of both sides; without the body */
 
     SMALL_BODY_MAX_BYTES = 1024 * 1024,
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
@@ -41,10 +40,8 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    MAKERS_MAX = 4, /* threads that make a large reply at one time: each takes several times the reply's size
-                       in memory */
-    REPLIES_MAX_BYTES =
-        256 * 1000 * 1000, /* of large replies that clients have not read yet; at this limit none is made */
+    MAKERS_MAX = 4, /* threads that make a large reply: each takes several times its size in memory */
+    REPLIES_MAX_BYTES = 256 * 1000 * 1000, /* of large replies that clients have not read yet */
 };
 
 /* ---------------------------------------------------------------- the routes */
@@ -56,13 +53,13 @@ struct route {
     const char *method;
     const char *pattern; /* "*" stands for a segment that is a parameter */
     int (*answer)(struct request *request, struct reply *reply);
-    const char *body_type; /* NULL: a body is discarded */
-    size_t body_max_bytes; /* collected in memory */
+    const char *body_type; /* NULL if a body is discarded */
+    size_t body_max_bytes;
     enum email_side side;
-    bool is_large; /* the whole answer is in memory, and may have many MB */
+    bool is_large; /* the answer may have many MB, and is in memory as a whole */
 };
 
-/* If two patterns fit a path, the pattern with the fixed segment comes first. A path has one method. */
+/* If two patterns fit a path, the pattern with the fixed segment is first. A path has one method. */
 static const struct route routes[] = {
     {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
     {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},
@@ -81,10 +78,7 @@ static const struct route routes[] = {
 
 /* ---------------------------------------------------------------- the head */
 
-/* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
- * from a user's browser. But the browser puts that name into Host. */
-
-/* Reads the host without its port. Returns false if the value has no valid form. */
+/* Reads the host without its port. Returns false if the value is malformed. */
 static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
 {
     bool is_bracketed = value[0] == '[';
@@ -97,24 +91,21 @@ static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
         return false;
     if (len == 0 || len > HOST_MAX_BYTES)
         return false;
-    memcpy(ret_host, host, len);
-    ret_host[len] = '\0';
+    snprintf(ret_host, HOST_MAX_BYTES + 1, "%.*s", (int)len, host);
     return true;
 }
 
-static bool is_loopback_name(const char *host)
-{
-    static const char name[] = "localhost";
-    size_t len = strlen(host);
-    size_t name_len = strlen(name);
-    return len >= name_len && strcasecmp(host + len - name_len, name) == 0 &&
-           (len == name_len || host[len - name_len - 1] == '.');
-}
-
+/* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
+ * from a user's browser. But the browser puts that name into Host. It sends an address as Host only for pages
+ * from that address. */
 static bool is_ours(const char *host, const struct service_context *context)
 {
-    /* A browser sends an address as Host only for pages from that address, so not for a stranger's page. */
-    if (g_hostname_is_ip_address(host) || is_loopback_name(host) || strcasecmp(host, context->domain) == 0)
+    static const char localhost[] = ".localhost";
+    size_t len = strlen(host);
+    size_t suffix_len = strlen(localhost);
+    bool is_loopback_name = strcasecmp(host, localhost + 1) == 0 ||
+                            (len > suffix_len && strcasecmp(host + len - suffix_len, localhost) == 0);
+    if (g_hostname_is_ip_address(host) || is_loopback_name || strcasecmp(host, context->domain) == 0)
         return true;
     for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
         if (strcasecmp(host, *name) == 0)
@@ -123,30 +114,21 @@ static bool is_ours(const char *host, const struct service_context *context)
     return false;
 }
 
-static void check_host(const struct request *request, const char *version, unsigned int hosts,
+/* Sets the reply if the head is refused. */
+static void check_head(const struct request *request, const struct request_head *head, const char *version,
                        struct reply *reply)
 {
     char host[HOST_MAX_BYTES + 1];
     const char *value = request_header(request, MHD_HTTP_HEADER_HOST);
-    if (hosts > 1 || (hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
+    if (!head->has_one_end)
+        reply_error(reply, MHD_HTTP_BAD_REQUEST,
+                    "The header does not say in one way where the request ends.");
+    else if (head->hosts > 1 || (head->hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
         reply_error(reply, MHD_HTTP_BAD_REQUEST, "One Host is needed.");
     else if (value != NULL && (!read_host(value, host) || !is_ours(host, request->context)))
         reply_error(
             reply, MHD_HTTP_MISDIRECTED_REQUEST,
             "The service does not go by the name in Host: use its address, or start it with --allow-host.");
-}
-
-/* Sets the reply (400, 421) if the head is refused. Returns false if the end of the request is unclear: the
- * connection must end with this request. */
-static bool check_head(const struct request *request, const struct request_head *head, const char *version,
-                       struct reply *reply)
-{
-    if (head->has_one_end)
-        check_host(request, version, head->hosts, reply);
-    else
-        reply_error(reply, MHD_HTTP_BAD_REQUEST,
-                    "The header does not say in one way where the request ends.");
-    return head->has_one_end;
 }
 
 /* ---------------------------------------------------------------- the route of a request */
@@ -156,12 +138,11 @@ static bool matches(const char *pattern, const char *path, struct request *reque
 {
     size_t parameters = 0;
     for (; *pattern != '\0'; pattern++) {
-        size_t len = *pattern == '*' ? strcspn(path, "/") : 1;
-        if (*pattern != '*' && *pattern != *path)
+        bool is_parameter = *pattern == '*';
+        size_t len = is_parameter ? strcspn(path, "/") : 1;
+        if (is_parameter ? len == 0 || len >= REQUEST_PARAMETER_SIZE : *pattern != *path)
             return false;
-        if (*pattern == '*' && (len == 0 || len >= REQUEST_PARAMETER_SIZE))
-            return false;
-        if (*pattern == '*')
+        if (is_parameter)
             snprintf(request->parameters[parameters++], REQUEST_PARAMETER_SIZE, "%.*s", (int)len, path);
         path += len;
     }
@@ -190,27 +171,26 @@ static const struct route *find_route(struct request *request, const char *path,
 
 /* ---------------------------------------------------------------- one request and its reply */
 
-/* libmicrohttpd passes a request in pieces, which are put together here, within bounds. If the head leads to
- * a refusal, the answer goes out after the body was discarded, because a client may lose the answer if the
- * connection is closed on unread bytes. A body above DISCARD_MAX_BYTES is not read for that. */
-
 struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    sem_t makers;              /* one for each thread that may make a large reply */
+    sem_t makers;              /* counts the threads that may still begin a large reply */
     atomic_size_t reply_bytes; /* of the large replies in memory */
     atomic_size_t body_bytes;  /* of all requests under way */
-    char *address;             /* where it listens; NULL before */
+    char *address;
 };
 
+/* libmicrohttpd passes a request in pieces, which are put together here, within bounds. If the head is
+ * refused, the answer is sent after the body, of at most DISCARD_MAX_BYTES, was read and discarded: a client
+ * may lose the answer if the connection is closed on unread bytes. */
 struct exchange {
     struct server *server; /* borrowed */
     struct request request;
-    struct reply reply; /* status 0 before it is set */
-    const struct route *route;
+    struct reply reply;        /* its status is 0 until it is set */
+    const struct route *route; /* NULL until the key was checked */
     size_t discarded_bytes;
-    bool is_settled; /* the reply is set, and is sent before the body was read */
+    bool is_settled; /* the reply is sent before the body was read */
     bool is_last;    /* the connection must end after the reply */
 };
 
@@ -218,15 +198,6 @@ static void release_body(struct exchange *exchange)
 {
     atomic_fetch_sub(&exchange->server->body_bytes, exchange->request.body.len);
     strbuf_release(&exchange->request.body);
-}
-
-static void exchange_free(struct exchange *exchange)
-{
-    if (exchange == NULL)
-        return;
-    reply_release(&exchange->reply);
-    release_body(exchange);
-    free(exchange);
 }
 
 static void authenticate(struct exchange *exchange)
@@ -245,14 +216,7 @@ static void authenticate(struct exchange *exchange)
         reply_error(&exchange->reply, MHD_HTTP_UNAUTHORIZED, "The API key is missing or not valid.");
 }
 
-static bool has_media_type(const struct request *request, const char *type)
-{
-    const char *value = request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    size_t len = strlen(type);
-    return value != NULL && strncasecmp(value, type, len) == 0 && strchr("; \t", value[len]) != NULL;
-}
-
-/* Returns the declared length, or 0 if there is none. */
+/* Returns 0 if no length is declared. */
 static uint64_t declared_length(const struct request *request)
 {
     const char *value = request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -272,7 +236,9 @@ static void expect_body(struct exchange *exchange)
     const struct route *route = exchange->route;
     if (route->body_type == NULL)
         return;
-    if (!has_media_type(request, route->body_type))
+    const char *type = request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    size_t len = strlen(route->body_type);
+    if (type == NULL || strncasecmp(type, route->body_type, len) != 0 || strchr("; \t", type[len]) == NULL)
         reply_error(&exchange->reply, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The body must be %s.",
                     route->body_type);
     else if (declared_length(request) > route->body_max_bytes)
@@ -281,7 +247,7 @@ static void expect_body(struct exchange *exchange)
         request->body = STRBUF_INIT(route->body_max_bytes);
 }
 
-/* Checks the head, key, route, and declared type and length of the body. Returns NULL without memory. */
+/* Checks the head, key, route, and declared type and length of the body. Returns NULL when out of memory. */
 static struct exchange *exchange_begin(struct server *server, struct MHD_Connection *connection,
                                        const char *path, const char *method, const char *version)
 {
@@ -294,7 +260,8 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     request->connection = connection;
     struct request_head head;
     request_head_read(connection, &head);
-    exchange->is_last = !check_head(request, &head, version, &exchange->reply);
+    check_head(request, &head, version, &exchange->reply);
+    exchange->is_last = !head.has_one_end;
     if (exchange->reply.status == 0)
         authenticate(exchange);
     if (exchange->reply.status == 0)
@@ -309,7 +276,7 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     return exchange;
 }
 
-/* Takes a piece of the body. Returns false at DISCARD_MAX_BYTES: the caller cuts the connection. */
+/* Takes a piece of the body. Returns false if the connection must be closed. */
 static bool exchange_receive(struct exchange *exchange, const char *bytes, size_t len)
 {
     bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
@@ -337,7 +304,7 @@ static void make_reply(struct exchange *exchange)
               strerrordesc_np(-error));
 }
 
-/* The semaphore is never held for long: no thread waits for a client while it makes a reply. */
+/* The wait for the semaphore is short: no thread waits for a client while it makes a reply. */
 static void make_large_reply(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -351,17 +318,6 @@ static void make_large_reply(struct exchange *exchange)
         server->reply_bytes += exchange->reply.body_len;
     }
     sem_post(&server->makers);
-}
-
-/* Answers a complete request. `closes` ends the connection after the answer. */
-static enum MHD_Result exchange_answer(struct exchange *exchange, bool closes)
-{
-    const struct route *route = exchange->reply.status == 0 ? exchange->route : NULL;
-    if (route != NULL && route->is_large)
-        make_large_reply(exchange);
-    else if (route != NULL)
-        make_reply(exchange);
-    return reply_send(&exchange->reply, exchange->request.connection, closes || exchange->is_last);
 }
 
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
@@ -387,15 +343,21 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* A connection without a valid key stays idle, so that it makes room if the client reads no answers. */
+/* Answers a complete request. A connection without a valid key stays idle, so that it makes room if the
+ * client reads no answers. */
 static enum MHD_Result answer(struct exchange *exchange, struct connection *client)
 {
     struct connections *connections = exchange->server->connections;
-    bool has_key = exchange->route != NULL;
-    if (has_key)
+    const struct route *route = exchange->route;
+    if (route != NULL)
         connections_enter(connections, client, CONNECTION_WORKING);
-    enum MHD_Result result = exchange_answer(exchange, connections_is_draining(connections));
-    if (has_key)
+    bool closes = exchange->is_last || connections_is_draining(connections);
+    if (exchange->reply.status == 0 && route->is_large)
+        make_large_reply(exchange);
+    else if (exchange->reply.status == 0)
+        make_reply(exchange);
+    enum MHD_Result result = reply_send(&exchange->reply, exchange->request.connection, closes);
+    if (route != NULL)
         connections_enter(connections, client, CONNECTION_SENDING);
     return result;
 }
@@ -430,7 +392,12 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 {
     struct server *server = context;
     struct connection *client = client_of(connection);
-    exchange_free(*request_context);
+    struct exchange *exchange = *request_context;
+    if (exchange != NULL) {
+        reply_release(&exchange->reply);
+        release_body(exchange);
+        free(exchange);
+    }
     if (client != NULL)
         connections_enter(server->connections, client, CONNECTION_IDLE);
 }
@@ -441,7 +408,7 @@ void server_free(struct server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* The kernel refuses clients from now on, instead of queueing them unread. */
+        /* After this, the kernel refuses clients, instead of queueing them. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_end(server->connections, DRAIN_MS);
@@ -459,20 +426,6 @@ void server_free(struct server *server)
 
 DEFINE_CLEANUP_FREE(server)
 
-static int start_daemon(struct server *server, int listen_fd)
-{
-    /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
-     * inboxfs the user's open files may take those below. */
-    server->daemon = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
-        NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
-    return server->daemon != NULL ? 0 : -EIO;
-}
-
 int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server)
 {
     _cleanup_(cleanup_server_free) struct server *server = calloc(1, sizeof(*server));
@@ -487,9 +440,17 @@ int server_start(const char *listen_text, const struct service_context *context,
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (server->connections == NULL)
         return -ENOMEM;
-    error = start_daemon(server, listen_fd);
-    if (error != 0)
-        return error;
+    /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
+     * inboxfs the user's open files may take those below. */
+    server->daemon = MHD_start_daemon(
+        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
+        NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MAX_BYTES,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+    if (server->daemon == NULL)
+        return -EIO;
     listen_fd = -1; /* libmicrohttpd owns it */
     *ret_server = TAKE_PTR(server);
     return 0;
