@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One email, as received or as sent: its content record, its attachments, its raw text, and marks. The paths
- * are /api/v1/email/ID and /api/v1/email/outbound/ID, and those below them.
+ * One email, received or sent: its content record, attachments, raw text, and marks. The paths are
+ * /api/v1/email/ID and /api/v1/email/outbound/ID, and those below them.
  *
- * The two sides differ in the table that decides who may see a message: `emails` or `outbound`. A content
- * record (interface, GET /api/v1/email/ID) has the email, the earlier emails of its thread, and both as
- * Markdown for a language model (the prompts). Each inbox has its own view of a thread: the valid emails that
- * it received and the emails that were sent from it. A message to oneself is in it once, as received.
+ * A content record (interface, GET /api/v1/email/ID) has the email, the earlier emails of its thread, and
+ * both as Markdown for a language model (the prompts). Of a thread, an inbox sees the valid emails that it
+ * received and the emails that were sent from it. A message to oneself is in the thread once, as received.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -26,30 +25,27 @@
 
 /* An answer must stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
  * control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred blanks.
- * So each text is cut at a length in JSON. All else in a record, mainly addresses, is below 5 MB, and a
- * record with both prompts below 34 MB. The answer is one such record, with one or more earlier ones and with
- * the prompts of all of them once more: below 95 MB. */
+ * So each text is cut at a length in JSON. The other fields of a record, mainly addresses, are below 5 MB
+ * together, and a record with both prompts is below 34 MB. The answer is one such record, the earlier records
+ * (one of any size, or several of PREVIOUS_MAX_BYTES together), and the prompts of all: below 95 MB. */
 enum {
     BODY_MAX_BYTES = 10 * 1000 * 1000,
     PROMPT_MAX_BYTES = 4 * 1000 * 1000,    /* of one email */
-    PREVIOUS_MAX_BYTES = 12 * 1000 * 1000, /* of all earlier emails' records; the newest is always there */
+    PREVIOUS_MAX_BYTES = 12 * 1000 * 1000, /* of the records of earlier emails */
+    PREVIOUS_MAX = 100,                    /* earlier emails */
 };
 
-/* The length of a character in a string that jansson writes. */
-static size_t json_len(const struct character *character)
-{
-    if (character->code < 0x20)
-        return character->code != 0 && strchr("\b\t\n\f\r", (int)character->code) != NULL ? 2 : 6;
-    return character->code == '"' || character->code == '\\' ? 2 : character->len;
-}
-
-/* Returns the length of the longest beginning, of whole characters, that takes at most max_bytes in JSON. */
+/* Returns the length of the longest beginning, of whole characters, that takes at most `max_bytes` in a
+ * string that jansson writes. */
 static size_t len_within(const char *text, size_t len, size_t max_bytes)
 {
     size_t at = 0;
     while (at < len) {
         const struct character character = character_at(text + at, len - at);
-        size_t bytes = json_len(&character);
+        bool is_escaped = character.code == '"' || character.code == '\\' ||
+                          (character.code != 0 && character.code < 0x20 &&
+                           strchr("\b\t\n\f\r", (int)character.code) != NULL);
+        size_t bytes = is_escaped ? 2 : character.code < 0x20 ? 6 : character.len;
         if (character.kind == CHARACTER_INVALID || bytes > max_bytes)
             break;
         max_bytes -= bytes;
@@ -60,14 +56,14 @@ static size_t len_within(const char *text, size_t len, size_t max_bytes)
 
 /* ---------------------------------------------------------------- prompts */
 
-/* Returns "" if the member is missing, as in a damaged database. */
+/* Returns "" if the member is missing, as it may be in a damaged database. */
 static const char *text_of(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
     return text != NULL ? text : "";
 }
 
-/* Each header field is one line (message_read()), so that its text cannot pass for another field. */
+/* A name is on one line (message_read()), so that its text cannot pass for another line of the prompt. */
 static void append_address(struct strbuf *out, const json_t *address)
 {
     const char *name = text_of(address, "name");
@@ -93,45 +89,7 @@ static void append_addresses(struct strbuf *out, const char *label, const json_t
     strbuf_append_char(out, '\n');
 }
 
-static void append_attachments(struct strbuf *out, const json_t *list)
-{
-    if (json_array_size(list) == 0)
-        return;
-    strbuf_append_str(out, "- **Attachments:** ");
-    size_t i;
-    const json_t *attachment;
-    json_array_foreach (list, i, attachment)
-        strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "", text_of(attachment, "filename"),
-                       text_of(attachment, "content_type"));
-    strbuf_append_char(out, '\n');
-}
-
-/* Appends the bytes that fit. If not all of them fit, the second call sets the buffer's error. */
-static void append_plain(struct strbuf *out, const char *text)
-{
-    size_t len = strlen(text);
-    size_t room = out->max_bytes - out->len;
-    if (out->error == 0 && len > room)
-        strbuf_append(out, text, room);
-    strbuf_append(out, text, len);
-}
-
-static void append_body(struct strbuf *out, const json_t *record, unsigned int level)
-{
-    const char *plain = json_string_value(json_object_get(record, "plain_text"));
-    const char *html = json_string_value(json_object_get(record, "html"));
-    bool is_alternative = json_is_true(json_object_get(record, "alternative_content"));
-    if (plain != NULL)
-        append_plain(out, plain);
-    if (html != NULL && (plain == NULL || !is_alternative)) {
-        if (plain != NULL)
-            strbuf_append_str(out, "\n\n");
-        html_to_markdown(out, html, strlen(html), level);
-    }
-    if (out->len > 0 && out->data[out->len - 1] != '\n')
-        strbuf_append_char(out, '\n');
-}
-
+/* `level` is that of the heading. */
 static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *subject = text_of(record, "subject");
@@ -144,12 +102,31 @@ static void append_whole_email(struct strbuf *out, const json_t *record, unsigne
     append_addresses(out, "Bcc", json_object_get(record, "bcc_addresses"));
     append_addresses(out, "Reply-To", json_object_get(record, "reply_to_addresses"));
     strbuf_appendf(out, "- **Date:** %s\n", text_of(record, "date"));
-    append_attachments(out, json_object_get(record, "attachments"));
-    strbuf_append_char(out, '\n');
-    append_body(out, record, level);
+    size_t i;
+    const json_t *attachment;
+    json_array_foreach (json_object_get(record, "attachments"), i, attachment)
+        strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "- **Attachments:** ",
+                       text_of(attachment, "filename"), text_of(attachment, "content_type"));
+    strbuf_append_str(out, i > 0 ? "\n\n" : "\n");
+
+    const char *plain = json_string_value(json_object_get(record, "plain_text"));
+    const char *html = json_string_value(json_object_get(record, "html"));
+    bool is_alternative = json_is_true(json_object_get(record, "alternative_content"));
+    size_t plain_len = plain != NULL ? strlen(plain) : 0;
+    size_t room = out->max_bytes - out->len;
+    if (out->error == 0 && plain_len > room)
+        strbuf_append(out, plain, room); /* the next append sets the error */
+    strbuf_append(out, plain, plain_len);
+    if (html != NULL && (plain == NULL || !is_alternative)) {
+        if (plain != NULL)
+            strbuf_append_str(out, "\n\n");
+        html_to_markdown(out, html, strlen(html), level);
+    }
+    if (out->len > 0 && out->data[out->len - 1] != '\n')
+        strbuf_append_char(out, '\n');
 }
 
-/* Appends a content record, cut if it is too long. `level` is that of its heading. Return: 0 or -ENOMEM. */
+/* Appends the prompt of a content record, cut if it is too long. Return: 0 or -ENOMEM. */
 static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
@@ -162,21 +139,6 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
     return is_cut ? strbuf_append_char(out, '\n') : out->error;
 }
 
-/* Appends a thread: the earlier emails, oldest first, and the email itself. */
-static int prompt_append_thread(struct strbuf *out, const json_t *previous, const json_t *content_record)
-{
-    size_t count = json_array_size(previous) + 1;
-    strbuf_appendf(out, "# Thread of %zu email%s\n", count, count == 1 ? "" : "s");
-    size_t i;
-    const json_t *record;
-    json_array_foreach (previous, i, record) {
-        strbuf_append_char(out, '\n');
-        prompt_append_email(out, record, 2);
-    }
-    strbuf_append_char(out, '\n');
-    return prompt_append_email(out, content_record, 2);
-}
-
 /* ---------------------------------------------------------------- threads */
 
 /* An email of a row with the columns message, thread, inbox, record, header, plain_text, html. */
@@ -184,11 +146,7 @@ struct thread_email {
     int64_t message;
     int64_t thread;
     int64_t inbox;
-    json_t *record; /* content record, without its thread_prompt and previous_emails; owned */
-};
-
-enum {
-    EMAILS_MAX = 100,
+    json_t *record; /* its content record, as if the thread had no other email; owned */
 };
 
 static const char previous_sql[] =
@@ -214,93 +172,71 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     return text != NULL ? json_stringn(text, len_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
-/* The caller sets the prompts and previous_emails. */
-static json_t *build_record(sqlite3_stmt *statement, const json_t *record, json_t *header)
-{
-    static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
-    json_t *result = json_pack("{s:n, s:n}", "id", "inbox_id");
-    json_object_update(result, header);
-    for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
-        json_object_set(result, of_record[i], json_object_get(record, of_record[i]));
-    json_object_set_new(result, "plain_text", column_text(statement, 5));
-    json_object_set_new(result, "html", column_text(statement, 6));
-    json_object_set_new(result, "previous_emails", json_null());
-    return result;
-}
-
-static int add_prompt(json_t *record)
-{
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
-    int error = prompt_append_email(&text, record, 1);
-    if (error != 0)
-        return error;
-    _cleanup_json_ json_t *prompt = json_string(strbuf_str(&text));
-    int result = json_object_set(record, "prompt", prompt) | json_object_set(record, "thread_prompt", prompt);
-    return result == 0 ? 0 : -ENOMEM;
-}
-
-/* Returns true if a record has the members that each email has. */
-static bool is_sound(json_t *record)
-{
-    return json_unpack_ex(record, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
-                          "inbox_id", "subject", "date", "message_id", "from_address", "address") == 0;
-}
-
 /* Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
 static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
+    static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
     _cleanup_json_ json_t *record = column_json(statement, 3);
     _cleanup_json_ json_t *header = column_json(statement, 4);
-    _cleanup_json_ json_t *result = build_record(statement, record, header);
-    int error = is_sound(result) ? add_prompt(result) : -EUCLEAN;
+    _cleanup_json_ json_t *content = json_pack("{s:n, s:n}", "id", "inbox_id");
+    json_object_update(content, header);
+    for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
+        json_object_set(content, of_record[i], json_object_get(record, of_record[i]));
+    json_object_set_new(content, "plain_text", column_text(statement, 5));
+    json_object_set_new(content, "html", column_text(statement, 6));
+    json_object_set_new(content, "previous_emails", json_null());
+    if (json_unpack_ex(content, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
+                       "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
+        return -EUCLEAN;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
+    int error = prompt_append_email(&text, content, 1);
     if (error != 0)
         return error;
+    _cleanup_json_ json_t *prompt = json_string(strbuf_str(&text));
+    if (json_object_set(content, "prompt", prompt) != 0 ||
+        json_object_set(content, "thread_prompt", prompt) != 0)
+        return -ENOMEM;
     *ret_email = (struct thread_email){
         .message = sqlite3_column_int64(statement, 0),
         .thread = sqlite3_column_int64(statement, 1),
         .inbox = sqlite3_column_int64(statement, 2),
-        .record = TAKE_PTR(result),
+        .record = TAKE_PTR(content),
     };
     return 0;
 }
 
-/* Puts the email of the row at the front of the list. Return: 0; 1 if there is no room for it; -errno. */
-static int add_previous(sqlite3_stmt *statement, json_t *list, size_t *json_bytes)
-{
-    bool is_newest = json_array_size(list) == 0;
-    struct thread_email previous;
-    int error = thread_email_from_row(statement, &previous);
-    if (error != 0)
-        return error;
-    *json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
-    bool has_room = *json_bytes <= PREVIOUS_MAX_BYTES || is_newest;
-    if (has_room)
-        json_array_insert(list, 0, previous.record);
-    json_decref(previous.record);
-    return has_room ? 0 : 1;
-}
-
-/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, one
- * level deep. The caller owns *ret_list. Return: 0 or -errno. */
+/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, without
+ * previous_emails of their own. The caller owns *ret_list. Return: 0 or -errno. */
 static int thread_load_previous(sqlite3 *db, const struct thread_email *email, json_t **ret_list)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int result = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
-                               email->inbox, (int64_t)EMAILS_MAX);
-    if (result != 0)
-        return result;
+    int error = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
+                              email->inbox, (int64_t)PREVIOUS_MAX);
+    if (error != 0)
+        return error;
     _cleanup_json_ json_t *list = json_array();
     size_t json_bytes = 0;
-    int step = 0;
-    while (result == 0 && (step = query_step(statement)) > 0)
-        result = add_previous(statement, list, &json_bytes);
-    if (result < 0 || step < 0)
-        return result < 0 ? result : step;
+    int step;
+    while ((step = query_step(statement)) > 0) {
+        struct thread_email previous;
+        error = thread_email_from_row(statement, &previous);
+        if (error != 0)
+            return error;
+        json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
+        bool has_room = json_bytes <= PREVIOUS_MAX_BYTES || json_array_size(list) == 0;
+        if (has_room)
+            json_array_insert(list, 0, previous.record);
+        json_decref(previous.record);
+        if (!has_room)
+            break;
+    }
+    if (step < 0)
+        return step;
     *ret_list = TAKE_PTR(list);
     return 0;
 }
 
-/* ---------------------------------------------------------------- what is shown of an email */
+/* ---------------------------------------------------------------- parts of an email */
 
 #define OF_RECEIVED                                                                                \
     " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
@@ -321,10 +257,14 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     if (error != 0)
         return error;
     _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
-    prompt_append_thread(&prompt, previous, email->record);
+    size_t count = json_array_size(previous);
+    strbuf_appendf(&prompt, "# Thread of %zu email%s\n", count + 1, count == 0 ? "" : "s");
+    for (size_t i = 0; i <= count; i++) {
+        strbuf_append_char(&prompt, '\n');
+        prompt_append_email(&prompt, i < count ? json_array_get(previous, i) : email->record, 2);
+    }
     json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
-    bool is_alone = json_array_size(previous) == 0;
-    json_object_set(email->record, "previous_emails", is_alone ? json_null() : previous);
+    json_object_set(email->record, "previous_emails", count == 0 ? json_null() : previous);
     return prompt.error;
 }
 
@@ -348,8 +288,8 @@ int email_load_content(sqlite3 *db, const char *id, json_t **ret_record)
     return load_record(db, SIDE_RECEIVED, id, ret_record);
 }
 
-/* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if it does not exist or cannot be
- * seen from that side; -errno. */
+/* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if the part does not exist or the
+ * email is not of the request's side; -errno. */
 
 static int load_content(sqlite3 *db, const struct request *request, struct reply *reply)
 {
@@ -377,28 +317,6 @@ static int load_raw(sqlite3 *db, const struct request *request, struct reply *re
     return 0;
 }
 
-/* Reads a row of raw_sql. `list` has the message's attachments, in the order of its text. */
-static int read_attachment(sqlite3_stmt *statement, const json_t *list, const char *id, struct reply *reply)
-{
-    size_t i;
-    const json_t *item = NULL;
-    json_array_foreach (list, i, item) {
-        if (strcmp(text_of(item, "id"), id) == 0)
-            break;
-    }
-    if (i >= json_array_size(list))
-        return -ENOENT;
-    char *bytes = NULL;
-    size_t len = 0;
-    const char *raw = sqlite3_column_blob(statement, 1);
-    int error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
-    if (error != 0)
-        return error == -ENOENT ? -EUCLEAN : error;
-    reply_bytes(reply, text_of(item, "content_type"), bytes, len);
-    reply->is_file = true;
-    return 0;
-}
-
 static int load_attachment(sqlite3 *db, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -406,9 +324,25 @@ static int load_attachment(sqlite3 *db, const struct request *request, struct re
     if (error != 0)
         return error;
     _cleanup_json_ json_t *header = column_json(statement, 0);
-    return header != NULL ? read_attachment(statement, json_object_get(header, "attachments"),
-                                            request->parameters[1], reply)
-                          : -EUCLEAN;
+    if (header == NULL)
+        return -EUCLEAN;
+    /* The list has the order of message_read_attachment(). */
+    const json_t *list = json_object_get(header, "attachments");
+    size_t i = 0;
+    while (i < json_array_size(list) &&
+           strcmp(text_of(json_array_get(list, i), "id"), request->parameters[1]) != 0)
+        i++;
+    if (i >= json_array_size(list))
+        return -ENOENT;
+    char *bytes = NULL;
+    size_t len = 0;
+    const char *raw = sqlite3_column_blob(statement, 1);
+    error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
+    if (error != 0)
+        return error == -ENOENT ? -EUCLEAN : error;
+    reply_bytes(reply, text_of(json_array_get(list, i), "content_type"), bytes, len);
+    reply->is_file = true;
+    return 0;
 }
 
 static int answer(const struct request *request, struct reply *reply,
@@ -420,11 +354,9 @@ static int answer(const struct request *request, struct reply *reply,
         return error;
     error = load(connection->db, request, reply);
     database_end_read(request->context->database, connection);
-    if (error != -ENOENT)
-        return error;
-    reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
-                load == load_attachment ? "attachment" : "email");
-    return 0;
+    return error != -ENOENT ? error
+                            : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
+                                          load == load_attachment ? "attachment" : "email");
 }
 
 int endpoint_email_content(struct request *request, struct reply *reply)
@@ -444,8 +376,9 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- marks */
 
-/* Sets the record's user_mark_status, inside a write transaction, and answers with the record. An email
- * counts as valid if its status is `valid` or a user marked it so. Returns -ENOENT if there is none. */
+/* Sets the record's user_mark_status, and replies with the record. An email counts as valid if its status is
+ * `valid` or a user marked it as valid. The caller has the turn to write. Return: 0; -ENOENT if there is no
+ * such email; -errno. */
 static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -476,7 +409,5 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
         return error;
     error = database_end_write(request->context->database,
                                mark_email(connection->db, request->parameters[0], is_valid, reply));
-    if (error == -ENOENT)
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
-    return error == -ENOENT ? 0 : error;
+    return error != -ENOENT ? error : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
 }
