@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes: the rows of the table `inboxes`, the rules in the order in which they apply, and the reading of
- * requests. No rule asks for SPF, DKIM or DMARC: mail that crossed no network has no such verdict, and the
- * service makes none up.
+ * No rule asks for SPF, DKIM or DMARC, which the service does not check.
  */
 #include "service/inbox.h"
 
@@ -67,7 +65,7 @@ int service_inbox_find_by_address(sqlite3 *db, const char *address, struct servi
     return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
-/* A "+" in quotes begins no tag. */
+/* A "+" in a quoted local part begins no tag. */
 int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
 {
     int error = service_inbox_find_by_address(db, address, ret_inbox);
@@ -115,18 +113,12 @@ static bool lists(const json_t *entries, const char *text)
     return false;
 }
 
-/* `rule` is {"addresses": [], "domains": []}, or JSON's null. */
+/* `rule` is {"addresses": [], "domains": []}, or null in JSON. */
 static bool matches(const json_t *rule, const char *address)
 {
     const char *at = strrchr(address, '@');
     return lists(json_object_get(rule, "addresses"), address) ||
            (at != NULL && lists(json_object_get(rule, "domains"), at + 1));
-}
-
-static bool is_empty(const json_t *rule)
-{
-    return json_array_size(json_object_get(rule, "addresses")) == 0 &&
-           json_array_size(json_object_get(rule, "domains")) == 0;
 }
 
 struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum recipient_header header)
@@ -135,7 +127,9 @@ struct verdict inbox_judge(const json_t *inbox_record, const char *from_address,
     const json_t *blocked = json_object_get(inbox_record, "blocked_from_addresses");
     if (matches(blocked, from_address))
         return (struct verdict){"blocked_from_address", "The sender is on the inbox's block list."};
-    if (!is_empty(allowed) && !matches(allowed, from_address))
+    bool allows_all = json_array_size(json_object_get(allowed, "addresses")) == 0 &&
+                      json_array_size(json_object_get(allowed, "domains")) == 0;
+    if (!allows_all && !matches(allowed, from_address))
         return (struct verdict){"not_allowed_from_address", "The sender is not on the inbox's allow list."};
     if (header == DELIVERY_CC && !json_is_true(json_object_get(inbox_record, "allow_cc")))
         return (struct verdict){"not_allowed_cc_address", "The inbox may not be reached by Cc."};
@@ -180,15 +174,6 @@ static json_t *read_rule(const struct json_input *in, const char *name)
                      "domains", read_entries(&inner, "domains", validate_is_domain));
 }
 
-static const char *read_address(const struct json_input *in)
-{
-    const char *address = validate_line(in, "email_address", true);
-    if (address == NULL || address_is_valid(address))
-        return address;
-    validate_fail(in, "email_address", "value_error", "value is not a valid email address");
-    return NULL;
-}
-
 json_t *inbox_settings_read(json_t *body, struct validation *validation)
 {
     static const char *const switches[] = {"allow_cc", "allow_bcc", "spf_pass_required", "dkim_pass_required",
@@ -197,7 +182,9 @@ json_t *inbox_settings_read(json_t *body, struct validation *validation)
     struct json_input in = {validation, &top, body};
     const char *id = validate_line(&in, "id", false);
     const char *name = validate_line(&in, "name", true);
-    const char *address = read_address(&in);
+    const char *address = validate_line(&in, "email_address", true);
+    if (address != NULL && !address_is_valid(address))
+        validate_fail(&in, "email_address", "value_error", "value is not a valid email address");
     json_t *settings = json_pack("{s:s?, s:s?, s:s?}", "id", id, "name", name, "email_address", address);
     for (size_t i = 0; i < ARRAY_LEN(switches); i++)
         json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));

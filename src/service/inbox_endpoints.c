@@ -14,57 +14,36 @@
 #include "service/sending.h"
 #include "sql/query.h"
 
-static int create(const struct service_context *context, sqlite3 *db, json_t *settings)
+/* The caller has the turn to write. Return: 0; -EEXIST if another inbox has the address; -errno. */
+static int upsert(const struct service_context *context, sqlite3 *db, json_t *settings, struct reply *reply)
 {
+    _cleanup_inbox_ struct service_inbox current = {0};
+    const struct service_inbox inbox = {.record = settings};
+    const char *id = service_inbox_id(&inbox);
+    const char *address = service_inbox_address(&inbox);
+    int error = id != NULL ? service_inbox_find_by_id(db, id, &current) : 0;
+    if (error == -ENOENT)
+        return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
+    if (error != 0)
+        return error;
+    /* An inbox may keep its address, even if the service now runs for another domain. */
+    bool is_kept = id != NULL && address_equals(address, service_inbox_address(&current));
+    if (!is_kept && !delivery_is_in_domain(address, context->domain))
+        return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
+                                "The address is not on the service's domain");
     int64_t found = 0;
     int any_error = query_integer(db, &found, "SELECT 1 FROM inboxes LIMIT 1", "");
     if (any_error != 0 && any_error != -ENOENT)
         return any_error;
-    const struct service_inbox inbox = {.record = settings};
-    int error = service_inbox_store(db, 0, settings);
-    return error == 0 && any_error == -ENOENT ? sending_welcome(db, &inbox, context->domain) : error;
-}
-
-/* An inbox may keep its address, even if the service now runs for another domain. */
-static bool may_have_address(const struct service_context *context, const struct service_inbox *current,
-                             const json_t *settings)
-{
-    const char *address = json_string_value(json_object_get(settings, "email_address"));
-    bool is_kept = current->record != NULL && address_equals(address, service_inbox_address(current));
-    return is_kept || delivery_is_in_domain(address, context->domain);
-}
-
-/* In a write transaction. Returns -EEXIST if another inbox has the address; the caller then rolls back. */
-static int upsert(const struct service_context *context, sqlite3 *db, json_t *settings, struct reply *reply)
-{
-    _cleanup_inbox_ struct service_inbox current = {0};
-    const char *id = json_string_value(json_object_get(settings, "id"));
-    int error = id != NULL ? service_inbox_find_by_id(db, id, &current) : 0;
-    if (error == -ENOENT)
-        reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-    if (!may_have_address(context, &current, settings))
-        return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
-                                "The address is not on the service's domain");
-    error = id != NULL ? service_inbox_store(db, current.seq, settings) : create(context, db, settings);
+    error = service_inbox_store(db, current.seq, settings);
+    if (error == 0 && any_error == -ENOENT)
+        error = sending_welcome(db, &inbox, context->domain);
     if (error != 0)
         return error;
     /* The secret that signs webhooks is in the administrator's file, and no answer shows it. */
     json_object_set_new(settings, "webhook_secret", json_null());
     reply_json(reply, MHD_HTTP_OK, json_incref(settings));
     return 0;
-}
-
-static int carry_out(const struct service_context *context, json_t *settings, struct reply *reply)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(context->database, &connection);
-    if (error == 0)
-        error = database_end_write(context->database, upsert(context, connection->db, settings, reply));
-    if (error == -EEXIST)
-        reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
-    return error == -EEXIST ? 0 : error;
 }
 
 int endpoint_inbox_upsert(struct request *request, struct reply *reply)
@@ -76,8 +55,13 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
     _cleanup_json_ json_t *settings = inbox_settings_read(body, &validation);
     if (settings == NULL)
         return -ENOMEM;
-    if (!validation.has_failed)
-        return carry_out(request->context, settings, reply);
-    reply_invalid(reply, &validation);
-    return 0;
+    if (validation.has_failed)
+        return reply_invalid(reply, &validation);
+    const struct service_context *context = request->context;
+    struct connection *connection = NULL;
+    int error = database_begin_write(context->database, &connection);
+    if (error == 0)
+        error = database_end_write(context->database, upsert(context, connection->db, settings, reply));
+    return error != -EEXIST ? error
+                            : reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
 }

@@ -2,10 +2,10 @@
 /*
  * The lists of inboxes, of received and of sent emails: GET /api/v1/inbox, /email and /email/outbound.
  *
- * Clients write a list in a query in different forms (repeated key, JSON text in one value, the old singular
- * name). All are accepted, and a parameter that a client leaves out may be "null" or empty. The SQL statement
- * is put together from the filters in the request; every value is bound. Its rows are sent as they are read
- * (reply.h), so that no list is ever in memory as a whole. A client that has the newest list gets a 304.
+ * In a query, clients repeat a key for each item of a list, write the list as JSON in one value, or use the
+ * old singular name: all are accepted. A parameter that is empty or "null" counts as left out. The SQL
+ * statement is put together from the filters in the request; each value is bound. Its rows are sent as they
+ * are read (reply.h), so that no list is in memory as a whole. A client that has the newest list gets a 304.
  */
 #include <errno.h>
 #include <glib.h>
@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "mail/json_writer.h"
 #include "service/endpoints.h"
 #include "service/message.h"
 #include "service/search_index.h"
@@ -23,9 +24,9 @@
 /* ---------------------------------------------------------------- the query */
 
 struct list_query {
-    json_t *inbox_ids;      /* array of strings; NULL: all inboxes. Owned */
-    json_t *from_addresses; /* array of strings; NULL: any. Owned */
-    char *search_term;      /* folded; NULL: none. Owned */
+    json_t *inbox_ids;      /* owned array of strings; NULL for all inboxes */
+    json_t *from_addresses; /* owned array of strings; NULL for all senders */
+    char *search_term;      /* owned, by message_fold(); or NULL */
     int64_t limit;
     bool valid_only;
 };
@@ -42,30 +43,23 @@ struct query_reader {
     bool is_out_of_memory;
 };
 
-static void append_item(struct query_reader *reader, const char *name, json_t *list, json_t *item)
-{
-    if (!json_is_string(item))
-        validate_fail(&reader->in, name, "string_type", "Input should be a valid string");
-    else if (json_array_size(list) >= LIST_MAX)
-        validate_fail(&reader->in, name, "too_long", "List has too many items");
-    else
-        json_array_append(list, item);
-}
-
 static void read_list(struct query_reader *reader, const char *name, const char *value, json_t **list)
 {
     if (*list == NULL)
         *list = json_array();
-    json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
-    if (*list == NULL || items == NULL) {
+    _cleanup_json_ json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
+    if (*list == NULL || items == NULL)
         validate_fail(&reader->in, name, "list_type", "Input should be a valid list");
-        return;
-    }
     size_t i;
     json_t *item;
-    json_array_foreach (items, i, item)
-        append_item(reader, name, *list, item);
-    json_decref(items);
+    json_array_foreach (items, i, item) {
+        if (!json_is_string(item))
+            validate_fail(&reader->in, name, "string_type", "Input should be a valid string");
+        else if (json_array_size(*list) >= LIST_MAX)
+            validate_fail(&reader->in, name, "too_long", "List has too many items");
+        else
+            json_array_append(*list, item);
+    }
 }
 
 static void read_limit(struct query_reader *reader, const char *name, const char *value)
@@ -83,60 +77,31 @@ static void read_limit(struct query_reader *reader, const char *name, const char
         reader->query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
 }
 
-static void read_valid_only(struct query_reader *reader, const char *name, const char *value)
-{
-    if (!validate_read_boolean_word(value, &reader->query->valid_only))
-        validate_fail(&reader->in, name, "bool_parsing",
-                      "Input should be a valid boolean, unable to interpret input");
-}
-
-static void read_search_term(struct query_reader *reader, const char *name, const char *value)
-{
-    if (!g_utf8_validate(value, -1, NULL)) {
-        validate_fail(&reader->in, name, "string_unicode", "Input should be a valid string in UTF-8");
-        return;
-    }
-    free(reader->query->search_term);
-    reader->query->search_term = message_fold(value);
-    if (reader->query->search_term == NULL)
-        reader->is_out_of_memory = true;
-}
-
 static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, const char *name,
                                      const char *value)
 {
     struct query_reader *reader = context;
+    struct list_query *query = reader->query;
     if (value == NULL || value[0] == '\0' || strcmp(value, "null") == 0)
         return MHD_YES;
-    if (strcmp(name, "inbox_ids") == 0 || strcmp(name, "inbox_id") == 0)
-        read_list(reader, name, value, &reader->query->inbox_ids);
-    else if (strcmp(name, "from_addresses") == 0)
-        read_list(reader, name, value, &reader->query->from_addresses);
-    else if (strcmp(name, "limit") == 0)
+    if (strcmp(name, "inbox_ids") == 0 || strcmp(name, "inbox_id") == 0) {
+        read_list(reader, name, value, &query->inbox_ids);
+    } else if (strcmp(name, "from_addresses") == 0) {
+        read_list(reader, name, value, &query->from_addresses);
+    } else if (strcmp(name, "limit") == 0) {
         read_limit(reader, name, value);
-    else if (strcmp(name, "valid_only") == 0)
-        read_valid_only(reader, name, value);
-    else if (strcmp(name, "search_term") == 0)
-        read_search_term(reader, name, value);
+    } else if (strcmp(name, "valid_only") == 0) {
+        if (!validate_read_boolean_word(value, &query->valid_only))
+            validate_fail(&reader->in, name, "bool_parsing",
+                          "Input should be a valid boolean, unable to interpret input");
+    } else if (strcmp(name, "search_term") == 0 && !g_utf8_validate(value, -1, NULL)) {
+        validate_fail(&reader->in, name, "string_unicode", "Input should be a valid string in UTF-8");
+    } else if (strcmp(name, "search_term") == 0) {
+        free(query->search_term);
+        query->search_term = message_fold(value);
+        reader->is_out_of_memory = reader->is_out_of_memory || query->search_term == NULL;
+    }
     return MHD_YES;
-}
-
-static int list_query_read(struct MHD_Connection *connection, struct validation *validation,
-                           struct list_query *ret_query)
-{
-    *ret_query = (struct list_query){.limit = LIMIT_DEFAULT, .valid_only = true};
-    struct location location = {.name = "query"};
-    struct query_reader reader = {.in = {validation, &location, NULL}, .query = ret_query};
-    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, read_argument, &reader);
-    return reader.is_out_of_memory ? -ENOMEM : 0;
-}
-
-static void list_query_release(struct list_query *query)
-{
-    json_decref(query->inbox_ids);
-    json_decref(query->from_addresses);
-    free(query->search_term);
-    *query = (struct list_query){0};
 }
 
 /* ---------------------------------------------------------------- the answer */
@@ -144,33 +109,8 @@ static void list_query_release(struct list_query *query)
 struct list {
     struct connection *connection;
     sqlite3_stmt *statement;
-    int64_t changes; /* how often the list changed; about as many emails are in it */
+    int64_t changes; /* how often the list changed; the list has about as many emails */
 };
-
-static const char inboxes_filter[] = " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
-                                     " (SELECT value FROM json_each(?2)))";
-/* With "=" SQLite reads a single inbox by its index, newest first, and sorts nothing. */
-static const char inbox_filter[] = " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)";
-static const char from_filter[] = " AND r.from_address IN (SELECT value FROM json_each(?3))";
-static const char search_filter[] =
-    " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))";
-static const char *const tables[] = {[SIDE_RECEIVED] = "emails", [SIDE_SENT] = "outbound"};
-
-static int build_sql(const struct list_query *query, enum email_side side, bool has_match, struct strbuf *sql)
-{
-    strbuf_append_str(sql, "SELECT r.record FROM ");
-    if (has_match)
-        strbuf_append_str(sql, SEARCH_INDEX_CANDIDATES("?4") " m CROSS JOIN ");
-    strbuf_appendf(sql, "%s r WHERE %s", tables[side], has_match ? "r.message = m.seq" : "true");
-    if (side == SIDE_RECEIVED && query->valid_only)
-        strbuf_append_str(sql, " AND r.is_valid");
-    if (query->inbox_ids != NULL)
-        strbuf_append_str(sql, json_array_size(query->inbox_ids) == 1 ? inbox_filter : inboxes_filter);
-    if (side == SIDE_RECEIVED && query->from_addresses != NULL)
-        strbuf_append_str(sql, from_filter);
-    strbuf_append_str(sql, search_filter);
-    return strbuf_append_str(sql, " ORDER BY r.seq DESC LIMIT ?1");
-}
 
 static int prepare(const struct list_query *query, enum email_side side, struct list *list)
 {
@@ -182,26 +122,33 @@ static int prepare(const struct list_query *query, enum email_side side, struct 
     if ((query->inbox_ids != NULL && inbox_ids == NULL) ||
         (query->from_addresses != NULL && from_addresses == NULL))
         return -ENOMEM;
-    int error = query->search_term == NULL
-                    ? 0
-                    : search_index_match(db, query->search_term, list->changes, query->limit, &match);
-    if (error == 0)
-        error = build_sql(query, side, match != NULL, &sql);
-    return error == 0 ? query_prepare(db, &list->statement, strbuf_str(&sql), "issss", query->limit,
-                                      inbox_ids, from_addresses, match, query->search_term)
-                      : error;
-}
-
-/* Answers 304 and returns true if the client has the state that `etag` names. */
-static bool is_unchanged(const struct request *request, const char *etag, struct reply *reply)
-{
-    const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
-    if (known == NULL || (strcmp(known, "*") != 0 && strstr(known, etag) == NULL))
-        return false;
-    reply_release(reply);
-    reply->status = MHD_HTTP_NOT_MODIFIED;
-    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
-    return true;
+    if (query->search_term != NULL) {
+        int error = search_index_match(db, query->search_term, list->changes, query->limit, &match);
+        if (error != 0)
+            return error;
+    }
+    strbuf_append_str(&sql, "SELECT r.record FROM ");
+    if (match != NULL)
+        strbuf_append_str(&sql, SEARCH_INDEX_CANDIDATES("?4") " m CROSS JOIN ");
+    strbuf_append_str(&sql, side == SIDE_SENT ? "outbound r WHERE true" : "emails r WHERE true");
+    if (match != NULL)
+        strbuf_append_str(&sql, " AND r.message = m.seq");
+    if (side == SIDE_RECEIVED && query->valid_only)
+        strbuf_append_str(&sql, " AND r.is_valid");
+    /* With "=" SQLite reads a single inbox by its index, newest first, and sorts nothing. */
+    if (json_array_size(query->inbox_ids) == 1)
+        strbuf_append_str(&sql, " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)");
+    else if (query->inbox_ids != NULL)
+        strbuf_append_str(&sql, " AND r.inbox IN (SELECT seq FROM inboxes WHERE id IN"
+                                " (SELECT value FROM json_each(?2)))");
+    if (side == SIDE_RECEIVED && query->from_addresses != NULL)
+        strbuf_append_str(&sql, " AND r.from_address IN (SELECT value FROM json_each(?3))");
+    strbuf_append_str(
+        &sql, " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))"
+              " ORDER BY r.seq DESC LIMIT ?1");
+    return sql.error != 0 ? sql.error
+                          : query_prepare(db, &list->statement, strbuf_str(&sql), "issss", query->limit,
+                                          inbox_ids, from_addresses, match, query->search_term);
 }
 
 /* Makes the ETag from the list's statement and the number of its changes. Return: 0 or -errno. */
@@ -226,14 +173,20 @@ static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
     return 0;
 }
 
-/* Answers with the list, or with a 304. Consumes the list. `error` is the result of its preparation. */
+/* Replies with the list, or with a 304 if the client has it. Consumes the list. `error` is the result of its
+ * preparation. */
 static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
 {
     char etag[REPLY_ETAG_SIZE];
+    const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
     if (error == 0)
         error = make_etag(list, etag);
-    if (error == 0 && !is_unchanged(request, etag, reply))
+    if (error == 0 && (known == NULL || (strcmp(known, "*") != 0 && strstr(known, etag) == NULL)))
         return reply_records(reply, request->context->database, list->connection, list->statement, etag);
+    if (error == 0) {
+        reply->status = MHD_HTTP_NOT_MODIFIED;
+        snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    }
     sqlite3_finalize(list->statement);
     database_end_read(request->context->database, list->connection);
     return error;
@@ -280,12 +233,17 @@ static int answer_emails(const struct request *request, const struct list_query 
 int endpoint_email_list(struct request *request, struct reply *reply)
 {
     _cleanup_validation_ struct validation validation = {0};
-    struct list_query query;
-    int error = list_query_read(request->connection, &validation, &query);
+    const struct location location = {.name = "query"};
+    struct list_query query = {.limit = LIMIT_DEFAULT, .valid_only = true};
+    struct query_reader reader = {.in = {&validation, &location, NULL}, .query = &query};
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_argument, &reader);
+    int error = reader.is_out_of_memory ? -ENOMEM : 0;
     if (error == 0 && validation.has_failed)
-        reply_invalid(reply, &validation);
+        error = reply_invalid(reply, &validation);
     else if (error == 0)
         error = answer_emails(request, &query, reply);
-    list_query_release(&query);
+    json_decref(query.inbox_ids);
+    json_decref(query.from_addresses);
+    free(query.search_term);
     return error;
 }

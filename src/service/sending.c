@@ -557,7 +557,7 @@ int endpoint_send(struct request *request, struct reply *reply)
     _cleanup_submission_ struct submission submission = {0};
     int error = submission_read(body, &validation, &submission);
     if (error == 0 && validation.has_failed)
-        reply_invalid(reply, &validation);
+        error = reply_invalid(reply, &validation);
     else if (error == 0)
         error = send_once(request->context, &submission, reply);
     if (has_turn)
