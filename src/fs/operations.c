@@ -301,7 +301,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     const struct tree_caller *caller = begin(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
     /* After `echo sync >ctl`, `ls` lists the new emails, and watchers have seen them. */
-    if (tree_handle_is_control(handle)) {
+    if (tree_is_barrier(ino)) {
         notifier_wait(operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
     }

@@ -94,7 +94,7 @@ static int add_entry(struct outbox_listing *listing, const struct item *item, en
         entry->name = NULL;
         return -ENOMEM;
     }
-    return aspect == OUTBOX_CONTENT ? row_set_text(&entry->id, item->row.id) : 0;
+    return 0;
 }
 
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
@@ -124,10 +124,8 @@ int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_
 
 void outbox_listing_release(struct outbox_listing *listing)
 {
-    for (size_t i = 0; i < listing->len; i++) {
+    for (size_t i = 0; i < listing->len; i++)
         free(listing->entries[i].name);
-        free(listing->entries[i].id);
-    }
     free(listing->entries);
     *listing = (struct outbox_listing){NULL, 0};
 }

@@ -56,7 +56,6 @@ struct outbox_stat {
 
 struct outbox_entry {
     char *name;
-    char *id;       /* the service's id; NULL for a receipt, or if it is not known */
     uint64_t order; /* greater after a later hand-in; unchanged in sent/ and failed/ */
     struct outbox_stat stat;
 };

@@ -16,8 +16,6 @@ enum {
     CONTROL_MAX_BYTES = 16 * 1024 /* the longest write */
 };
 
-static const char spaces[] = " \t\r";
-
 static int run_sync(struct tree *tree, const char *address, struct cancel *cancel)
 {
     _cleanup_free_ char *reason = NULL;
@@ -43,22 +41,12 @@ static const struct {
     {"retry", run_retry}, /* NAME or all */
 };
 
-static char *trim(char *text)
-{
-    text += strspn(text, spaces);
-    size_t len = strlen(text);
-    while (len > 0 && strchr(spaces, text[len - 1]) != NULL)
-        len--;
-    text[len] = '\0';
-    return text;
-}
-
 /* Runs one line (without its newline), and modifies it. */
 static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 {
-    char *verb = trim(line);
-    char *end = verb + strcspn(verb, spaces);
-    char *argument = *end != '\0' ? trim(end + 1) : end;
+    char *verb = g_strstrip(line);
+    char *end = verb + strcspn(verb, " \t");
+    char *argument = *end != '\0' ? g_strstrip(end + 1) : end;
     *end = '\0';
     if (verb[0] == '\0')
         return 0;
@@ -79,9 +67,7 @@ static ssize_t write_control(struct tree_handle *handle, const struct tree_calle
     int error = 0;
     if (len > CONTROL_MAX_BYTES || memchr(bytes, '\0', len) != NULL)
         return -EINVAL;
-    _cleanup_free_ char *text = strndup(bytes, len);
-    if (text == NULL)
-        return -ENOMEM;
+    _cleanup_free_ char *text = g_strndup(bytes, len);
     char *rest = text;
     char *line;
     while (error == 0 && (line = strsep(&rest, "\n")) != NULL)
@@ -98,15 +84,11 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
-        .is_control = true,
-        .write = write_control,
-        .set_size = set_control_size,
-        .release = tree_handle_free,
-    };
+        .write = write_control, .set_size = set_control_size, .release = tree_handle_free};
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
-    return *ret_handle == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 /* `echo sync >ctl` begins with a truncation to 0 bytes, which has no effect. */
@@ -119,4 +101,9 @@ static int set_control(struct tree *tree, const struct tree_caller *caller, uint
 }
 
 const struct node_ops control_ops = {
-    .mode = S_IFREG | 0200, .lasting = LASTING_NAME, .open = open_control, .set_attributes = set_control};
+    .mode = S_IFREG | 0200,
+    .lasting = LASTING_NAME,
+    .open = open_control,
+    .set_attributes = set_control,
+    .is_barrier = true,
+};

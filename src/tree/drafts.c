@@ -141,7 +141,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
-    unsigned int own = handle_is_writable(handle) ? 1 : 0;
+    unsigned int own = tree_handle_is_writable(handle) ? 1 : 0;
     if (draft_node_count_writers(&handle->tree->drafts, draft->hold.node) > own)
         return -EOPNOTSUPP;
     off_t found = lseek(fd_of(handle), offset, whence);
@@ -166,7 +166,7 @@ static void release_draft(struct tree_handle *handle)
     struct draft_handle *draft = (struct draft_handle *)handle;
     struct draft_table *drafts = &handle->tree->drafts;
     close(draft->fd);
-    if (handle_is_writable(handle))
+    if (tree_handle_is_writable(handle))
         draft_node_end_write(drafts, draft->hold.node);
     draft_hold_release(&draft->hold);
     free(draft);
@@ -208,8 +208,6 @@ static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, 
     if (owned_fd < 0)
         return -errno;
     struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
-    if (draft == NULL)
-        return -ENOMEM;
     draft->hold = *hold;
     draft->fd = TAKE_FD(owned_fd);
     hold->table = NULL;

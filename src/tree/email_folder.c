@@ -24,11 +24,6 @@ enum {
     KIND_BITS = 4,
 };
 
-static const char record_suffix[] = ".json";
-static const char message_name[] = "message.eml";
-static const char attachments_name[] = "attachments";
-static const char thread_name[] = "thread";
-
 /* The number of a NODE_EMAIL_FOLDER inode consists of the email's number, one of these kinds, and the index
  * of an entry in the email's struct content_folder. */
 enum email_node_kind {
@@ -85,7 +80,7 @@ bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, stru
     struct email_view view;
     if (!store_has_content(tree->store))
         return false;
-    int len = snprintf(record_name, sizeof(record_name), "%s%s", name, record_suffix);
+    int len = snprintf(record_name, sizeof(record_name), "%s.json", name);
     if (len < 0 || (size_t)len >= sizeof(record_name) ||
         !store_find_email(tree->store, inbox, record_name, &view))
         return false;
@@ -95,29 +90,9 @@ bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, stru
 
 /* ---------------------------------------------------------------- entries */
 
-static int get_content(struct tree *tree, const struct tree_caller *caller, uint32_t email,
-                       struct store_content **ret)
-{
-    return store_content_get(tree->store, email, caller != NULL ? caller->cancel : NULL, ret);
-}
-
 static void cleanup_content(struct store_content **content)
 {
     store_content_unref(*content);
-}
-
-static bool has_kind(const struct store_content *content, enum content_kind kind)
-{
-    for (size_t i = 0; i < content->folder.len; i++)
-        if (content->folder.entries[i].kind == kind)
-            return true;
-    return false;
-}
-
-static int64_t date_of(struct tree *tree, uint32_t email)
-{
-    struct email_view view;
-    return store_get_email(tree->store, email, &view) ? view.date_ms : 0;
 }
 
 /* Finds the email of an entry in thread/ if it is in the mount. */
@@ -162,9 +137,10 @@ static void describe(struct tree *tree, const struct store_content *content, con
     const struct content_entry *entry =
         node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
     uint64_t ino = email_node_ino(node);
-    int64_t date_ms = date_of(tree, node->email);
     char target[PATH_MAX];
     struct email_view other = {.number = 0};
+    struct email_view view;
+    int64_t date_ms = store_get_email(tree->store, node->email, &view) ? view.date_ms : 0;
     switch (node->kind) {
     case EMAIL_NODE_FOLDER:
     case EMAIL_NODE_ATTACHMENTS:
@@ -204,8 +180,7 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
         return 0;
     const char *attachment_id =
         node->kind == EMAIL_NODE_ATTACHMENT ? content->folder.entries[node->index].id : NULL;
-    int error = store_content_get_len(tree->store, node->email, attachment_id,
-                                      caller != NULL ? caller->cancel : NULL, &len);
+    int error = store_content_get_len(tree->store, node->email, attachment_id, caller->cancel, &len);
     if (error != 0)
         return error;
     entry->attributes.stat.st_size = (off_t)len;
@@ -244,27 +219,20 @@ static bool show(struct tree *tree, const struct store_content *content, enum em
 static const struct {
     const char *name;
     enum email_node_kind kind;
-    enum content_kind holds; /* the folder is shown if the content has entries of this kind */
+    enum content_kind holds; /* of a folder, which is shown if the content has entries of this kind */
 } fixed_nodes[] = {
-    {message_name, EMAIL_NODE_MESSAGE, 0},
-    {attachments_name, EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
-    {thread_name, EMAIL_NODE_THREAD, CONTENT_PREVIOUS},
+    {"message.eml", EMAIL_NODE_MESSAGE, 0},
+    {"attachments", EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
+    {"thread", EMAIL_NODE_THREAD, CONTENT_PREVIOUS},
 };
 
 static bool shows_fixed(struct tree *tree, const struct store_content *content, size_t i)
 {
-    return fixed_nodes[i].kind == EMAIL_NODE_MESSAGE ? store_has_raw(tree->store)
-                                                     : has_kind(content, fixed_nodes[i].holds);
-}
-
-static bool find_fixed(struct tree *tree, const struct store_content *content, const char *name,
-                       struct email_node *ret)
-{
-    for (size_t i = 0; i < ARRAY_LEN(fixed_nodes); i++)
-        if (strcmp(fixed_nodes[i].name, name) == 0 && shows_fixed(tree, content, i)) {
-            *ret = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
+    if (fixed_nodes[i].kind == EMAIL_NODE_MESSAGE)
+        return store_has_raw(tree->store);
+    for (size_t k = 0; k < content->folder.len; k++)
+        if (content->folder.entries[k].kind == fixed_nodes[i].holds)
             return true;
-        }
     return false;
 }
 
@@ -272,8 +240,11 @@ static bool find_node(struct tree *tree, const struct store_content *content, en
                       const char *name, struct email_node *ret)
 {
     char entry_name[NAME_MAX + 1];
-    if (folder == EMAIL_NODE_FOLDER && find_fixed(tree, content, name, ret))
-        return true;
+    for (size_t i = 0; folder == EMAIL_NODE_FOLDER && i < ARRAY_LEN(fixed_nodes); i++)
+        if (strcmp(fixed_nodes[i].name, name) == 0 && shows_fixed(tree, content, i)) {
+            *ret = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
+            return true;
+        }
     for (size_t i = 0; i < content->folder.len; i++)
         if (show(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
             strcmp(entry_name, name) == 0)
@@ -303,7 +274,7 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
         return -ENOTDIR;
     if (is_reply_file(tree, &folder, name))
         return reply_file_lookup(tree, caller, parent, folder.email, name, ret);
-    int error = get_content(tree, caller, folder.email, &content);
+    int error = store_content_get(tree->store, folder.email, caller->cancel, &content);
     if (error != 0)
         return error;
     if (!find_node(tree, content, folder.kind, name, &node))
@@ -337,7 +308,7 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
         describe(tree, NULL, &node, ret);
         return 0;
     }
-    int error = get_content(tree, caller, node.email, &content);
+    int error = store_content_get(tree->store, node.email, caller->cancel, &content);
     if (error != 0)
         return error;
     if (!has_node(content, &node))
@@ -354,7 +325,7 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     struct email_view other;
     if (node.kind != EMAIL_NODE_LINK)
         return -EINVAL;
-    int error = get_content(tree, caller, node.email, &content);
+    int error = store_content_get(tree->store, node.email, caller->cancel, &content);
     if (error != 0)
         return error;
     const struct content_entry *entry =
@@ -372,7 +343,7 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
     struct store_content *content;
     if (!is_folder(&node))
         return -ENOTDIR;
-    int error = get_content(dir->tree, caller, node.email, &content);
+    int error = store_content_get(dir->tree->store, node.email, caller->cancel, &content);
     if (error != 0)
         return error;
     dir->state = content;
@@ -386,19 +357,13 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-/* The size is known only after a fetch, so the kernel must look the node up. */
-static void leave_to_lookup(struct tree_entry *entry)
-{
-    entry->ino = 0;
-}
-
 static bool put(const struct tree_dir *dir, const struct store_content *content, const char *name,
                 const struct email_node *node, uint64_t next)
 {
     struct tree_entry entry;
     describe(dir->tree, content, node, &entry);
     if (has_bytes(node))
-        leave_to_lookup(&entry);
+        entry.ino = 0; /* the size is known only after a fetch */
     return dir_put(dir, name, &entry, next);
 }
 
@@ -437,8 +402,8 @@ static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
 
 struct content_handle {
     struct tree_handle base;
-    struct store_content *content; /* a reference, which keeps the bytes */
-    const char *bytes;             /* NULL if the bytes are in the content's file */
+    struct store_content *content; /* a reference */
+    const char *bytes;             /* in `content`; NULL if they are in the content's file */
     uint64_t len;
 };
 
@@ -464,55 +429,48 @@ static void release_content(struct tree_handle *handle)
     free(handle);
 }
 
-int content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
-                 int flags, struct tree_handle **ret_handle)
+void content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
+                  int flags, struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_LASTING, .read = read_content, .release = release_content};
     struct content_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
-    if (handle == NULL) {
-        store_content_unref(content);
-        return -ENOMEM;
-    }
     handle->content = content;
     handle->bytes = entry != NULL ? entry->bytes : content->bytes.bytes;
     handle->len = entry != NULL ? entry->len : content->bytes.len;
     *ret_handle = &handle->base;
-    return 0;
-}
-
-/* Opens the node. Takes `texts`, the texts of its email. */
-static int open_node(struct tree *tree, struct cancel *cancel, const struct email_node *node,
-                     struct store_content *texts, int flags, struct tree_handle **ret_handle)
-{
-    static const int errors[] = {[EMAIL_NODE_FOLDER] = -EISDIR,
-                                 [EMAIL_NODE_ATTACHMENTS] = -EISDIR,
-                                 [EMAIL_NODE_THREAD] = -EISDIR,
-                                 [EMAIL_NODE_LINK] = -ELOOP};
-    struct store_content *content = NULL;
-    const struct content_entry *entry =
-        has_node(texts, node) && node->kind >= EMAIL_NODE_TEXT ? &texts->folder.entries[node->index] : NULL;
-    int error = !has_node(texts, node) ? -ENOENT : node->kind < ARRAY_LEN(errors) ? errors[node->kind] : 0;
-    if (error == 0 && !has_bytes(node))
-        return content_open(tree, texts, entry, flags, ret_handle);
-    if (error == 0)
-        error = store_content_get_bytes(tree->store, node->email, entry != NULL ? entry->id : NULL, cancel,
-                                        &content);
-    store_content_unref(texts);
-    return error != 0 ? error : content_open(tree, content, NULL, flags, ret_handle);
 }
 
 static int open_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                                 struct tree_handle **ret_handle)
 {
+    static const int errors[] = {[EMAIL_NODE_FOLDER] = -EISDIR,
+                                 [EMAIL_NODE_ATTACHMENTS] = -EISDIR,
+                                 [EMAIL_NODE_THREAD] = -EISDIR,
+                                 [EMAIL_NODE_LINK] = -ELOOP};
     const struct email_node node = email_node_of(ino);
-    struct store_content *texts;
+    _cleanup_(cleanup_content) struct store_content *texts = NULL;
+    struct store_content *content = NULL;
     if (!handle_is_for_reading(flags))
         return -EACCES;
-    int error = get_content(tree, caller, node.email, &texts);
-    return error != 0
-               ? error
-               : open_node(tree, caller != NULL ? caller->cancel : NULL, &node, texts, flags, ret_handle);
+    int error = store_content_get(tree->store, node.email, caller->cancel, &texts);
+    if (error != 0)
+        return error;
+    if (!has_node(texts, &node))
+        return -ENOENT;
+    if (node.kind < ARRAY_LEN(errors) && errors[node.kind] != 0)
+        return errors[node.kind];
+    const struct content_entry *entry =
+        node.kind >= EMAIL_NODE_TEXT ? &texts->folder.entries[node.index] : NULL;
+    if (!has_bytes(&node)) {
+        content_open(tree, TAKE_PTR(texts), entry, flags, ret_handle);
+        return 0;
+    }
+    error = store_content_get_bytes(tree->store, node.email, entry != NULL ? entry->id : NULL, caller->cancel,
+                                    &content);
+    if (error == 0)
+        content_open(tree, content, NULL, flags, ret_handle);
+    return error;
 }
 
 /* ---------------------------------------------------------------- reply files */

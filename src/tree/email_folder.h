@@ -22,9 +22,8 @@ bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, stru
 /* Fills in the entry of this email's folder. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
 
-/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content, also on
- * failure. Return: 0 or -ENOMEM. */
-int content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
-                 int flags, struct tree_handle **ret_handle);
+/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content. */
+void content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
+                  int flags, struct tree_handle **ret_handle);
 
 #endif

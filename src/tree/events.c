@@ -189,8 +189,6 @@ static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, 
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct log_handle *log = handle_new(tree, ops, sizeof(*log), flags);
-    if (log == NULL)
-        return -ENOMEM;
     log->begin = begin;
     log->position = begin;
     *ret_handle = &log->base;

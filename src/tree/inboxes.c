@@ -170,8 +170,6 @@ static int open_email(struct tree *tree, const struct tree_caller *caller, uint6
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct email_handle *email = handle_new(tree, &ops, sizeof(*email), flags);
-    if (email == NULL)
-        return -ENOMEM;
     email->number = (uint32_t)node_number(ino);
     *ret_handle = &email->base;
     return 0;
@@ -310,8 +308,6 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     if (error != 0)
         return error;
     struct inbox_handle *inbox = handle_new(tree, &ops, sizeof(*inbox), flags);
-    if (inbox == NULL)
-        return -ENOMEM;
     inbox->inbox = number;
     if ((flags & O_ACCMODE) != O_RDONLY && caller->pid > 0)
         inbox->opener = writer_process(caller->pid);
@@ -352,14 +348,12 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
         .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
     if (!handle_is_for_reading(flags))
         return -EACCES;
-    struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
-    if (index == NULL)
-        return -ENOMEM;
-    int error = store_jsonl_new(tree->store, inbox, &index->index);
-    if (error != 0) {
-        free(index);
+    struct store_jsonl *lines;
+    int error = store_jsonl_new(tree->store, inbox, &lines);
+    if (error != 0)
         return error;
-    }
+    struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
+    index->index = lines;
     *ret_handle = &index->base;
     return 0;
 }
@@ -589,8 +583,8 @@ static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t po
 static const char *get_own(struct tree *tree, uint32_t inbox, uint64_t position, struct tree_entry *ret)
 {
     if (position == POSITION_INVALID)
-        return get_invalid(tree, NULL, node_ino(NODE_INVALID, inbox), ret) == 0 ? invalid_name : NULL;
-    return get_file(tree, NULL, file_ino(inbox, position), ret) == 0 ? files[position].name : NULL;
+        return get_invalid(tree, &no_caller, node_ino(NODE_INVALID, inbox), ret) == 0 ? invalid_name : NULL;
+    return get_file(tree, &no_caller, file_ino(inbox, position), ret) == 0 ? files[position].name : NULL;
 }
 
 static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
@@ -646,7 +640,7 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
     struct tree_entry entry;
     uint64_t next;
     for (; store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1; position = next)
-        if (get_folder(dir->tree, NULL, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
+        if (get_folder(dir->tree, &no_caller, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
             !dir_put(dir, view.name, &entry, next))
             break;
     return 0;

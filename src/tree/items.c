@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/hash.h"
 #include "base/lock.h"
 #include "base/strbuf.h"
 #include "mail/receipt.h"
@@ -75,9 +74,10 @@ const struct node_ops rsync_folder_ops = {
 
 /* ---------------------------------------------------------------- the service's list of sent mail */
 
-static bool is_from_here(struct tree *tree, uint32_t number)
+/* Mail with an item in sent/ was sent from here, and is shown as that item. */
+static bool is_from_here(struct tree *tree, const struct email_view *view)
 {
-    const char *id = store_get_email_id(tree->store, number);
+    const char *id = store_get_email_id(tree->store, view->number);
     return id != NULL && outbox_has_id(tree->outbox, OUTBOX_FOLDER_SENT, id);
 }
 
@@ -88,7 +88,7 @@ static void fill_sent_record(const struct tree *tree, const struct email_view *v
 
 static bool find_sent_record(struct tree *tree, const char *name, struct email_view *ret)
 {
-    return store_find_sent(tree->store, name, ret) && !is_from_here(tree, ret->number);
+    return store_find_sent(tree->store, name, ret) && !is_from_here(tree, ret);
 }
 
 static int get_sent_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -158,15 +158,6 @@ static void append_delivery(const struct tree *tree, const struct outbox_stat *r
         strbuf_append(out, delivery.data, delivery.len);
 }
 
-/* Returns how many bytes append_delivery() adds to a receipt. */
-static size_t delivery_len(const struct tree *tree, const struct outbox_stat *stat)
-{
-    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    if (stat->aspect == OUTBOX_RECEIPT)
-        append_delivery(tree, stat, &delivery);
-    return delivery.len;
-}
-
 /* ---------------------------------------------------------------- entries */
 
 /* `folder`: where the name was looked up; the item may have left it. */
@@ -180,8 +171,10 @@ static uint64_t item_ino(const struct outbox_stat *stat, enum outbox_folder fold
 static void fill_item(const struct tree *tree, const struct outbox_stat *stat, uint64_t ino,
                       struct tree_entry *ret)
 {
-    entry_fill(tree, ino, S_IFREG | stat->mode, (uint64_t)stat->size + delivery_len(tree, stat), stat->mtime,
-               0, ret);
+    _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    if (stat->aspect == OUTBOX_RECEIPT)
+        append_delivery(tree, stat, &delivery);
+    entry_fill(tree, ino, S_IFREG | stat->mode, (uint64_t)stat->size + delivery.len, stat->mtime, 0, ret);
 }
 
 /* The inode number stays the same wherever the item moves. */
@@ -211,52 +204,22 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
     }
     if (!is_settled(folder) && strcmp(name, rsync_folder_name) == 0)
         return node_get(tree, caller, node_ino(NODE_RSYNC_FOLDER, folder), ret);
-    bool is_removed = caller != NULL && removed_names_find(&tree->removed, folder_ino, name, caller->pid,
-                                                           clock_monotonic_ms(tree->clock), ret);
-    return is_removed ? 0 : -ENOENT;
+    return removed_names_find(&tree->removed, caller->pid, folder_ino, name, ret) ? 0 : -ENOENT;
 }
 
 /* ---------------------------------------------------------------- listings */
 
-struct items_listing {
-    struct outbox_listing items; /* the items when the folder was last read from the start */
-    GHashTable *ids;             /* the service's ids of the items in sent/; borrowed from `items` */
-};
-
+/* The listing's state: the items at the time when the folder was last read from the start. */
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct items_listing *listing = g_new0(struct items_listing, 1);
-    listing->ids = g_hash_table_new(hash_string, g_str_equal);
-    dir->state = listing;
+    dir->state = g_new0(struct outbox_listing, 1);
     return 0;
 }
 
 static void release_items(struct tree_dir *dir)
 {
-    struct items_listing *listing = dir->state;
-    g_hash_table_unref(listing->ids);
-    outbox_listing_release(&listing->items);
-    g_free(listing);
-}
-
-static int list_anew(const struct tree_dir *dir, struct items_listing *listing)
-{
-    enum outbox_folder folder = folder_of(dir->ino);
-    g_hash_table_remove_all(listing->ids);
-    outbox_listing_release(&listing->items);
-    int error = outbox_list(dir->tree->outbox, folder, &listing->items);
-    for (size_t i = 0; error == 0 && folder == OUTBOX_FOLDER_SENT && i < listing->items.len; i++)
-        if (listing->items.entries[i].id != NULL)
-            g_hash_table_add(listing->ids, listing->items.entries[i].id);
-    return error;
-}
-
-static bool is_listed_as_item(struct tree *tree, GHashTable *ids, const struct email_view *view)
-{
-    struct outbox_stat stat;
-    const char *id = store_get_email_id(tree->store, view->number);
-    return (id != NULL && g_hash_table_contains(ids, id)) ||
-           outbox_find(tree->outbox, OUTBOX_FOLDER_SENT, view->name, &stat);
+    outbox_listing_release(dir->state);
+    g_free(dir->state);
 }
 
 /* The kernel may read from the middle when it has dropped a cached part. So a position is the item's order of
@@ -269,48 +232,33 @@ static uint64_t position_of(const struct outbox_entry *entry)
     return 2 * entry->order + (entry->stat.aspect == OUTBOX_RECEIPT);
 }
 
-/* Returns the index of the first entry at or behind the position. */
-static size_t find_entry(const struct outbox_listing *items, uint64_t position)
-{
-    size_t from = 0;
-    size_t to = items->len;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (position_of(&items->entries[middle]) < position)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
-static void read_sent_records(const struct tree_dir *dir, GHashTable *ids, uint64_t position)
-{
-    struct email_view view;
-    struct tree *tree = dir->tree;
-    uint64_t next = position > POSITION_SENT_RECORDS ? position - POSITION_SENT_RECORDS : 0;
-    while (store_list_sent(tree->store, next, &view, &next, 1) == 1)
-        if (!is_listed_as_item(tree, ids, &view) &&
-            !dir_put_name(dir, view.name, node_ino(NODE_SENT_RECORD, view.number), S_IFREG,
-                          POSITION_SENT_RECORDS + next))
-            return;
-}
-
 /* Passes only names: nothing in these folders is lasting, so the kernel asks for each entry anyway. */
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
-    struct items_listing *listing = dir->state;
-    int error = position == 0 || listing->items.entries == NULL ? list_anew(dir, listing) : 0;
-    if (error != 0)
-        return error;
-    for (size_t i = find_entry(&listing->items, position); i < listing->items.len; i++) {
-        const struct outbox_entry *item = &listing->items.entries[i];
+    struct tree *tree = dir->tree;
+    enum outbox_folder folder = folder_of(dir->ino);
+    struct outbox_listing *items = dir->state;
+    struct outbox_stat stat;
+    struct email_view view;
+    if (position == 0 || items->entries == NULL) {
+        outbox_listing_release(items);
+        int error = outbox_list(tree->outbox, folder, items);
+        if (error != 0)
+            return error;
+    }
+    for (size_t i = 0; i < items->len; i++) {
+        const struct outbox_entry *item = &items->entries[i];
         uint64_t ino = item_ino(&item->stat, item->stat.folder);
-        if (!dir_put_name(dir, item->name, ino, S_IFREG, position_of(item) + 1))
+        if (position_of(item) >= position &&
+            !dir_put_name(dir, item->name, ino, S_IFREG, position_of(item) + 1))
             return 0;
     }
-    if (folder_of(dir->ino) == OUTBOX_FOLDER_SENT)
-        read_sent_records(dir, listing->ids, position);
+    uint64_t next = position > POSITION_SENT_RECORDS ? position - POSITION_SENT_RECORDS : 0;
+    while (folder == OUTBOX_FOLDER_SENT && store_list_sent(tree->store, next, &view, &next, 1) == 1)
+        if (!is_from_here(tree, &view) && !outbox_find(tree->outbox, folder, view.name, &stat) &&
+            !dir_put_name(dir, view.name, node_ino(NODE_SENT_RECORD, view.number), S_IFREG,
+                          POSITION_SENT_RECORDS + next))
+            break;
     return 0;
 }
 
@@ -323,14 +271,6 @@ struct item_handle {
     _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
     uint64_t number;                      /* set before `file` */
 };
-
-static struct item_handle *new_item(struct tree *tree, const struct handle_ops *ops, int flags)
-{
-    struct item_handle *item = handle_new(tree, ops, sizeof(*item), flags);
-    if (item != NULL)
-        pthread_mutex_init(&item->making, NULL);
-    return item;
-}
 
 static void free_item(struct item_handle *item)
 {
@@ -458,29 +398,22 @@ static const struct handle_ops item_handle_ops = {
     .abandon = abandon_item,
 };
 
+static struct item_handle *new_item(struct tree *tree, int flags)
+{
+    struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
+    pthread_mutex_init(&item->making, NULL);
+    return item;
+}
+
 /* All writers to a reply file share its inode, but each writes a message of its own, so the kernel must not
  * cache. */
-int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker, struct tree_handle **ret_handle)
+void items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
+                       struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_NONE,
-        .write = write_item,
-        .set_size = set_item_size,
-        .allocate = allocate_item,
-        .sync = sync_item,
-        .flush = flush_item,
-        .is_closed_well = is_item_closed_well,
-        .release = release_item,
-        .abandon = abandon_item,
-    };
-    struct item_handle *item = new_item(tree, &ops, flags);
-    if (item == NULL) {
-        maker->free(maker);
-        return -ENOMEM;
-    }
+    struct item_handle *item = new_item(tree, flags);
+    item->base.caching = TREE_CACHE_NONE;
     item->maker = maker;
     *ret_handle = &item->base;
-    return 0;
 }
 
 static int open_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
@@ -492,17 +425,13 @@ static int open_item(struct tree *tree, const struct tree_caller *caller, uint64
     /* The item may have left the folder since the lookup; its name is then free, or another item's. */
     if (node_kind(ino) == NODE_ITEM && outbox_get(tree->outbox, number, OUTBOX_CONTENT, &stat) &&
         is_settled(stat.folder)) {
-        removed_names_forget(&tree->removed, ino);
+        removed_names_forget(&tree->removed, caller->pid, ino);
         return -ESTALE;
     }
-    struct item_handle *item = new_item(tree, &item_handle_ops, flags);
-    if (item == NULL)
-        return -ENOMEM;
     int error = outbox_open_item(tree->outbox, number, flags, caller->pid, &file);
-    if (error != 0) {
-        free_item(item);
+    if (error != 0)
         return error;
-    }
+    struct item_handle *item = new_item(tree, flags);
     item->file = file;
     item->number = number;
     *ret_handle = &item->base;
@@ -556,14 +485,10 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct outbox_stat stat;
     struct outbox_handle *file;
-    struct item_handle *item = new_item(tree, &item_handle_ops, flags);
-    if (item == NULL)
-        return -ENOMEM;
     int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, &file, &stat);
-    if (error != 0) {
-        free_item(item);
+    if (error != 0)
         return error;
-    }
+    struct item_handle *item = new_item(tree, flags);
     item->file = file;
     item->number = stat.number;
     fill_item(tree, &stat, item_ino(&stat, folder_of(folder)), ret_entry);
@@ -577,24 +502,25 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
     enum outbox_folder folder = folder_of(folder_ino);
     char receipt[NAME_MAX + sizeof(RECEIPT_SUFFIX)];
     struct tree_entry entry;
-    int64_t now_ms = clock_monotonic_ms(tree->clock);
     snprintf(receipt, sizeof(receipt), "%s%s", name, RECEIPT_SUFFIX);
-    bool has_receipt = lookup_item(tree, NULL, folder_ino, receipt, &entry) == 0;
+    bool has_receipt = lookup_item(tree, &no_caller, folder_ino, receipt, &entry) == 0;
     _cleanup_free_ char *id = copy_sent_id(tree, folder, name);
     int error = outbox_unlink(tree->outbox, folder, name);
-    if (error == 0)
+    if (error == 0) {
         hide_sent(tree, id);
-    if (error == -ENOENT && folder == OUTBOX_FOLDER_SENT && remove_sent_record(tree, name) == 0)
-        return 0;
-    if (error == 0 && has_receipt)
-        removed_names_add(&tree->removed, folder_ino, receipt, caller->pid, now_ms, &entry);
-    if (error == -ENOENT &&
-        removed_names_find(&tree->removed, folder_ino, name, caller->pid, now_ms, &entry) &&
-        node_kind(entry.ino) == NODE_RECEIPT) { /* rm of a sent item in outbox/ must fail */
-        removed_names_take(&tree->removed, folder_ino, name, caller->pid, now_ms);
-        return 0;
+        if (has_receipt)
+            removed_names_add(&tree->removed, caller->pid, folder_ino, receipt, &entry);
     }
-    return error;
+    if (error != -ENOENT)
+        return error;
+    if (folder == OUTBOX_FOLDER_SENT && remove_sent_record(tree, name) == 0)
+        return 0;
+    /* Other removed names are those of sent items in outbox/, where rm must fail. */
+    if (!removed_names_find(&tree->removed, caller->pid, folder_ino, name, &entry) ||
+        node_kind(entry.ino) != NODE_RECEIPT)
+        return -ENOENT;
+    removed_names_forget(&tree->removed, caller->pid, entry.ino);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- handing in: drafts/ → outbox/,
@@ -642,8 +568,7 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
         return error;
     /* mv(1) of several files looks at each file after its move, when the file may already be sent. */
     fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);
-    removed_names_add(&tree->removed, items_folder_ino(to->folder), to->name, caller->pid,
-                      clock_monotonic_ms(tree->clock), &entry);
+    removed_names_add(&tree->removed, caller->pid, items_folder_ino(to->folder), to->name, &entry);
     return 0;
 }
 

@@ -33,10 +33,9 @@ struct item_maker {
                 struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
     void (*free)(struct item_maker *maker);
 };
-/* Opens for writing a file whose size the kernel does not know. Takes the maker, also on failure. Return: 0
- * or -ENOMEM. */
-int items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
-                      struct tree_handle **ret_handle);
+/* Opens for writing a file whose size the kernel does not know. Takes the maker. */
+void items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
+                       struct tree_handle **ret_handle);
 
 /* Checks whether an item may be renamed at all. Return: 0; -EPERM for receipts and for records of mail sent
  * elsewhere; -EINVAL for flags other than RENAME_NOREPLACE. */

@@ -464,8 +464,7 @@ static int fetch_size(struct tree *tree, const struct tree_caller *caller, const
                       struct maildir_mail *mail)
 {
     uint64_t len;
-    int error =
-        store_content_get_len(tree->store, email->number, NULL, caller == NULL ? NULL : caller->cancel, &len);
+    int error = store_content_get_len(tree->store, email->number, NULL, caller->cancel, &len);
     if (error != 0)
         return error;
     mail->size = (int64_t)len;
@@ -563,13 +562,14 @@ static int find_or_refresh(struct tree *tree, const struct email_view *email, st
     return maildir_memory_find_email(memory, email->inbox, email->number, ret) ? 0 : -ENOENT;
 }
 
-int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
+int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
 {
     struct email_view email;
     struct inbox_view inbox;
     struct maildir_mail mail;
     char name[MAILDIR_NAME_SIZE];
-    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
+    if (node_kind(ino) != NODE_MAILDIR_MESSAGE ||
+        !store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
     int error = find_or_refresh(tree, &email, &mail);
@@ -908,7 +908,9 @@ static int open_message(struct tree *tree, const struct tree_caller *caller, uin
     if (error == 0)
         error =
             store_content_get_bytes(tree->store, (uint32_t)node_number(ino), NULL, caller->cancel, &content);
-    return error != 0 ? error : content_open(tree, content, NULL, flags, ret_handle);
+    if (error == 0)
+        content_open(tree, content, NULL, flags, ret_handle);
+    return error;
 }
 
 const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};
@@ -954,8 +956,6 @@ static int open_uidvalidity(struct tree *tree, const struct tree_caller *caller,
     if ((flags & O_TRUNC) != 0)
         return -EPERM;
     struct uidvalidity_handle *uidvalidity = handle_new(tree, &ops, sizeof(*uidvalidity), flags);
-    if (uidvalidity == NULL)
-        return -ENOMEM;
     uidvalidity->len = write_uidvalidity_text(tree, (uint32_t)node_number(ino), uidvalidity->text);
     *ret_handle = &uidvalidity->base;
     return 0;

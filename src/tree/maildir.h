@@ -18,8 +18,6 @@ void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, 
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
 /* To be called when an email appeared in its inbox. */
 void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
-/* Implements tree_find_announced(). */
-int maildir_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size);
 /* Notifies the listener that the Maildir of an inbox may have changed. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
 

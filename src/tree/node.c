@@ -20,7 +20,7 @@ enum {
     BLOCK_BYTES = 4096
 };
 
-/* ---------------------------------------------------------------- the table of kinds */
+const struct tree_caller no_caller;
 
 const struct node_ops *node_ops_of(uint64_t ino)
 {
@@ -135,9 +135,8 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags)
 {
-    struct tree_handle *handle = calloc(1, size);
-    if (handle != NULL)
-        *handle = (struct tree_handle){.ops = ops, .tree = tree, .flags = flags};
+    struct tree_handle *handle = g_malloc0(size);
+    *handle = (struct tree_handle){.ops = ops, .tree = tree, .flags = flags, .caching = ops->caching};
     return handle;
 }
 
@@ -200,9 +199,9 @@ int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struc
     _cleanup_free_ char *taken = text;
     if (!handle_is_for_reading(flags))
         return -EACCES;
-    struct text_handle *handle = text == NULL ? NULL : handle_new(tree, &ops, sizeof(*handle), flags);
-    if (handle == NULL)
+    if (text == NULL)
         return -ENOMEM;
+    struct text_handle *handle = handle_new(tree, &ops, sizeof(*handle), flags);
     handle->text = TAKE_PTR(taken);
     handle->len = len;
     *ret_handle = &handle->base;

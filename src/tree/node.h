@@ -158,7 +158,9 @@ void node_email_folder_name(const struct email_view *view, char *ret_name, size_
 
 struct tree_dir;
 
-/* `caller` may be NULL in get, lookup, open_dir and read_link. */
+/* For the tree's own calls: no process, and no cancel. */
+extern const struct tree_caller no_caller;
+
 struct node_ops {
     /* `init` makes the kind's part of struct tree (waits for the disk). `release` frees it, also if `init`
      * has failed or was not called. The error message begins with `state_name`. */
@@ -199,7 +201,7 @@ struct node_ops {
     uint64_t (*parent)(struct tree *tree, uint64_t folder); /* inode of ".."; if NULL, the root */
     bool is_listing_lasting;
     bool has_own_dots; /* read_dir also passes "." and "..", and defines the positions */
-    bool is_barrier;   /* fsync(2) waits until all items are settled (tree_is_barrier()) */
+    bool is_barrier;   /* tree_is_barrier(); also for a file */
 
     /* Implements tree_is_announced(). If NULL: false. */
     bool (*is_announced)(uint64_t folder);
@@ -271,7 +273,6 @@ bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_i
 /* The operations of an open file. A kind of handle has struct tree_handle as its first member. */
 struct handle_ops {
     enum tree_caching caching;
-    bool is_control; /* tree_handle_is_control() */
     /* If NULL: -EBADF. `ret` is empty at the call; the caller releases it on failure. */
     int (*read)(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
     ssize_t (*write)(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
@@ -303,21 +304,17 @@ struct tree_handle {
     const struct handle_ops *ops;
     struct tree *tree; /* borrowed */
     int flags;         /* as of open(2) */
-    GList link;        /* in the tree's list of handles */
+    enum tree_caching caching;
+    GList link; /* in the tree's list of handles */
 };
 
-/* Returns a zeroed handle of `size` bytes, or NULL when out of memory. free() frees it until tree_open() or
- * tree_create() has returned it. */
+/* Returns a zeroed handle of `size` bytes, to be freed by free(). */
 void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, int flags);
 /* A `release` for handles that own nothing. */
 void tree_handle_free(struct tree_handle *handle);
 
 /* Returns true if the flags of open(2) ask only for reading. */
 bool handle_is_for_reading(int flags);
-static inline bool handle_is_writable(const struct tree_handle *handle)
-{
-    return (handle->flags & O_ACCMODE) != O_RDONLY;
-}
 /* Returns a buffer of this length, which `ret` owns, or NULL when out of memory. The caller sets ret->len. */
 char *handle_read_buffer(struct tree_data *ret, size_t len);
 /* Reads from a text that outlives the reply. Return: 0; -EINVAL when `offset` is negative. */

@@ -88,8 +88,7 @@ static int get_reply_file(struct tree *tree, const struct tree_caller *caller, u
 int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name, struct tree_entry *ret)
 {
-    if (caller != NULL &&
-        removed_names_find(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock), ret))
+    if (removed_names_find(&tree->removed, caller->pid, folder, name, ret))
         return -ENOENT;
     return get_reply_file(tree, caller, ino_of_name(email, name), ret);
 }
@@ -100,52 +99,39 @@ int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint6
     struct tree_entry entry;
     int error = reply_file_lookup(tree, caller, folder, email, name, &entry);
     if (error == 0)
-        removed_names_add(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock), &entry);
+        removed_names_add(&tree->removed, caller->pid, folder, name, &entry);
     return error;
 }
 
 /* ---------------------------------------------------------------- what an answer is made of */
-
-static GPtrArray *collect_own(struct tree *tree)
-{
-    struct inbox_view view;
-    uint64_t position = 0;
-    GPtrArray *addresses = g_ptr_array_new_with_free_func(g_free);
-    while (store_list_inboxes(tree->store, position, &view, &position, 1) == 1)
-        if (view.address != NULL)
-            g_ptr_array_add(addresses, g_strdup(view.address));
-    return addresses;
-}
-
-static int read_head(struct tree *tree, const struct tree_caller *caller, uint32_t email,
-                     struct email_content *ret_head)
-{
-    struct store_content *content;
-    int error = store_content_get(tree->store, email, caller->cancel, &content);
-    if (error != 0)
-        return error;
-    error = store_content_read_head(content, ret_head);
-    store_content_unref(content);
-    return error;
-}
 
 /* Prepares `answers` (reply_make() in reply.h) and a name for the message; the caller frees both. Waits for
  * the email's content: errors as in store_content.h. */
 static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
                           const struct reply_target *target, char **ret_answers, char **ret_name)
 {
-    g_autoptr(GPtrArray) own = collect_own(tree);
+    g_autoptr(GPtrArray) own = g_ptr_array_new_with_free_func(g_free);
     _cleanup_email_content_ struct email_content head = {0};
+    struct store_content *content;
     struct email_view view;
     struct inbox_view inbox;
+    uint64_t position = 0;
     const char *id = store_get_email_id(tree->store, target->email);
     if (id == NULL || !store_get_email(tree->store, target->email, &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return -ENOENT;
-    int error = read_head(tree, caller, target->email, &head);
+    int error = store_content_get(tree->store, target->email, caller->cancel, &content);
+    if (error != 0)
+        return error;
+    error = store_content_read_head(content, &head);
+    store_content_unref(content);
     if (error != 0)
         return error;
 
+    struct inbox_view other;
+    while (store_list_inboxes(tree->store, position, &other, &position, 1) == 1)
+        if (other.address != NULL)
+            g_ptr_array_add(own, g_strdup(other.address));
     const struct reply_original original = {
         .email_id = id,
         .inbox_address = inbox.address,
@@ -228,15 +214,14 @@ static int open_answer(struct tree *tree, const struct tree_caller *caller, uint
 {
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_maker *maker = malloc(sizeof(*maker));
-    if (maker == NULL)
-        return -ENOMEM;
+    struct answer_maker *maker = g_new(struct answer_maker, 1);
     *maker = (struct answer_maker){
         .base = {.make = make_answer, .free = free_maker}, .tree = tree, .target = target_of(ino)};
     int error = must_prepare ? prepare(maker, caller) : 0;
     if (error == 0)
-        return items_open_unmade(tree, flags, &maker->base, ret_handle);
-    free_maker(&maker->base);
+        items_open_unmade(tree, flags, &maker->base, ret_handle);
+    else
+        free_maker(&maker->base);
     return error;
 }
 
@@ -252,7 +237,7 @@ int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint6
                       struct tree_handle **ret_handle)
 {
     uint64_t ino = ino_of_name(email, name);
-    removed_names_take(&tree->removed, folder, name, caller->pid, clock_monotonic_ms(tree->clock));
+    removed_names_forget(&tree->removed, caller->pid, ino);
     int error = get_reply_file(tree, caller, ino, ret_entry);
     return error != 0 ? error : open_answer(tree, caller, ino, flags, false, ret_handle);
 }

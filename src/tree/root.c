@@ -9,8 +9,6 @@
 #include "tree/maildir.h"
 #include "tree/node.h"
 
-/* ---------------------------------------------------------------- what is in the root */
-
 /* In the order of the listing. */
 static const struct root_entry {
     const char *name;
@@ -34,22 +32,18 @@ static const struct root_entry {
     {"ctl", NODE_CONTROL, 0, true, NULL},
 };
 
-static bool is_there(const struct tree *tree, const struct root_entry *entry)
-{
-    return entry->is_there == NULL || entry->is_there(tree);
-}
-
 static int get_entry(struct tree *tree, const struct root_entry *entry, struct tree_entry *ret)
 {
-    uint64_t ino = node_ino(entry->kind, entry->number);
-    return node_get(tree, NULL, ino, ret);
+    if (entry->is_there != NULL && !entry->is_there(tree))
+        return -ENOENT;
+    return node_get(tree, &no_caller, node_ino(entry->kind, entry->number), ret);
 }
 
 static int lookup_in_root(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, struct tree_entry *ret)
 {
     for (size_t i = 0; i < ARRAY_LEN(entries); i++)
-        if (strcmp(entries[i].name, name) == 0 && is_there(tree, &entries[i]))
+        if (strcmp(entries[i].name, name) == 0)
             return get_entry(tree, &entries[i], ret);
     return -ENOENT;
 }
@@ -59,9 +53,8 @@ static int read_root(struct tree_dir *dir, uint64_t position)
     struct tree_entry entry;
     for (; position < ARRAY_LEN(entries); position++) {
         const struct root_entry *item = &entries[position];
-        if (item->is_hidden || !is_there(dir->tree, item) || get_entry(dir->tree, item, &entry) != 0)
-            continue;
-        if (!dir_put(dir, item->name, &entry, position + 1))
+        if (!item->is_hidden && get_entry(dir->tree, item, &entry) == 0 &&
+            !dir_put(dir, item->name, &entry, position + 1))
             break;
     }
     return 0;
@@ -148,7 +141,7 @@ static int open_readme(struct tree *tree, const struct tree_caller *caller, uint
     if (!handle_is_for_reading(flags))
         return -EACCES;
     *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
-    return *ret_handle == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 const struct node_ops readme_ops = {.get = get_readme, .open = open_readme};

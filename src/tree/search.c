@@ -72,17 +72,17 @@ static struct search_name *name_at(const GArray *names, size_t i)
     return &g_array_index(names, struct search_name, i);
 }
 
-static int compare(const void *one, const void *other)
-{
-    const struct search_name *a = one;
-    const struct search_name *b = other;
-    int order = strcmp(a->name, b->name);
-    return order != 0 ? order : a->ino < b->ino ? -1 : a->ino > b->ino;
-}
-
 static int compare_names(const void *one, const void *other)
 {
     return strcmp(((const struct search_name *)one)->name, ((const struct search_name *)other)->name);
+}
+
+static int compare(const void *one, const void *other)
+{
+    uint64_t ino = ((const struct search_name *)one)->ino;
+    uint64_t other_ino = ((const struct search_name *)other)->ino;
+    int order = compare_names(one, other);
+    return order != 0 ? order : ino < other_ino ? -1 : ino > other_ino;
 }
 
 /* Returns the inode of the name in a list of emails, or 0. */
@@ -190,8 +190,7 @@ static struct query *find_text_locked(const struct queries *queries, const char 
     return NULL;
 }
 
-/* Adds a query, in place of the oldest idle one if there are many. Returns NULL if all are in use, or when
- * out of memory. */
+/* Adds a query, in place of the oldest idle one if there are SEARCH_NAMES_KNOWN. */
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
@@ -201,35 +200,18 @@ static struct query *add_query_locked(struct queries *queries, const char *text)
         free_query(oldest->data);
         g_queue_delete_link(&queries->table, oldest);
     }
-    struct query *query = queries->table.length < SEARCH_NAMES_KNOWN ? calloc(1, sizeof(*query)) : NULL;
-    if (query == NULL || (query->text = strdup(text)) == NULL) {
-        free(query);
-        return NULL;
-    }
+    struct query *query = g_new0(struct query, 1);
+    query->text = g_strdup(text);
     query->number = ++queries->last_number;
     g_queue_push_head(&queries->table, query);
     return query;
-}
-
-/* Moves the query, which was answered last, to the front. Drops the results of the oldest beyond the
- * limit. */
-static void put_first_locked(struct queries *queries, struct query *query)
-{
-    size_t shown = 0;
-    g_queue_remove(&queries->table, query);
-    g_queue_push_head(&queries->table, query);
-    for (const GList *item = queries->table.head; item != NULL; item = item->next)
-        if (((struct query *)item->data)->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
-            drop_found(item->data);
 }
 
 /* ---------------------------------------------------------------- the folder search/ */
 
 static int init_search(struct tree *tree, int state_dir_fd)
 {
-    tree->queries = calloc(1, sizeof(*tree->queries));
-    if (tree->queries == NULL)
-        return -ENOMEM;
+    tree->queries = g_new0(struct queries, 1);
     pthread_mutex_init(&tree->queries->lock, NULL);
     clock_condition_init(&tree->queries->changed);
     return 0;
@@ -246,23 +228,15 @@ static void release_search(struct tree *tree)
     free(queries);
 }
 
-/* Names that desktops, shells, builders and git look up in every folder. */
-static bool is_asked_by_programs(const char *name)
-{
-    static const char *const names[] = {"autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",
-                                        "lost+found",  "CVS",         "RCS",         "SCCS",
-                                        "BDMV",        "VIDEO_TS",    "HEAD",        "Makefile",
-                                        "makefile",    "GNUmakefile", "Dockerfile",  "node_modules"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return name[0] == '.';
-}
-
-/* Returns true if the name is one word with a suffix that is common for files, but not for hosts or
- * attachments. In quotes such a word is a query. */
+/* Returns true for hidden files, for names that desktops, shells, builders and git look up in every folder,
+ * and for one word with a suffix that is common for files, but not for hosts or attachments. In quotes such a
+ * word is a query. */
 static bool is_file_name(const char *name)
 {
+    static const char *const names[] = {
+        "autorun.inf", "desktop.ini", "Desktop.ini", "Thumbs.db",    "lost+found", "CVS",
+        "RCS",         "SCCS",        "BDMV",        "VIDEO_TS",     "HEAD",       "Makefile",
+        "makefile",    "GNUmakefile", "Dockerfile",  "node_modules", NULL};
     static const char *const ends[] = {".txt",  ".md",  ".eml",  ".json", ".jsonl", ".html", ".htm",
                                        ".c",    ".h",   ".py",   ".js",   ".ts",    ".sh",   ".cfg",
                                        ".conf", ".ini", ".lock", ".log",  ".xml",   ".toml", ".yaml",
@@ -272,7 +246,7 @@ static bool is_file_name(const char *name)
     for (size_t i = 0; is_word && end != NULL && i < ARRAY_LEN(ends); i++)
         if (strcasecmp(end, ends[i]) == 0)
             return true;
-    return false;
+    return name[0] == '.' || g_strv_contains(names, name);
 }
 
 /* Return: 0; -ENOENT when the name is no query; -EINVAL when it would be misunderstood, with the reason in
@@ -281,16 +255,14 @@ static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
     _cleanup_free_ char *reason = NULL;
-    _cleanup_free_ char *path = NULL;
-    if (is_asked_by_programs(name) || is_file_name(name))
+    if (is_file_name(name))
         return -ENOENT;
     int error = search_query_parse(name, clock_realtime_ms(tree->clock), &query, &reason);
     if (error == 0)
         search_query_release(&query);
     if (error != -EINVAL)
         return error == 0 || error == -ENOMEM ? error : -ENOENT;
-    if (asprintf(&path, "search/%s", name) < 0)
-        path = NULL;
+    _cleanup_free_ char *path = g_strdup_printf("search/%s", name);
     events_report(tree, EVENT_REFUSED, path, reason);
     return error;
 }
@@ -319,8 +291,6 @@ static int lookup_query(struct tree *tree, const struct tree_caller *caller, uin
     struct query *query = find_text_locked(queries, name);
     if (query == NULL)
         query = add_query_locked(queries, name);
-    if (query == NULL)
-        return -ENOMEM;
     fill_query(tree, query, ret);
     return 0;
 }
@@ -341,46 +311,13 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
 
 /* ---------------------------------------------------------------- asking */
 
-static bool is_lister_locked(const struct queries *queries, pid_t process, int64_t now_ms)
+/* Returns the entry of a process that has listed search/ a short time ago, or NULL. */
+static struct lister *find_lister_locked(struct queries *queries, pid_t process, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
         if (queries->listers[i].process == process && queries->listers[i].until_ms > now_ms)
-            return true;
-    return false;
-}
-
-/* Each lookup of the process prolongs the time. */
-static void remember_lister_locked(struct queries *queries, pid_t process, int64_t now_ms)
-{
-    struct lister *lister = NULL;
-    for (size_t i = 0; i < LISTERS_MAX && lister == NULL; i++)
-        if (queries->listers[i].process == process)
-            lister = &queries->listers[i];
-    if (lister == NULL)
-        lister = &queries->listers[queries->next_lister++ % LISTERS_MAX];
-    *lister = (struct lister){process, now_ms + SEARCH_FRESH_MS};
-}
-
-static bool is_fresh_locked(const struct query *query, int64_t now_ms)
-{
-    return query->found != NULL && now_ms - query->asked_ms < SEARCH_FRESH_MS;
-}
-
-/* Returns the text of .search.json, or NULL when out of memory. */
-static char *write_record(const struct query *query, size_t *ret_len)
-{
-    _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
-    struct json_writer writer;
-    json_writer_init(&writer, &record, 2);
-    json_begin_object(&writer);
-    json_member_string(&writer, "query", query->text);
-    json_member_date(&writer, "asked_at", query->asked_real_ms);
-    json_member_integer(&writer, "found", (int64_t)query->found->len);
-    json_member_boolean(&writer, "truncated", query->is_truncated);
-    json_member_boolean(&writer, "service", query->is_service_asked);
-    json_end_object(&writer);
-    strbuf_append_char(&record, '\n');
-    return strbuf_take(&record, ret_len);
+            return &queries->listers[i];
+    return NULL;
 }
 
 /* Called with the lock held; releases it during the search. The query is not freed while is_asking is set. */
@@ -395,13 +332,18 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
     pthread_mutex_lock(&queries->lock);
     query->is_asking = false;
     if (names != NULL) {
+        size_t shown = 0;
         drop_found(query);
         query->found = names;
         query->is_truncated = found.is_truncated;
         query->is_service_asked = found.is_service_asked;
         query->asked_ms = clock_monotonic_ms(tree->clock);
         query->asked_real_ms = clock_realtime_ms(tree->clock);
-        put_first_locked(queries, query);
+        g_queue_remove(&queries->table, query);
+        g_queue_push_head(&queries->table, query);
+        for (const GList *item = queries->table.head; item != NULL; item = item->next)
+            if (((struct query *)item->data)->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
+                drop_found(item->data);
     }
     store_search_release(&found);
     pthread_cond_broadcast(&queries->changed);
@@ -420,7 +362,8 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
-        if (is_fresh_locked(query, clock_monotonic_ms(tree->clock)) || (any_will_do && query->found != NULL))
+        bool is_fresh = clock_monotonic_ms(tree->clock) - query->asked_ms < SEARCH_FRESH_MS;
+        if (query->found != NULL && (is_fresh || any_will_do))
             return 0;
         if (queries->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
@@ -440,16 +383,14 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
                       GArray **ret_names)
 {
     struct queries *queries = tree->queries;
-    struct cancel *cancel = caller != NULL ? caller->cancel : NULL;
     struct query *query = NULL;
-    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
+    pid_t process = writer_process(caller->pid);
     pthread_mutex_lock(&queries->lock);
     int64_t now_ms = clock_monotonic_ms(tree->clock);
-    if (caller != NULL && is_lister_locked(queries, process, now_ms)) {
-        remember_lister_locked(queries, process, now_ms);
-        any_will_do = true;
-    }
-    int error = wait_for_answer_locked(tree, number, any_will_do, cancel, &query);
+    struct lister *lister = find_lister_locked(queries, process, now_ms);
+    if (lister != NULL)
+        lister->until_ms = now_ms + SEARCH_FRESH_MS;
+    int error = wait_for_answer_locked(tree, number, any_will_do || lister != NULL, caller->cancel, &query);
     if (error == 0)
         *ret_names = g_array_ref(query->found);
     pthread_mutex_unlock(&queries->lock);
@@ -502,8 +443,19 @@ static int copy_record(struct tree *tree, uint64_t ino, char **ret_text, size_t 
     const struct query *query = find_number_locked(tree->queries, node_number(ino));
     if (query == NULL || query->found == NULL)
         return -ENOENT;
-    *ret_text = write_record(query, ret_len);
+    _cleanup_strbuf_ struct strbuf record = STRBUF_INIT(RECORD_MAX_BYTES);
+    struct json_writer writer;
+    json_writer_init(&writer, &record, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "query", query->text);
+    json_member_date(&writer, "asked_at", query->asked_real_ms);
+    json_member_integer(&writer, "found", (int64_t)query->found->len);
+    json_member_boolean(&writer, "truncated", query->is_truncated);
+    json_member_boolean(&writer, "service", query->is_service_asked);
+    json_end_object(&writer);
+    strbuf_append_char(&record, '\n');
     *ret_ms = query->asked_real_ms;
+    *ret_text = strbuf_take(&record, ret_len);
     return *ret_text == NULL ? -ENOMEM : 0;
 }
 
@@ -566,17 +518,20 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
 static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct queries *queries = dir->tree->queries;
-    pid_t process = caller != NULL ? writer_process(caller->pid) : 0;
+    int64_t now_ms = clock_monotonic_ms(dir->tree->clock);
+    pid_t process = writer_process(caller->pid);
     GArray *names = new_names();
     LOCK_GUARD(&queries->lock);
     for (const GList *item = queries->table.head; item != NULL; item = item->next) {
         const struct query *query = item->data;
-        char *copy = query->found != NULL ? strdup(query->text) : NULL;
+        char *copy = query->found != NULL ? g_strdup(query->text) : NULL;
         if (copy != NULL)
             add_name(names, copy, node_ino(NODE_QUERY, query->number), copy);
     }
-    if (caller != NULL)
-        remember_lister_locked(queries, process, clock_monotonic_ms(dir->tree->clock));
+    struct lister *lister = find_lister_locked(queries, process, now_ms);
+    if (lister == NULL)
+        lister = &queries->listers[queries->next_lister++ % LISTERS_MAX];
+    *lister = (struct lister){process, now_ms + SEARCH_FRESH_MS};
     dir->state = names;
     return 0;
 }

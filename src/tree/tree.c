@@ -73,24 +73,6 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
     maildir_email_gone(tree, view->inbox, view->number);
 }
 
-static void notify_invalid(struct tree *tree, const struct email_view *view, enum store_change change)
-{
-    bool leaves = view->is_quarantined ? change == STORE_REMOVED : change == STORE_MOVED;
-    /* This notification comes first, since those of names wait for the rename that caused the change. */
-    if (change == STORE_MOVED)
-        notify_changed(tree, node_ino(NODE_EMAIL, view->number));
-    if (leaves)
-        notify_entry_gone(tree, node_ino(NODE_INVALID, view->inbox), view->name);
-}
-
-/* An email that moves into .invalid/ leaves the inbox; one that moves out of it appears there. */
-static enum store_change change_seen_in_inbox(const struct email_view *view, enum store_change change)
-{
-    if (change != STORE_MOVED)
-        return change;
-    return view->is_quarantined ? STORE_REMOVED : STORE_ADDED;
-}
-
 static void email_changed(void *context, uint32_t email, enum store_change change)
 {
     struct tree *tree = context;
@@ -100,8 +82,14 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     bool was_invalid = view.is_quarantined && change != STORE_MOVED;
-    notify_invalid(tree, &view, change);
-    change = change_seen_in_inbox(&view, change);
+    /* This notification comes first, since those of names wait for the rename that caused the change. */
+    if (change == STORE_MOVED)
+        notify_changed(tree, node_ino(NODE_EMAIL, email));
+    if (change == (view.is_quarantined ? STORE_REMOVED : STORE_MOVED))
+        notify_entry_gone(tree, node_ino(NODE_INVALID, view.inbox), view.name);
+    /* An email that moves into .invalid/ leaves the inbox; one that moves out of it appears there. */
+    if (change == STORE_MOVED)
+        change = view.is_quarantined ? STORE_REMOVED : STORE_ADDED;
     if (was_invalid || change == STORE_CHANGED || change == STORE_RETURNED)
         notify_changed(tree, node_ino(NODE_EMAIL, email));
     else if (change == STORE_REMOVED)
@@ -187,23 +175,9 @@ struct event_listener tree_event_listener(struct tree *tree)
 
 /* ---------------------------------------------------------------- made and freed */
 
-static int init_kinds(struct tree *tree, int state_dir_fd, const char **ret_what)
-{
-    int error = 0;
-    for (enum node_kind kind = NODE_NOTHING; kind < NODE_KIND_COUNT && error == 0; kind++) {
-        const struct node_ops *ops = node_ops_of(node_ino(kind, 0));
-        error = ops->init == NULL ? 0 : ops->init(tree, state_dir_fd);
-        *ret_what = ops->state_name;
-    }
-    return error;
-}
-
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason)
 {
-    const char *what = NULL;
-    struct tree *tree = calloc(1, sizeof(*tree));
-    if (tree == NULL)
-        return -ENOMEM;
+    struct tree *tree = g_new0(struct tree, 1);
     tree->clock = config->clock;
     tree->service = config->service;
     tree->poll_interval_ms = config->poll_interval_ms;
@@ -214,16 +188,16 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
     tree->drafts.root.fd = -1;
     pthread_mutex_init(&tree->open_lock, NULL);
     pthread_mutex_init(&tree->listener_lock, NULL);
-    removed_names_init(&tree->removed);
-
-    tree->source = strdup(config->source);
-    tree->account = config->account != NULL ? strdup(config->account) : NULL;
-    bool has_names = tree->source != NULL && (tree->account != NULL) == (config->account != NULL);
-    int error = has_names ? init_kinds(tree, config->state_dir_fd, &what) : -ENOMEM;
-    if (error != 0) {
-        tree_free(tree);
-        return reason_give(ret_reason, error, "%s: %s", what != NULL ? what : "the file tree",
-                           strerror(-error));
+    removed_names_init(&tree->removed, tree->clock);
+    tree->source = g_strdup(config->source);
+    tree->account = g_strdup(config->account);
+    for (enum node_kind kind = NODE_NOTHING; kind < NODE_KIND_COUNT; kind++) {
+        const struct node_ops *ops = node_ops_of(node_ino(kind, 0));
+        int error = ops->init == NULL ? 0 : ops->init(tree, config->state_dir_fd);
+        if (error != 0) {
+            tree_free(tree);
+            return reason_give(ret_reason, error, "%s: %s", ops->state_name, strerror(-error));
+        }
     }
     *ret_tree = tree;
     return 0;
@@ -346,9 +320,7 @@ int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t 
     const struct node_ops *ops = node_ops_of(ino);
     if (ops->lookup == NULL)
         return -ENOTDIR;
-    _cleanup_free_ struct tree_dir *dir = calloc(1, sizeof(*dir));
-    if (dir == NULL)
-        return -ENOMEM;
+    _cleanup_free_ struct tree_dir *dir = g_new(struct tree_dir, 1);
     *dir = (struct tree_dir){.tree = tree, .ino = ino, .ops = ops, .is_lasting = ops->is_listing_lasting};
     int error = ops->open_dir == NULL ? 0 : ops->open_dir(caller, dir);
     if (error != 0)
@@ -371,46 +343,32 @@ bool tree_dir_is_lasting(const struct tree_dir *dir)
     return dir->is_lasting;
 }
 
-static uint64_t parent_of(const struct tree_dir *dir)
-{
-    return dir->ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : dir->ops->parent(dir->tree, dir->ino);
-}
-
-/* Returns false if the buffer is full. */
-static bool put_dots(const struct tree_dir *dir, uint64_t position)
-{
-    return (position > POSITION_SELF || dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) &&
-           (position > POSITION_PARENT || dir_put_name(dir, "..", parent_of(dir), S_IFDIR, POSITION_FIRST));
-}
-
 int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context)
 {
+    const struct node_ops *ops = dir->ops;
     dir->sink = sink;
     dir->context = context;
     dir->first_position = 0;
-    if (dir->ops->has_own_dots)
-        return dir->ops->read_dir(dir, position);
-    if (!put_dots(dir, position) || dir->ops->read_dir == NULL)
+    if (ops->has_own_dots)
+        return ops->read_dir(dir, position);
+    uint64_t parent = ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : ops->parent(dir->tree, dir->ino);
+    if ((position <= POSITION_SELF && !dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) ||
+        (position <= POSITION_PARENT && !dir_put_name(dir, "..", parent, S_IFDIR, POSITION_FIRST)) ||
+        ops->read_dir == NULL)
         return 0;
     dir->first_position = POSITION_FIRST;
-    return dir->ops->read_dir(dir, position > POSITION_FIRST ? position - POSITION_FIRST : 0);
+    return ops->read_dir(dir, position > POSITION_FIRST ? position - POSITION_FIRST : 0);
 }
 
 /* ---------------------------------------------------------------- open files */
-
-/* Returns the error of open(2) for a node without `open`. */
-static int refuse_open(const struct node_ops *ops)
-{
-    if (ops->lookup != NULL)
-        return -EISDIR;
-    return ops->read_link != NULL ? -ELOOP : -ENOENT;
-}
 
 int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
               struct tree_handle **ret_handle)
 {
     const struct node_ops *ops = node_ops_of(ino);
-    int error = ops->open == NULL ? refuse_open(ops) : ops->open(tree, caller, ino, flags, ret_handle);
+    if (ops->open == NULL)
+        return ops->lookup != NULL ? -EISDIR : ops->read_link != NULL ? -ELOOP : -ENOENT;
+    int error = ops->open(tree, caller, ino, flags, ret_handle);
     if (error == 0)
         add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
     return error;
@@ -420,9 +378,9 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
     const struct node_ops *ops = node_ops_of(parent);
-    int error = ops->create == NULL
-                    ? -EPERM
-                    : ops->create(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
+    if (ops->create == NULL)
+        return -EPERM;
+    int error = ops->create(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
     if (error == 0)
         add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
     return error;
@@ -444,31 +402,23 @@ int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *na
     const struct node_ops *folder_ops = node_ops_of(folder_ino);
     int error = folder_ops->lookup_announced != NULL
                     ? folder_ops->lookup_announced(tree, folder_ino, name, ret_entry)
-                    : tree_lookup(tree, NULL, folder_ino, name, ret_entry);
+                    : tree_lookup(tree, &no_caller, folder_ino, name, ret_entry);
     if (error != 0)
         return error;
     struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
-    if (handle == NULL)
-        return -ENOMEM;
     add_link(tree, &tree->open_handles, &handle->link, handle);
     *ret_handle = handle;
     return 0;
 }
 
-int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
-{
-    return node_kind(ino) == NODE_MAILDIR_MESSAGE ? maildir_find_announced(tree, ino, ret_path, size)
-                                                  : -ENOENT;
-}
-
 enum tree_caching tree_handle_caching(const struct tree_handle *handle)
 {
-    return handle->ops->caching;
+    return handle->caching;
 }
 
 bool tree_handle_is_writable(const struct tree_handle *handle)
 {
-    return handle_is_writable(handle);
+    return (handle->flags & O_ACCMODE) != O_RDONLY;
 }
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -557,19 +507,16 @@ void tree_close_handles(struct tree *tree)
     }
 }
 
-static void abandon(struct tree_handle *handle)
-{
-    remove_link(handle->tree, &handle->tree->open_handles, &handle->link);
-    if (handle->ops->abandon != NULL)
-        handle->ops->abandon(handle);
-    else
-        handle->ops->release(handle);
-}
-
 void tree_abandon_handles(struct tree *tree)
 {
-    while (tree->open_handles.head != NULL)
-        abandon(tree->open_handles.head->data);
+    while (tree->open_handles.head != NULL) {
+        struct tree_handle *handle = tree->open_handles.head->data;
+        remove_link(tree, &tree->open_handles, &handle->link);
+        if (handle->ops->abandon != NULL)
+            handle->ops->abandon(handle);
+        else
+            handle->ops->release(handle);
+    }
     while (tree->open_dirs.head != NULL)
         tree_release_dir(tree->open_dirs.head->data);
 }
@@ -609,17 +556,12 @@ int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64
     return ops->sync == NULL ? 0 : ops->sync(tree, caller, ino);
 }
 
-bool tree_is_barrier(uint64_t folder_ino)
+bool tree_is_barrier(uint64_t ino)
 {
-    return node_ops_of(folder_ino)->is_barrier;
+    return node_ops_of(ino)->is_barrier;
 }
 
 bool tree_answers_at_once(uint64_t ino)
 {
     return node_ops_of(ino)->answers_at_once;
-}
-
-bool tree_handle_is_control(const struct tree_handle *handle)
-{
-    return handle->ops->is_control;
 }

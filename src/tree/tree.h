@@ -92,7 +92,7 @@ enum {
     TREE_ROOT_INO = 1
 };
 
-/* The program that makes a request, and the cancel that ends its waits. */
+/* The program that makes a request, and the cancel that ends its waits. Never NULL below. */
 struct tree_caller {
     pid_t pid;             /* of the thread; 0 if not known */
     struct cancel *cancel; /* may be NULL */
@@ -109,9 +109,9 @@ struct tree_entry {
     struct tree_attributes attributes;
 };
 
-/* Looks a name up; counts as one lookup, to be given back with tree_forget(). `caller` may be NULL. Return:
- * 0; -ENOENT when there is no such entry; -ENOTDIR when `parent` is no folder; in drafts/ -errno of
- * draft_table_find(). May wait in the folder of an email, a query or a Maildir. */
+/* Looks a name up; counts as one lookup, to be given back with tree_forget(). Return: 0; -ENOENT when there
+ * is no such entry; -ENOTDIR when `parent` is no folder; in drafts/ -errno of draft_table_find(). May wait in
+ * the folder of an email, a query or a Maildir. */
 int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
@@ -120,7 +120,7 @@ void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
  * others as far as the umask allows. Attributes from the tree are without these options. */
 void tree_show_as(const struct tree *tree, struct stat *attributes);
 
-/* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. `caller` may be NULL. */
+/* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. */
 int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                         struct tree_attributes *ret);
 
@@ -137,7 +137,7 @@ bool tree_answers_at_once(uint64_t ino);
 
 struct tree_dir;
 
-/* Opens a listing; `caller` may be NULL. Return: 0; -ENOTDIR; -ENOMEM; the error of a wait. */
+/* Opens a listing. Return: 0; -ENOTDIR; the error of a wait. */
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir);
 void tree_release_dir(struct tree_dir *dir);
@@ -195,8 +195,6 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
 enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 /* Returns true if the file was opened for writing; else tree_flush() has nothing to do. */
 bool tree_handle_is_writable(const struct tree_handle *handle);
-/* Returns true if the file is ctl: a write is answered only when the kernel and watchers know its results. */
-bool tree_handle_is_control(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
 /* Takes the whole content of a short file that is opened for the first time and stays in the kernel's cache.
@@ -279,8 +277,9 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
 
 /* fsync(2) of a folder. In outbox/ and attachments/ it waits until all items are settled. */
 int tree_sync_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino);
-/* Returns true if the folder is outbox/ or attachments/. */
-bool tree_is_barrier(uint64_t folder_ino);
+/* Returns true for outbox/, attachments/ and ctl: an fsync or a write there is answered only when watchers
+ * know of new files. */
+bool tree_is_barrier(uint64_t ino);
 
 /* ---------------------------------------------------------------- announced files */
 

@@ -52,7 +52,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
 {
     struct tree_dir *dir = NULL;
     *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
     size_t taken;
     do {
         ret->taken = 0;
@@ -119,7 +119,7 @@ TEST_WITH(attributes_are_exact, set_up, fixture_tear_down)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         snprintf(path, sizeof(path), BOX "/%s", cases[i].path);
         assert_int_equal(fixture_find(fixture, path, &entry), 0);
-        assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), 0);
         assert_int_equal(entry.attributes.stat.st_mode, cases[i].mode);
         assert_int_equal(entry.attributes.stat.st_size, cases[i].size);
         assert_memory_equal(&attributes.stat, &entry.attributes.stat, sizeof(attributes.stat));
@@ -152,9 +152,9 @@ TEST_WITH(files_are_read_and_links_followed, set_up, fixture_tear_down)
     assert_string_equal(raw, "raw");
     assert_string_equal(attachment, "PDF!");
     uint64_t link = fixture_ino(fixture, BOX "/" REPLY "/thread/" STEM ".md");
-    assert_int_equal(tree_read_link(fixture->tree, NULL, link, target, sizeof(target)), 0);
+    assert_int_equal(tree_read_link(fixture->tree, &nobody, link, target, sizeof(target)), 0);
     assert_string_equal(target, "../../" STEM "/prompt.md");
-    assert_int_equal(tree_read_link(fixture->tree, NULL, fixture_ino(fixture, BOX "/" STEM), target, 9),
+    assert_int_equal(tree_read_link(fixture->tree, &nobody, fixture_ino(fixture, BOX "/" STEM), target, 9),
                      -EINVAL);
 }
 

@@ -56,14 +56,14 @@ static void append(struct tree *tree, int number)
 static struct tree_entry find(struct tree *tree, const char *file)
 {
     struct tree_entry entry;
-    assert_int_equal(tree_lookup(tree, NULL, TREE_ROOT_INO, file, &entry), 0);
+    assert_int_equal(tree_lookup(tree, &nobody, TREE_ROOT_INO, file, &entry), 0);
     return entry;
 }
 
 static size_t size_of(struct tree *tree, uint64_t ino)
 {
     struct tree_attributes attributes;
-    assert_int_equal(tree_get_attributes(tree, NULL, ino, &attributes), 0);
+    assert_int_equal(tree_get_attributes(tree, &nobody, ino, &attributes), 0);
     return (size_t)attributes.stat.st_size;
 }
 
@@ -243,7 +243,7 @@ TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
     struct tree_entry now = find(tree, name);
     assert_int_not_equal(now.ino, ino);
     struct tree_attributes before;
-    assert_int_equal(tree_get_attributes(tree, NULL, ino, &before), 0);
+    assert_int_equal(tree_get_attributes(tree, &nobody, ino, &before), 0);
     assert_int_equal(now.attributes.stat.st_ino, before.stat.st_ino);
     /* Forgotten lines read as empty lines, up to the first that is kept. */
     size_t begin = at - (size_t)now.attributes.stat.st_size;

@@ -263,7 +263,7 @@ static struct listed list(struct tree_fixture *fixture, const char *box)
 {
     struct listed listed = {.entries = 0};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, box), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, box), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, take, &listed), 0);
     tree_release_dir(dir);
     return listed;
@@ -291,15 +291,15 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
 
     struct tree_entry entry;
     for (int i = 0; i < INBOX_LOOKUPS_OF_DEMAND; i++)
-        assert_int_equal(tree_lookup(fixture->tree, NULL, fixture_ino(fixture, alice), listed.last, &entry),
-                         0);
+        assert_int_equal(
+            tree_lookup(fixture->tree, &nobody, fixture_ino(fixture, alice), listed.last, &entry), 0);
     listed = list(fixture, alice);
     assert_int_equal(listed.entries, MANY + OWN + DOTS);
     assert_int_equal(listed.with_attributes, MANY + OWN);
 
     /* Only lookups in the present inbox count. */
     struct listed other = list(fixture, bob);
-    assert_int_equal(tree_lookup(fixture->tree, NULL, fixture_ino(fixture, bob), other.last, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, fixture_ino(fixture, bob), other.last, &entry), 0);
     listed = list(fixture, alice);
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }

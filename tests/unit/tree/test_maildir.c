@@ -93,7 +93,7 @@ static struct listing list(struct tree_fixture *fixture, const char *folder, siz
 {
     struct listing listing = {.at_most = at_most};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, folder), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, folder), &dir), 0);
     do {
         listing.taken = 0;
         assert_int_equal(tree_read_dir(dir, listing.next, take, &listing), 0);
@@ -120,7 +120,7 @@ static struct timespec mtime_of(struct tree_fixture *fixture, const char *folder
 {
     struct tree_attributes attributes;
     uint64_t ino = fixture_ino(fixture, folder);
-    assert_int_equal(tree_get_attributes(fixture->tree, NULL, ino, &attributes), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
     return attributes.stat.st_mtim;
 }
 
@@ -183,7 +183,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
         fake_service_add_simple_email(fixture->fake, "i1", id, "one of many");
     }
     sync_all(fixture);
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, BOX "/new"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, BOX "/new"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, count_message, &count), 0);
     tree_release_dir(dir);
     assert_int_equal(count, 3 + MORE);
@@ -399,7 +399,7 @@ TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_
     struct tree_attributes attributes;
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
-    assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, new, &attributes), 0);
     assert_true(is_later(attributes.stat.st_mtim, new_time));
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
     /* A listing does not change the time. */
@@ -433,7 +433,7 @@ TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         sync_all(fixture);
         /* Before the first lookup of the folder, and after it. */
-        assert_int_equal(tree_get_attributes(fixture->tree, NULL, new, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");
         assert_true(is_later(before, marked));
@@ -487,7 +487,7 @@ TEST_WITH(mail_that_returns_has_its_number_and_marks, set_up_without_time, tear_
     sync_all(fixture);
     struct tree_handle *handle = NULL;
     struct tree_entry again;
-    assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), -ENOENT);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), -ENOENT);
     assert_int_equal(tree_open(fixture->tree, &nobody, entry.ino, O_RDONLY, &handle), -ENOENT);
     assert_int_equal(tree_lookup(fixture->tree, &nobody, new, listing.by_uid[2].name, &again), -ENOENT);
     assert_true(is_later(mtime_of(fixture, BOX "/new"), before));
@@ -752,7 +752,7 @@ TEST_WITH(a_service_without_raw_messages_has_no_maildirs, set_up_without, fixtur
     struct fixture_names names = {.at_most = 0};
     struct tree_dir *dir = NULL;
     assert_int_equal(fixture_find(fixture, "maildir", &entry), -ENOENT);
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, TREE_ROOT_INO, &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, TREE_ROOT_INO, &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
     assert_null(strstr(names.text, "maildir"));
     tree_release_dir(dir);

@@ -26,7 +26,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
 {
     struct tree_dir *dir = NULL;
     *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
     size_t before;
     do {
         before = ret->taken;
@@ -76,7 +76,7 @@ TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
         assert_int_equal(entry.attributes.is_lasting, nodes[i].is_lasting);
         assert_int_equal(entry.is_name_lasting, nodes[i].is_name_lasting);
         assert_int_equal(entry.attributes.stat.st_uid, getuid());
-        assert_int_equal(tree_get_attributes(fixture->tree, NULL, entry.ino, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), 0);
         assert_int_equal(attributes.stat.st_mode, nodes[i].mode);
         assert_int_equal(attributes.stat.st_ino, entry.attributes.stat.st_ino);
     }
@@ -167,7 +167,7 @@ static size_t count_names(struct tree_fixture *fixture, const char *path, size_t
     struct buffer buffer = {.names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL)};
     struct tree_dir *dir = NULL;
     size_t before;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
     do {
         before = g_hash_table_size(buffer.names);
         buffer.room = buffer_bytes;
@@ -228,7 +228,7 @@ TEST_WITH(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down)
         _cleanup_free_ char *text = fixture_read(fixture, paths[i]);
         print_message("# %s\n", paths[i]);
         assert_int_equal(
-            tree_get_attributes(fixture->tree, NULL, fixture_ino(fixture, paths[i]), &attributes), 0);
+            tree_get_attributes(fixture->tree, &nobody, fixture_ino(fixture, paths[i]), &attributes), 0);
         assert_int_equal(attributes.stat.st_size, strlen(text));
     }
 }
@@ -435,7 +435,7 @@ static void find_email(struct tree_fixture *fixture, char *name, size_t size)
 {
     struct fixture_names names = {.at_most = 0};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, inbox), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     const char *email = strstr(names.text, "20");
@@ -619,7 +619,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
 {
     struct fixture_names names = {.at_most = at_most};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "sent"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, position, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     return names;
@@ -697,8 +697,8 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
     /* The kernel uses the inode that it has, without another lookup. */
-    assert_int_equal(tree_get_attributes(fixture->tree, NULL, folder.ino, &attributes), 0);
-    assert_int_equal(tree_lookup(fixture->tree, NULL, folder.ino, "fifo", &entry), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, folder.ino, &attributes), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder.ino, "fifo", &entry), 0);
     assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "socket",
                                &(struct tree_new_entry){.mode = S_IFSOCK | 0600}, &entry),
                      0);
@@ -752,7 +752,7 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
     struct tree_attributes attributes;
     struct tree_dir *dir = NULL;
     uint64_t listed = 0;
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "drafts"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, find_listed_number, &listed), 0);
     tree_release_dir(dir);
     uint64_t ino = fixture_ino(fixture, "drafts/draft");
@@ -828,8 +828,8 @@ TEST(open_drafts_are_closed_at_the_end)
     struct tree_dir *dir = NULL;
     assert_int_equal(
         tree_open(fixture->tree, &nobody, fixture_ino(fixture, "drafts/draft"), O_RDONLY, &handle), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "drafts"), &dir), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, NULL, fixture_ino(fixture, "sent"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "sent"), &dir), 0);
     fixture_tear_down(&own_state);
     assert_int_equal(count_descriptors(), before);
 }
@@ -924,7 +924,7 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
 {
     struct tree_attributes attributes;
     assert_int_equal(
-        tree_get_attributes(fixture->tree, NULL, fixture_ino(fixture, "status.json"), &attributes), 0);
+        tree_get_attributes(fixture->tree, &nobody, fixture_ino(fixture, "status.json"), &attributes), 0);
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 

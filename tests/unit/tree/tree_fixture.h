@@ -114,9 +114,9 @@ static inline int fixture_find(struct tree_fixture *fixture, const char *path, s
     char *rest = NULL;
     snprintf(copy, sizeof(copy), "%s", path);
     *ret = (struct tree_entry){.ino = TREE_ROOT_INO};
-    tree_get_attributes(fixture->tree, NULL, TREE_ROOT_INO, &ret->attributes);
+    tree_get_attributes(fixture->tree, &nobody, TREE_ROOT_INO, &ret->attributes);
     for (char *name = strtok_r(copy, "/", &rest); name != NULL; name = strtok_r(NULL, "/", &rest)) {
-        int error = tree_lookup(fixture->tree, NULL, ret->ino, name, ret);
+        int error = tree_lookup(fixture->tree, &nobody, ret->ino, name, ret);
         if (error != 0)
             return error;
     }
