@@ -15,15 +15,14 @@
 
 /* ---------------------------------------------------------------- the file */
 
+/* email_row.is_quarantined is the column is_held, and email_row.record is the column text. */
 static const struct database_step steps[] = {
     {.sql =
          "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
-         "CREATE TABLE inboxes (number INTEGER PRIMARY KEY, origin INTEGER NOT NULL, is_backfilling INTEGER "
-         "NOT "
-         "NULL,"
-         " is_gone INTEGER NOT NULL, record_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, id TEXT NOT "
-         "NULL,"
-         " address TEXT, name TEXT NOT NULL, json BLOB NOT NULL, hash INTEGER NOT NULL);"
+         "CREATE TABLE inboxes (number INTEGER PRIMARY KEY, origin INTEGER NOT NULL,"
+         " is_backfilling INTEGER NOT NULL, is_gone INTEGER NOT NULL, record_ms INTEGER NOT NULL,"
+         " changed_ms INTEGER NOT NULL, id TEXT NOT NULL, address TEXT, name TEXT NOT NULL,"
+         " json BLOB NOT NULL, hash INTEGER NOT NULL);"
          "CREATE TABLE emails (number INTEGER PRIMARY KEY, inbox INTEGER NOT NULL, json_len INTEGER NOT NULL,"
          " line_len INTEGER NOT NULL, date_ms INTEGER NOT NULL, seen_ms INTEGER NOT NULL,"
          " is_held INTEGER NOT NULL, text INTEGER NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,"
@@ -37,8 +36,8 @@ static const struct database_step steps[] = {
          " kept INTEGER NOT NULL, used_s INTEGER NOT NULL, is_passing INTEGER NOT NULL,"
          " is_file INTEGER NOT NULL, hash INTEGER NOT NULL);"
          "CREATE TABLE part_bytes (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
-         "CREATE TABLE message_ids (number INTEGER PRIMARY KEY, digest INTEGER NOT NULL, email TEXT NOT "
-         "NULL);"
+         "CREATE TABLE message_ids (number INTEGER PRIMARY KEY, digest INTEGER NOT NULL,"
+         " email TEXT NOT NULL);"
          "CREATE INDEX message_ids_by_digest ON message_ids (digest)"},
 };
 
@@ -97,9 +96,8 @@ static const char *const statements[] = {
     [CACHE_DELETE_PART_BYTES] = "DELETE FROM part_bytes WHERE number = ?",
     [CACHE_COUNT_PARTS] = "SELECT ifnull(sum(kept), 0), ifnull(max(number), 0) FROM parts",
     [CACHE_COUNT_PARTS_OF] = "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
-    [CACHE_LIST_PARTS] =
-        ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ? ORDER "
-         "BY used_s, number"),
+    [CACHE_LIST_PARTS] = ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ?"
+                          " ORDER BY used_s, number"),
     [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number LIMIT ?",
     [CACHE_ADD_MESSAGE_ID] = ("INSERT INTO message_ids (digest, email) SELECT ?1, ?2"
                               " WHERE (SELECT count(*) FROM message_ids WHERE digest = ?1) < ?3"
@@ -225,13 +223,12 @@ int cache_note_replaced(struct connection *connection, uint64_t record)
     return statements_execute(&connection->statements, CACHE_NOTE_REPLACED, "i", (int64_t)record);
 }
 
-int cache_set_first_sync_done(struct connection *connection, bool is_done)
+int cache_set_first_sync_done(struct connection *connection)
 {
-    return statements_execute(&connection->statements, CACHE_SET_MARK, "si", mark_first_sync,
-                              (int64_t)is_done);
+    return statements_execute(&connection->statements, CACHE_SET_MARK, "si", mark_first_sync, INT64_C(1));
 }
 
-/* Executes a range of statements without arguments, in one turn. */
+/* Executes statements without parameters, `first` to `last`, in one turn. */
 static int execute_all(struct cache *cache, enum cache_statement first, enum cache_statement last)
 {
     struct connection *connection = NULL;
@@ -259,33 +256,26 @@ static const char *record_of_row(sqlite3_stmt *row, uint64_t record, size_t len)
     return is_intact ? json : NULL;
 }
 
-static int copy_record(sqlite3_stmt *row, uint64_t record, size_t len, char **ret_json)
-{
-    const char *json = record_of_row(row, record, len);
-    if (json == NULL)
-        return -EUCLEAN;
-    char *copy = malloc(len + 1);
-    if (copy == NULL)
-        return -ENOMEM;
-    memcpy(copy, json, len);
-    copy[len] = '\0';
-    *ret_json = copy;
-    return 0;
-}
-
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
     struct connection *connection = NULL;
     sqlite3_stmt *row = NULL;
-    int result = database_take_reader(cache->database, &connection);
-    if (result != 0)
-        return cache_note(cache, result);
-    result = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
-    if (result >= 0)
-        result = result == 0 ? -ENOENT : copy_record(row, record, len, ret_json);
+    int error = database_take_reader(cache->database, &connection);
+    if (error != 0)
+        return cache_note(cache, error);
+    int more = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
+    const char *json = more > 0 ? record_of_row(row, record, len) : NULL;
+    char *copy = json != NULL ? malloc(len + 1) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, json, len);
+        copy[len] = '\0';
+        *ret_json = copy;
+    } else {
+        error = more < 0 ? more : more == 0 ? -ENOENT : json == NULL ? -EUCLEAN : -ENOMEM;
+    }
     statements_end(row);
     database_return_reader(cache->database, connection);
-    return cache_note(cache, result);
+    return cache_note(cache, error);
 }
 
 void record_reader_begin(struct record_reader *reader, struct cache *cache)
@@ -301,10 +291,12 @@ static void end_rows(struct record_reader *reader)
     reader->rows = NULL;
 }
 
-/* Steps to the row of the record. Return: 1; 0 when there is no such row; -errno. */
-static int find_row(struct record_reader *reader, uint64_t record, bool is_backwards)
+int record_reader_read(struct record_reader *reader, uint64_t record, size_t len, bool is_backwards,
+                       const char **ret_json)
 {
     int more;
+    if (reader->connection == NULL)
+        return -EIO;
     if (reader->rows != NULL && reader->next == record) {
         more = query_step(reader->rows);
     } else {
@@ -314,26 +306,16 @@ static int find_row(struct record_reader *reader, uint64_t record, bool is_backw
                                 is_backwards ? CACHE_READ_RECORDS_BACKWARDS : CACHE_READ_RECORDS_FORWARDS,
                                 &reader->rows, "i", (int64_t)record);
     }
-    if (more > 0 && sqlite3_column_int64(reader->rows, 0) != (int64_t)record)
-        more = 0;
     reader->next = reader->is_backwards ? record - 1 : record + 1;
-    return more;
-}
-
-int record_reader_read(struct record_reader *reader, uint64_t record, size_t len, bool is_backwards,
-                       const char **ret_json)
-{
-    if (reader->connection == NULL)
+    bool is_found = more > 0 && sqlite3_column_int64(reader->rows, 0) == (int64_t)record;
+    const char *json = is_found ? record_of_row(reader->rows, record, len) : NULL;
+    if (json == NULL) {
+        end_rows(reader);
+        (void)cache_note(reader->cache, more < 0 ? more : -EUCLEAN);
         return -EIO;
-    int found = find_row(reader, record, is_backwards);
-    const char *json = found > 0 ? record_of_row(reader->rows, record, len) : NULL;
-    if (json != NULL) {
-        *ret_json = json;
-        return 0;
     }
-    end_rows(reader);
-    (void)cache_note(reader->cache, found < 0 ? found : -EUCLEAN);
-    return -EIO;
+    *ret_json = json;
+    return 0;
 }
 
 void record_reader_end(struct record_reader *reader)
@@ -352,10 +334,9 @@ static const char *column_text(sqlite3_stmt *row, int column)
     return text != NULL && strlen(text) == (size_t)sqlite3_column_bytes(row, column) ? text : NULL;
 }
 
-/* Returns false if the row is damaged. */
-static bool read_inbox(sqlite3_stmt *row, struct inbox_row *ret)
+static int visit_inbox(sqlite3_stmt *row, const struct cache_visitor *visitor)
 {
-    *ret = (struct inbox_row){
+    const struct inbox_row inbox = {
         .number = (uint32_t)sqlite3_column_int64(row, 0),
         .origin = (enum inbox_origin)sqlite3_column_int64(row, 1),
         .is_backfilling = sqlite3_column_int64(row, 2) != 0,
@@ -368,13 +349,14 @@ static bool read_inbox(sqlite3_stmt *row, struct inbox_row *ret)
         .json = sqlite3_column_blob(row, 9),
         .json_len = (size_t)sqlite3_column_bytes(row, 9),
     };
-    return ret->id != NULL && ret->name != NULL && ret->name[0] != '\0' && ret->json != NULL &&
-           sqlite3_column_int64(row, 10) == hash_inbox(ret);
+    bool is_intact = inbox.id != NULL && inbox.name != NULL && inbox.name[0] != '\0' && inbox.json != NULL &&
+                     sqlite3_column_int64(row, 10) == hash_inbox(&inbox);
+    return is_intact ? visitor->visit_inbox(visitor->context, &inbox) : -EUCLEAN;
 }
 
-static bool read_email(sqlite3_stmt *row, struct email_row *ret)
+static int visit_email(sqlite3_stmt *row, const struct cache_visitor *visitor)
 {
-    *ret = (struct email_row){
+    const struct email_row email = {
         .number = (uint32_t)sqlite3_column_int64(row, 0),
         .inbox = (uint32_t)sqlite3_column_int64(row, 1),
         .json_len = (uint32_t)sqlite3_column_int64(row, 2),
@@ -386,44 +368,22 @@ static bool read_email(sqlite3_stmt *row, struct email_row *ret)
         .key = column_text(row, 8),
         .name = column_text(row, 9),
     };
-    return ret->key != NULL && ret->name != NULL && ret->name[0] != '\0' &&
-           sqlite3_column_int64(row, 10) == hash_email(ret);
+    bool is_intact = email.key != NULL && email.name != NULL && email.name[0] != '\0' &&
+                     sqlite3_column_int64(row, 10) == hash_email(&email);
+    return is_intact ? visitor->visit_email(visitor->context, &email) : -EUCLEAN;
 }
 
-static int visit_inboxes(struct connection *connection, const struct cache_visitor *visitor)
+static int visit_rows(struct connection *connection, enum cache_statement statement,
+                      int (*visit)(sqlite3_stmt *row, const struct cache_visitor *visitor),
+                      const struct cache_visitor *visitor)
 {
-    sqlite3_stmt *rows = NULL;
-    struct inbox_row row;
+    sqlite3_stmt *row = NULL;
     int error = 0;
-    int more = statements_begin(&connection->statements, CACHE_LIST_INBOXES, &rows, "");
-    for (; more > 0 && error == 0; more = query_step(rows))
-        error = read_inbox(rows, &row) ? visitor->visit_inbox(visitor->context, &row) : -EUCLEAN;
-    statements_end(rows);
+    int more = statements_begin(&connection->statements, statement, &row, "");
+    for (; more > 0 && error == 0; more = query_step(row))
+        error = visit(row, visitor);
+    statements_end(row);
     return error != 0 ? error : more;
-}
-
-static int visit_emails(struct connection *connection, const struct cache_visitor *visitor)
-{
-    sqlite3_stmt *rows = NULL;
-    struct email_row row;
-    int error = 0;
-    int more = statements_begin(&connection->statements, CACHE_LIST_EMAILS, &rows, "");
-    for (; more > 0 && error == 0; more = query_step(rows))
-        error = read_email(rows, &row) ? visitor->visit_email(visitor->context, &row) : -EUCLEAN;
-    statements_end(rows);
-    return error != 0 ? error : more;
-}
-
-static int load_state(struct connection *connection, struct cache_state *ret_state)
-{
-    int64_t last = 0;
-    int64_t is_done = 0;
-    int error = statements_integers(&connection->statements, CACHE_LAST_RECORD, &last, 1, "");
-    if (error == 0)
-        error =
-            statements_integers(&connection->statements, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
-    *ret_state = (struct cache_state){.next_record = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
-    return error == -ENOENT ? 0 : error;
 }
 
 /* Ignores errors (such as a full disk): the next start deletes the rows. */
@@ -442,16 +402,22 @@ static void delete_gone(struct cache *cache)
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state)
 {
     struct connection *connection = NULL;
+    int64_t last = 0;
+    int64_t is_done = 0;
     delete_gone(cache);
     cache_clean(cache);
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)
         return error;
-    error = load_state(connection, ret_state);
+    error = statements_integers(&connection->statements, CACHE_LAST_RECORD, &last, 1, "");
     if (error == 0)
-        error = visit_inboxes(connection, visitor);
+        error =
+            statements_integers(&connection->statements, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
+    *ret_state = (struct cache_state){.next_record = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
+    if (error == 0 || error == -ENOENT)
+        error = visit_rows(connection, CACHE_LIST_INBOXES, visit_inbox, visitor);
     if (error == 0)
-        error = visit_emails(connection, visitor);
+        error = visit_rows(connection, CACHE_LIST_EMAILS, visit_email, visitor);
     database_end_read(cache->database, connection);
     return error;
 }

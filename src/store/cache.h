@@ -169,7 +169,7 @@ int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
 /* Notes that the record was replaced: no email has it any more. */
 int cache_note_replaced(struct connection *connection, uint64_t record);
-int cache_set_first_sync_done(struct connection *connection, bool is_done);
+int cache_set_first_sync_done(struct connection *connection);
 
 /* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining ones. */
 void cache_clean(struct cache *cache);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows and files of parts, their bound, and the serialized pack_version of texts. zlib's checksum shows that
+ * Rows and files of parts, their bound, and the serialized form of texts. zlib's checksum shows that
  * a row is damaged; the hash in its row shows that a file is damaged.
  */
 #include "store/content_cache.h"
@@ -43,8 +43,7 @@ enum {
  * parts are then no longer found. */
 static const char pack_version[] = "4";
 
-/* The numbers are in the machine's byte order. Name, id and bytes come after this struct. */
-
+/* The numbers are in the machine's byte order. The bytes of name, id and content follow. */
 struct packed_entry {
     uint32_t kind;
     uint32_t name_len;
@@ -136,18 +135,6 @@ void content_bytes_release(struct content_bytes *bytes)
     *bytes = (struct content_bytes){.fd = -1};
 }
 
-static int compress_bytes(const struct content_bytes *bytes, char **ret_bytes, size_t *ret_len)
-{
-    uLongf len = compressBound(bytes->len);
-    _cleanup_free_ char *compressed = malloc(len);
-    if (compressed == NULL ||
-        compress2((Bytef *)compressed, &len, (const Bytef *)bytes->bytes, bytes->len, LEVEL) != Z_OK)
-        return -ENOMEM;
-    *ret_bytes = TAKE_PTR(compressed);
-    *ret_len = len;
-    return 0;
-}
-
 static int uncompress_bytes(const void *compressed, size_t compressed_len, uint64_t len,
                             struct content_bytes *ret)
 {
@@ -208,10 +195,7 @@ static void name_file(int64_t number, char ret_name[CONTENT_FILE_NAME_SIZE])
 
 int content_cache_create_file(struct content_cache *content, char ret_name[CONTENT_FILE_NAME_SIZE])
 {
-    pthread_mutex_lock(&content->lock);
-    uint64_t file = ++content->files;
-    pthread_mutex_unlock(&content->lock);
-    snprintf(ret_name, CONTENT_FILE_NAME_SIZE, "new-%llu", (unsigned long long)file);
+    snprintf(ret_name, CONTENT_FILE_NAME_SIZE, "new-%u", atomic_fetch_add(&content->files, 1));
     int fd = openat(content->dir_fd, ret_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     return fd < 0 ? -errno : fd;
 }
@@ -221,30 +205,25 @@ void content_cache_unlink(struct content_cache *content, const char *name)
     unlinkat(content->dir_fd, name, 0);
 }
 
-static bool is_known_file(struct statements *statements, const char *name)
-{
-    int64_t is_known = 0;
-    char *end;
-    long long number = strtoll(name, &end, 10);
-    return *end == '\0' && end != name &&
-           statements_integers(statements, CACHE_HAS_PART_FILE, &is_known, 1, "i", (int64_t)number) == 0 &&
-           is_known != 0;
-}
-
 /* Removes unfinished files that a kill left, and the files of a database that was set aside. */
-static int remove_orphans(struct content_cache *content)
+static void remove_orphans(struct content_cache *content)
 {
     struct connection *reader;
-    int error = database_take_reader(content->cache->database, &reader);
-    if (error != 0)
-        return cache_note(content->cache, error);
+    if (cache_note(content->cache, database_take_reader(content->cache->database, &reader)) != 0)
+        return;
     _cleanup_closedir_ DIR *dir = file_opendirat(content->dir_fd, ".");
     const struct dirent *item;
-    while (dir != NULL && (item = readdir(dir)) != NULL)
-        if (item->d_name[0] != '.' && !is_known_file(&reader->statements, item->d_name))
+    while (dir != NULL && (item = readdir(dir)) != NULL) {
+        int64_t is_known = 0;
+        char *end;
+        long long number = strtoll(item->d_name, &end, 10);
+        if (*end == '\0')
+            (void)statements_integers(&reader->statements, CACHE_HAS_PART_FILE, &is_known, 1, "i",
+                                      (int64_t)number);
+        if (item->d_name[0] != '.' && is_known == 0)
             content_cache_unlink(content, item->d_name);
+    }
     database_return_reader(content->cache->database, reader);
-    return 0;
 }
 
 int content_cache_open(struct content_cache *content, struct cache *cache, int dir_fd, uint64_t max_bytes)
@@ -254,16 +233,11 @@ int content_cache_open(struct content_cache *content, struct cache *cache, int d
         return parts_fd;
     *content = (struct content_cache){.cache = cache, .dir_fd = parts_fd, .max_bytes = max_bytes};
     pthread_mutex_init(&content->lock, NULL);
-    (void)remove_orphans(content);
+    remove_orphans(content);
     return 0;
 }
 
 /* ---------------------------------------------------------------- use */
-
-static int64_t now_s(void)
-{
-    return (int64_t)time(NULL);
-}
 
 /* Writes, in a turn, which parts were used since the last call. */
 static int write_used(struct content_cache *content, struct connection *writer)
@@ -276,7 +250,7 @@ static int write_used(struct content_cache *content, struct connection *writer)
     pthread_mutex_unlock(&content->lock);
     int error = 0;
     for (size_t i = 0; error == 0 && i < len; i++)
-        error = statements_execute(&writer->statements, CACHE_USE_PART, "ii", now_s(), keys[i]);
+        error = statements_execute(&writer->statements, CACHE_USE_PART, "ii", (int64_t)time(NULL), keys[i]);
     return error;
 }
 
@@ -289,7 +263,7 @@ static void write_used_alone(struct content_cache *content)
 
 static void note_use(struct content_cache *content, int64_t key, int64_t used_s, bool is_passing)
 {
-    int64_t age_s = now_s() - used_s;
+    int64_t age_s = (int64_t)time(NULL) - used_s;
     if (age_s >= 0 && age_s < (is_passing ? AGAIN_INTERVAL_S : USE_INTERVAL_S))
         return;
     pthread_mutex_lock(&content->lock);
@@ -372,24 +346,14 @@ static int delete_part(struct content_cache *content, struct connection *writer,
     return error != 0 ? error : statements_execute(&writer->statements, CACHE_DELETE_PART_BYTES, "i", number);
 }
 
-static void delete_damaged(struct content_cache *content, const struct part_row *row)
-{
-    struct connection *writer = NULL;
-    log_debug("a damaged part of the cache is fetched again when it is read");
-    if (cache_begin_write(content->cache, &writer) != 0)
-        return;
-    content->is_counted = false;
-    (void)cache_end_write(content->cache, delete_part(content, writer, row->number, row->is_file != 0));
-}
-
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret)
 {
-    struct connection *reader;
+    struct connection *connection = NULL;
     struct part_row row = {.number = 0};
-    int error = database_take_reader(content->cache->database, &reader);
+    int error = database_take_reader(content->cache->database, &connection);
     if (error == 0) {
-        error = read_row(&reader->statements, key, &row, ret);
-        database_return_reader(content->cache->database, reader);
+        error = read_row(&connection->statements, key, &row, ret);
+        database_return_reader(content->cache->database, connection);
     }
     if (error == 0 && row.is_file != 0)
         error = open_file(content, &row, ret);
@@ -397,7 +361,11 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
         note_use(content, key, row.used_s, row.is_passing != 0);
     if (error != -EBADMSG)
         return cache_note(content->cache, error);
-    delete_damaged(content, &row);
+    log_debug("a damaged part of the cache is fetched again when it is read");
+    if (cache_begin_write(content->cache, &connection) == 0) {
+        content->is_counted = false;
+        (void)cache_end_write(content->cache, delete_part(content, connection, row.number, row.is_file != 0));
+    }
     return -ENOENT;
 }
 
@@ -416,22 +384,6 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
 }
 
 /* ---------------------------------------------------------------- room */
-
-static int count_parts(struct content_cache *content, struct connection *writer)
-{
-    int64_t counted[2];
-    unsigned int renewals = atomic_load(&content->cache->renewals);
-    if (content->is_counted && content->renewals == renewals)
-        return 0;
-    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS, counted, 2, "");
-    if (error != 0)
-        return error;
-    content->bytes = (uint64_t)counted[0];
-    content->last_number = counted[1];
-    content->renewals = renewals;
-    content->is_counted = true;
-    return 0;
-}
 
 /* Deletes passing or settled parts, least recently used first and never the newest, while all parts together
  * have more than `target_bytes`, and those of this kind more than `min_bytes`. */
@@ -473,6 +425,22 @@ static int make_room(struct content_cache *content, struct connection *writer)
 
 /* ---------------------------------------------------------------- writing */
 
+static int count_parts(struct content_cache *content, struct connection *writer)
+{
+    int64_t counted[2];
+    unsigned int renewals = atomic_load(&content->cache->renewals);
+    if (content->is_counted && content->renewals == renewals)
+        return 0;
+    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS, counted, 2, "");
+    if (error != 0)
+        return error;
+    content->bytes = (uint64_t)counted[0];
+    content->last_number = counted[1];
+    content->renewals = renewals;
+    content->is_counted = true;
+    return 0;
+}
+
 static int delete_replaced(struct content_cache *content, struct connection *writer, int64_t key)
 {
     int64_t row[3];
@@ -483,62 +451,63 @@ static int delete_replaced(struct content_cache *content, struct connection *wri
     return delete_part(content, writer, row[0], row[1] != 0);
 }
 
-static int put_file(struct content_cache *content, const struct content_bytes *bytes, const char *file_name,
-                    uint64_t *ret_hash)
-{
-    char name[CONTENT_FILE_NAME_SIZE];
-    name_file(content->last_number, name);
-    int error = hash_file(bytes->fd, bytes->len, ret_hash);
-    if (error == 0 && renameat(content->dir_fd, file_name, content->dir_fd, name) != 0)
-        error = -errno;
-    return error;
-}
-
-static int put_row(struct content_cache *content, struct connection *writer, int64_t key,
-                   const struct content_bytes *bytes, uint64_t hash, uint64_t stored_bytes)
-{
-    bool is_passing = content->bytes + stored_bytes > content->max_bytes / 100 * SETTLED_PERCENT;
-    content->bytes += stored_bytes;
-    return statements_execute(&writer->statements, CACHE_ADD_PART, "iiiiiiii", content->last_number, key,
-                              (int64_t)bytes->len, (int64_t)stored_bytes, now_s(), (int64_t)is_passing,
-                              (int64_t)(bytes->bytes == NULL), (int64_t)hash);
-}
-
-static int put_locked(struct content_cache *content, struct connection *writer,
-                      const struct content_new_part *part, const char *compressed, size_t compressed_len)
+/* Call after the part with the same key was deleted. */
+static int put_part(struct content_cache *content, struct connection *writer,
+                    const struct content_new_part *part, const char *compressed, size_t compressed_len)
 {
     const struct content_bytes *bytes = part->bytes;
-    uint64_t stored_bytes = (bytes->bytes == NULL ? bytes->len : compressed_len) + ROW_BYTES;
+    bool is_file = bytes->bytes == NULL;
+    uint64_t stored_bytes = (is_file ? bytes->len : compressed_len) + ROW_BYTES;
+    bool is_passing = content->bytes + stored_bytes > content->max_bytes / 100 * SETTLED_PERCENT;
+    char name[CONTENT_FILE_NAME_SIZE];
     uint64_t hash = 0;
-    int error = stored_bytes > content->max_bytes ? -EFBIG : count_parts(content, writer);
-    if (error == 0)
-        error = delete_replaced(content, writer, part->key);
-    content->last_number++;
-    if (error == 0)
-        error = bytes->bytes == NULL
-                    ? put_file(content, bytes, part->file_name, &hash)
-                    : statements_execute(&writer->statements, CACHE_ADD_PART_BYTES, "ib",
-                                         content->last_number, (const void *)compressed, compressed_len);
-    if (error == 0)
-        error = put_row(content, writer, part->key, bytes, hash, stored_bytes);
-    if (error == 0 && part->message_id != NULL)
-        error = message_ids_note(writer, part->message_id, part->email_id);
-    if (error == 0 && part->texts != NULL)
-        error = search_index_note_content(writer, part->email, part->texts);
-    return error != 0 ? error : make_room(content, writer);
+    int error = 0;
+    name_file(++content->last_number, name);
+    if (!is_file) {
+        error = statements_execute(&writer->statements, CACHE_ADD_PART_BYTES, "ib", content->last_number,
+                                   (const void *)compressed, compressed_len);
+    } else {
+        error = hash_file(bytes->fd, bytes->len, &hash);
+        if (error == 0 && renameat(content->dir_fd, part->file_name, content->dir_fd, name) != 0)
+            error = -errno;
+    }
+    if (error != 0)
+        return error;
+    content->bytes += stored_bytes;
+    return statements_execute(&writer->statements, CACHE_ADD_PART, "iiiiiiii", content->last_number,
+                              part->key, (int64_t)bytes->len, (int64_t)stored_bytes, (int64_t)time(NULL),
+                              (int64_t)is_passing, (int64_t)is_file, (int64_t)hash);
 }
 
 int content_cache_put(struct content_cache *content, const struct content_new_part *part)
 {
     struct connection *writer = NULL;
     _cleanup_free_ char *compressed = NULL;
-    size_t len = 0;
-    int error = part->bytes->bytes == NULL ? 0 : compress_bytes(part->bytes, &compressed, &len);
-    if (error == 0)
-        error = cache_begin_write(content->cache, &writer);
+    uLongf len = 0;
+    if (part->bytes->bytes != NULL) {
+        len = compressBound(part->bytes->len);
+        compressed = malloc(len);
+        if (compressed == NULL || compress2((Bytef *)compressed, &len, (const Bytef *)part->bytes->bytes,
+                                            part->bytes->len, LEVEL) != Z_OK)
+            return -ENOMEM;
+    }
+    if ((part->bytes->bytes == NULL ? part->bytes->len : len) + ROW_BYTES > content->max_bytes)
+        return -EFBIG;
+    int error = cache_begin_write(content->cache, &writer);
     if (error != 0)
         return error;
-    error = cache_end_write(content->cache, put_locked(content, writer, part, compressed, len));
+    error = count_parts(content, writer);
+    if (error == 0)
+        error = delete_replaced(content, writer, part->key);
+    if (error == 0)
+        error = put_part(content, writer, part, compressed, len);
+    if (error == 0 && part->message_id != NULL)
+        error = message_ids_note(writer, part->message_id, part->email_id);
+    if (error == 0 && part->texts != NULL)
+        error = search_index_note_content(writer, part->email, part->texts);
+    if (error == 0)
+        error = make_room(content, writer);
+    error = cache_end_write(content->cache, error);
     if (error != 0)
         content->is_counted = false; /* the transaction was rolled back, so `bytes` is wrong */
     return error;

@@ -49,7 +49,7 @@ struct content_cache {
     pthread_mutex_t lock;           /* no other lock is taken while it is held */
     int64_t used[CONTENT_USED_MAX]; /* keys of parts whose use is not written yet; protected by lock */
     size_t used_len;                /* protected by lock */
-    uint64_t files;                 /* number of files created so far; protected by lock */
+    atomic_uint files;              /* number of files created so far */
     /* Only the thread that has the turn to write uses the next four. */
     atomic_bool is_counted;
     unsigned int renewals; /* cache.renewals when the parts were counted */

@@ -445,7 +445,7 @@ bool index_end_first_sync(struct index *index)
         struct connection *connection = NULL;
         int error = cache_begin_write(index->cache, &connection);
         if (error == 0)
-            error = cache_end_write(index->cache, cache_set_first_sync_done(connection, true));
+            error = cache_end_write(index->cache, cache_set_first_sync_done(connection));
         index->is_first_sync_unsaved = error != 0;
     }
     return is_first;
