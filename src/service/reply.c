@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Replies: their bodies (bytes, JSON, an array of records made while it is sent), their headers, and the call
- * that gives them to libmicrohttpd.
- */
 #include "service/reply.h"
 
 #include <errno.h>
@@ -21,60 +17,55 @@ enum {
 
 /* ---------------------------------------------------------------- the array of records */
 
-/* The text is "[", the records with "," between them, "]". A record is copied from SQLite's own memory, which
- * is valid until the next step of the statement. */
+/* The text is "[", the records with "," between them, "]". Its pieces are these marks and the records, which
+ * are copied from SQLite's own memory. */
 struct record_array {
     struct database *database;
     struct connection *connection;
     sqlite3_stmt *statement;
-    const char *piece; /* copied next */
-    size_t piece_len;
-    bool has_records; /* at least one record was found */
-    bool owes_record; /* `piece` is the "[" or "," before the record of the current row */
-    bool is_at_end;   /* `piece` is, or was, the closing bracket */
+    const char *piece; /* valid until the next step of the statement */
+    size_t piece_len;  /* bytes of the piece that were not copied yet */
+    bool has_records;
+    bool owes_record; /* the next piece is the record of the current row */
+    bool is_at_end;   /* the piece is the last */
 };
 
 static void record_array_free(void *context)
 {
-    struct record_array *stream = context;
-    if (stream == NULL)
+    struct record_array *array = context;
+    if (array == NULL)
         return;
-    sqlite3_finalize(stream->statement);
-    database_end_read(stream->database, stream->connection);
-    free(stream);
-}
-
-static int find_piece(struct record_array *stream)
-{
-    if (stream->owes_record) {
-        stream->owes_record = false;
-        stream->piece = (const char *)sqlite3_column_text(stream->statement, 0);
-        stream->piece_len = (size_t)sqlite3_column_bytes(stream->statement, 0);
-        return stream->piece != NULL ? 0 : -ENOMEM;
-    }
-    int step = query_step(stream->statement);
-    if (step < 0)
-        return step;
-    stream->piece = step > 0 ? (stream->has_records ? "," : "[") : stream->has_records ? "]" : "[]";
-    stream->piece_len = strlen(stream->piece);
-    stream->is_at_end = step == 0;
-    stream->owes_record = stream->has_records = step > 0;
-    return 0;
+    sqlite3_finalize(array->statement);
+    database_end_read(array->database, array->connection);
+    free(array);
 }
 
 static ssize_t record_array_read(void *context, uint64_t position, char *ret_bytes, size_t len)
 {
-    struct record_array *stream = context;
+    struct record_array *array = context;
     size_t done = 0;
     while (done < len) {
-        if (stream->piece_len == 0 && stream->is_at_end)
+        if (array->piece_len == 0 && array->is_at_end)
             return done > 0 ? (ssize_t)done : MHD_CONTENT_READER_END_OF_STREAM;
-        if (stream->piece_len == 0 && find_piece(stream) != 0)
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        size_t part = stream->piece_len < len - done ? stream->piece_len : len - done;
-        memcpy(ret_bytes + done, stream->piece, part);
-        stream->piece += part;
-        stream->piece_len -= part;
+        if (array->piece_len == 0 && array->owes_record) {
+            array->owes_record = false;
+            array->piece = (const char *)sqlite3_column_text(array->statement, 0);
+            array->piece_len = (size_t)sqlite3_column_bytes(array->statement, 0);
+            if (array->piece == NULL)
+                return MHD_CONTENT_READER_END_WITH_ERROR;
+        } else if (array->piece_len == 0) {
+            int step = query_step(array->statement);
+            if (step < 0)
+                return MHD_CONTENT_READER_END_WITH_ERROR;
+            array->is_at_end = step == 0;
+            array->piece = array->has_records ? (step > 0 ? "," : "]") : step > 0 ? "[" : "[]";
+            array->piece_len = strlen(array->piece);
+            array->owes_record = array->has_records = step > 0;
+        }
+        size_t part = array->piece_len < len - done ? array->piece_len : len - done;
+        memcpy(ret_bytes + done, array->piece, part);
+        array->piece += part;
+        array->piece_len -= part;
         done += part;
     }
     return (ssize_t)done;
@@ -109,14 +100,8 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value)
     if (text != NULL)
         json_dumpb(value, text, len, flags);
     json_decref(value);
-    if (text == NULL) {
-        /* Without memory for the text, the reply is the status alone. */
-        reply_bytes(reply, "application/json", NULL, 0);
-        reply->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        return;
-    }
-    reply_bytes(reply, "application/json", text, len);
-    reply->status = status;
+    reply_bytes(reply, "application/json", text, text != NULL ? len : 0);
+    reply->status = text != NULL ? status : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
 int reply_error(struct reply *reply, unsigned int status, const char *format, ...)
@@ -181,7 +166,7 @@ static void free_sent(void *context)
     free(sent);
 }
 
-/* Takes over the body. Returns NULL without memory. */
+/* Takes over the body. Returns NULL when out of memory. */
 static struct MHD_Response *respond_with_body(struct reply *reply)
 {
     struct reply *sent = malloc(sizeof(*sent));

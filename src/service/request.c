@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The headers, JSON bodies and forms of requests.
- *
  * libmicrohttpd's post processor (0.9.75) is not used for forms: it splits parts that are multipart, refuses
  * a file with a line that begins like the boundary, and cuts a name at a backslashed quote.
  */
@@ -25,23 +23,26 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
 {
     json_error_t error;
     json_t *value = json_loadb(strbuf_str(&request->body), request->body.len, JSON_DECODE_ANY, &error);
-    if (value == NULL) {
-        reply_invalid_at(reply, json_pack("[s, i]", "body", error.position), "json_invalid", error.text);
-        return NULL;
-    }
     if (json_is_object(value))
         return value;
+    if (value == NULL)
+        reply_invalid_at(reply, json_pack("[s, i]", "body", error.position), "json_invalid", error.text);
+    else
+        reply_invalid_at(reply, json_pack("[s]", "body"), "model_attributes_type",
+                         "Input should be a valid dictionary");
     json_decref(value);
-    reply_invalid_at(reply, json_pack("[s]", "body"), "model_attributes_type",
-                     "Input should be a valid dictionary");
     return NULL;
 }
 
 /* ---------------------------------------------------------------- forms */
 
 /* Browsers and curl encode only the quote of a name, as %22 (WHATWG, "multipart/form-data"). */
-static void decode_quotes(char *name)
+static int read_file_name(const char *given, char **ret_name)
 {
+    const char *slash = strrchr(given, '/');
+    _cleanup_free_ char *name = strdup(slash != NULL ? slash + 1 : given);
+    if (name == NULL)
+        return -ENOMEM;
     char *to = name;
     for (const char *from = name; *from != '\0'; to++) {
         bool is_quote = strncmp(from, "%22", 3) == 0;
@@ -49,48 +50,31 @@ static void decode_quotes(char *name)
         from += is_quote ? 3 : 1;
     }
     *to = '\0';
-}
-
-static int check_name(const char *given, char **ret_name)
-{
-    const char *slash = strrchr(given, '/');
-    _cleanup_free_ char *name = strdup(slash != NULL ? slash + 1 : given);
-    if (name == NULL)
-        return -ENOMEM;
-    decode_quotes(name);
     if (!file_name_is_valid(name))
         return -EINVAL;
     *ret_name = TAKE_PTR(name);
     return 0;
 }
 
-/* Returns -ENOENT unless the part is `field` and has a file name, -EINVAL if the name is bad, or -ENOMEM. */
-static int read_disposition(struct span header, const char *field, char **ret_name)
-{
-    _cleanup_free_ char *part = NULL;
-    _cleanup_free_ char *name = NULL;
-    int error = mime_read_parameter(header, "Content-Disposition", "name", &part);
-    if (error == 0 && (part == NULL || strcmp(part, field) != 0))
-        error = -ENOENT;
-    if (error == 0)
-        error = mime_read_parameter(header, "Content-Disposition", "filename", &name);
-    if (error == 0 && name == NULL)
-        error = -ENOENT;
-    return error != 0 ? error : check_name(name, ret_name);
-}
-
+/* Returns -ENOENT if the part has another name, or no file name. */
 static int read_part(struct span part, const char *field, struct multipart_file *ret_file)
 {
     struct span header, body;
     char content_type[MIME_TYPE_SIZE];
-    mime_split(part, &header, &body);
+    _cleanup_free_ char *part_name = NULL;
+    _cleanup_free_ char *given = NULL;
     _cleanup_free_ char *name = NULL;
-    int error = read_disposition(header, field, &name);
-    if (error != 0)
-        return error;
+    mime_split(part, &header, &body);
+    int error = mime_read_parameter(header, "Content-Disposition", "name", &part_name);
+    if (error == 0 && part_name != NULL && strcmp(part_name, field) == 0)
+        error = mime_read_parameter(header, "Content-Disposition", "filename", &given);
+    if (error == 0 && given == NULL)
+        error = -ENOENT;
+    if (error == 0)
+        error = read_file_name(given, &name);
     bool has_blank_line = body.bytes != header.bytes + header.len;
-    if (!has_blank_line)
-        return -EBADMSG;
+    if (error != 0 || !has_blank_line)
+        return error != 0 ? error : -EBADMSG;
     mime_read_type(header, MIME_TYPE_OF_BYTES, content_type);
     char *type = strdup(content_type);
     if (type == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request as an endpoint sees it: its head was checked, its key is in force, its route was found, and its
- * body has arrived in full, within the route's limit.
+ * A request as an endpoint gets it: the head and the API key were checked, the route was found, and the whole
+ * body was received, within the route's limit.
  */
 #ifndef INBOXFS_SERVICE_REQUEST_H
 #define INBOXFS_SERVICE_REQUEST_H
@@ -20,18 +20,17 @@ enum {
     REQUEST_PARAMETER_SIZE = 64, /* an id has 36 characters */
 };
 
-/* The one account of the service, on which the endpoints work. */
+/* The state of the service that all requests share. */
 struct service_context {
     struct database *database;
-    int pool_fd;        /* directory with a file for each attachment of the pool, its id as name */
-    const char *domain; /* of all inboxes */
-    /* Further names that clients may call the service by, NULL at the end; or NULL. */
-    const char *const *hosts;
-    enum service_tier tier; /* the daily limit */
-    bool has_relay;         /* for mail to other domains */
+    int pool_fd;              /* directory with a file for each attachment of the pool, named by its id */
+    const char *domain;       /* of all inboxes */
+    const char *const *hosts; /* see struct service_config */
+    enum service_tier tier;
+    bool has_relay; /* mail to other domains goes to a relay */
 };
 
-/* The emails that a request is about. */
+/* Says whether a request is about received or sent emails. */
 enum email_side {
     SIDE_RECEIVED,
     SIDE_SENT,
@@ -48,21 +47,20 @@ struct request {
 /* Returns the value of a header, or NULL. */
 const char *request_header(const struct request *request, const char *name);
 
-/* Reads the body as a JSON object, which the caller owns. Returns NULL if it is none, and has replied then.
- */
+/* Reads the body as a JSON object, which the caller owns. Returns NULL after a reply of 422. */
 json_t *request_read_object(const struct request *request, struct reply *reply);
 
-/* A file in a multipart/form-data body (RFC 7578), which may hold anything. */
+/* A file in a multipart/form-data body (RFC 7578). */
 struct multipart_file {
-    char *name;         /* the file's, UTF-8, valid by file_name_is_valid(); a path before it is cut off */
-    char *content_type; /* "type/subtype"; "application/octet-stream" if the part has none or a bad one */
-    const char *bytes;  /* within the body */
+    char *name;         /* valid by file_name_is_valid(), without the path that the client sent */
+    char *content_type; /* "type/subtype"; "application/octet-stream" if it is missing or malformed */
+    const char *bytes;  /* borrowed from the body */
     size_t len;
 };
 
 /* Finds the first part named `field` that has a file name. `content_type` is the request's header. Return: 0;
- * -EBADMSG if the body is no such form, or is cut short; -ENOENT if it has no such part; -EINVAL if the file
- * name cannot be used; -ENOMEM. */
+ * -EBADMSG if the body is no complete form; -ENOENT if it has no such part; -EINVAL if the file name is not
+ * valid; -ENOMEM. */
 int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
                         struct multipart_file *ret_file);
 void multipart_file_release(struct multipart_file *file);

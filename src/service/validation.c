@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks, each with the message and type that FastAPI's own validation (pydantic) gives.
+ * Messages and types of problems are those of FastAPI's own validation (pydantic).
  */
 #include "service/validation.h"
 
@@ -11,34 +11,31 @@
 #include "base/cleanup.h"
 #include "mail/address.h"
 
+enum {
+    PROBLEMS_MAX = 20, /* in one answer */
+};
+
 void validation_release(struct validation *validation)
 {
     json_decref(validation->problems);
     *validation = (struct validation){0};
 }
 
-static json_t *location_path(const struct location *location)
-{
-    json_t *path = json_array();
-    for (; location != NULL; location = location->parent) {
-        json_t *part =
-            location->name != NULL ? json_string(location->name) : json_integer((json_int_t)location->index);
-        json_array_insert_new(path, 0, part);
-    }
-    return path;
-}
-
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message)
 {
-    /* The answer to a thousand bad recipients has only the first problems. */
-    if (json_array_size(validation->problems) >= 20)
+    if (json_array_size(validation->problems) >= PROBLEMS_MAX)
         return;
     validation->has_failed = true;
     if (validation->problems == NULL)
         validation->problems = json_array();
-    json_array_append_new(validation->problems, json_pack("{s:o, s:s, s:s}", "loc", location_path(location),
-                                                          "msg", message, "type", type));
+    json_t *path = json_array();
+    for (; location != NULL; location = location->parent)
+        json_array_insert_new(path, 0,
+                              location->name != NULL ? json_string(location->name)
+                                                     : json_integer((json_int_t)location->index));
+    json_array_append_new(validation->problems,
+                          json_pack("{s:o, s:s, s:s}", "loc", path, "msg", message, "type", type));
 }
 
 void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message)
@@ -57,17 +54,6 @@ static json_t *member(const struct json_input *in, const char *name, bool is_req
     return NULL;
 }
 
-static bool is_line(const char *text)
-{
-    size_t len = 0;
-    for (; text[len] != '\0'; len++) {
-        unsigned char byte = (unsigned char)text[len];
-        if (byte < 0x20 || byte == 0x7f || len >= VALIDATE_LINE_MAX_BYTES)
-            return false;
-    }
-    return true;
-}
-
 const char *validate_text(const struct json_input *in, const char *name, bool is_required)
 {
     const json_t *value = member(in, name, is_required);
@@ -79,7 +65,11 @@ const char *validate_text(const struct json_input *in, const char *name, bool is
 const char *validate_line(const struct json_input *in, const char *name, bool is_required)
 {
     const char *text = validate_text(in, name, is_required);
-    if (text == NULL || is_line(text))
+    size_t len = 0;
+    while (text != NULL && len < VALIDATE_LINE_MAX_BYTES && (unsigned char)text[len] >= 0x20 &&
+           text[len] != 0x7f)
+        len++;
+    if (text == NULL || text[len] == '\0')
         return text;
     validate_fail(in, name, "value_error",
                   "Value should be one line without control characters, not too long");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the fields of a JSON request and collects what is wrong with them, in the shape that FastAPI gives
- * its 422 answers: a list of {loc, msg, type}. A null counts as left out, for published clients send nulls.
+ * Reads the members of a JSON request, and collects the problems with them in the form of FastAPI's answers
+ * with 422: a list of {loc, msg, type}. A null counts as a missing member, because published clients send
+ * nulls.
  */
 #ifndef INBOXFS_SERVICE_VALIDATION_H
 #define INBOXFS_SERVICE_VALIDATION_H
@@ -17,18 +18,18 @@ enum {
 };
 
 struct validation {
-    json_t *problems; /* array, NULL before the first; owned */
+    json_t *problems; /* owned array; NULL before the first problem */
     bool has_failed;
 };
 
-/* The position of a value, from the request's body inwards; lives on the stack. */
+/* The position of a value in a request. */
 struct location {
-    const struct location *parent; /* NULL: the outermost */
-    const char *name;              /* a member's name; NULL: an item of an array */
-    size_t index;
+    const struct location *parent; /* object or array around the value; NULL for the whole body */
+    const char *name;              /* name of a member; NULL for an item of an array */
+    size_t index;                  /* of an item */
 };
 
-/* Accepts a validation of zeros, as it begins. */
+/* Accepts a zeroed validation. */
 void validation_release(struct validation *validation);
 
 #define _cleanup_validation_ _cleanup_(validation_release)
@@ -37,9 +38,9 @@ void validation_release(struct validation *validation);
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message);
 
-/* The members of `object`, which stands at `location`. The validate_ functions return NULL (or the fallback)
- * for a member that is missing or wrong. A wrong member, and a missing one that is required, become a
- * problem. Values are borrowed from `object`. */
+/* An object at `location`. The validate_ functions read one of its members. If the member is missing or has
+ * a wrong value, they return NULL (false, or `fallback` if it is missing). A wrong value is added as a
+ * problem, and so is a missing member that is required. Values are borrowed from `object`. */
 struct json_input {
     struct validation *validation;
     const struct location *location;
@@ -49,15 +50,14 @@ struct json_input {
 /* Adds a problem of a member. */
 void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message);
 
-/* Returns a text of one line: at most VALIDATE_LINE_MAX_BYTES, without control characters. */
+/* Reads a text of at most VALIDATE_LINE_MAX_BYTES without control characters. */
 const char *validate_line(const struct json_input *in, const char *name, bool is_required);
-/* Returns a text of any kind. */
 const char *validate_text(const struct json_input *in, const char *name, bool is_required);
 bool validate_boolean(const struct json_input *in, const char *name, bool fallback);
 json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
 json_t *validate_object(const struct json_input *in, const char *name, bool is_required);
 
-/* Returns true if the text can stand behind the "@" of an address. */
+/* Returns true if an address can have this domain. */
 bool validate_is_domain(const char *text);
 
 /* Reads "true", "False", "1", "off" … in a path or query, as FastAPI does. Returns false for other words. */
