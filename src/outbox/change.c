@@ -267,20 +267,20 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
     return receipt_format(&receipt, out);
 }
 
-/* The receipt shows the request as it was recorded at the attempt. */
-static int measure_receipt(struct outbox *outbox, struct change *change)
+int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out)
 {
-    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
     _cleanup_free_ char *request = NULL;
     int error = 0;
-    change->next.receipt_bytes = 0;
-    if (!item_state_has_receipt(change->next.state))
-        return 0;
-    if (change->next.kind == ITEM_MESSAGE && change->next.attempts > 0)
-        error = spool_read_request(outbox->spool, change->item->number, &request);
-    if (error == 0)
-        error = row_format_receipt(&change->next, request, &receipt);
-    change->next.receipt_bytes = receipt.len;
+    if (row->kind == ITEM_MESSAGE && row->attempts > 0)
+        error = spool_read_request(outbox->spool, row->number, &request);
+    return error != 0 ? error : row_format_receipt(row, request, out);
+}
+
+static int measure_receipt(struct outbox *outbox, struct row *row)
+{
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    int error = item_state_has_receipt(row->state) ? outbox_format_receipt(outbox, row, &receipt) : 0;
+    row->receipt_bytes = receipt.len;
     return error;
 }
 
@@ -317,7 +317,7 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len)
     int error = 0;
     for (size_t i = 0; i < len; i++) {
         is_forced = is_forced && changes[i].is_forced;
-        error = error != 0 ? error : measure_receipt(outbox, &changes[i]);
+        error = error != 0 ? error : measure_receipt(outbox, &changes[i].next);
     }
     error = error != 0 ? error : save_all(outbox, changes, len);
     if (error == 0 || !is_forced)

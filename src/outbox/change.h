@@ -159,6 +159,8 @@ bool change_save_again(struct outbox *outbox);
 
 /* Appends the receipt of a row to `out`. Returns 0 or the buffer's error. */
 int row_format_receipt(const struct row *row, const char *request, struct strbuf *out);
+/* Does the same with the request that was recorded at the last attempt. Waits for the disk. */
+int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out);
 
 /* ---------------------------------------------------------------- named ends */
 

@@ -68,22 +68,6 @@ static int check_writable_locked(const struct item *item)
 
 /* ---------------------------------------------------------------- beginning */
 
-/* Keeps an earlier `interruption`: a text does not become complete when a program appends to it. */
-static void reset_writing_locked(struct item *item, const char *interruption)
-{
-    struct open_file *file = &item->file;
-    file->interruption[0] = '\0';
-    if (interruption != NULL)
-        item_interrupt(item, interruption);
-    file->last_end = NULL;
-    file->lacks_write = false;
-    file->is_unseen = false;
-    file->is_hurried = false;
-    file->closed_ms = 0;
-    file->wrote_len = 0;
-    file->first_open = 0;
-}
-
 /* Gives an attachment that messages have bound a content of its own, before it becomes ITEM_WRITING, so that
  * no other handle writes into the shared content. */
 static int renew_content(struct outbox *outbox, struct item *item)
@@ -98,31 +82,37 @@ static int renew_content(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* Returns why a text that a program continues must not be sent, or NULL. The item is claimed. */
-static const char *find_interruption(struct outbox *outbox, const struct item *item)
-{
-    LOCK_GUARD(&outbox->lock);
-    if (item->row.state == ITEM_WAITING && item->row.error != NULL)
-        return item->row.error;
-    return item->file.lacks_write ? WORDS_LACKS_WRITE : NULL;
-}
-
-/* Makes the claimed item ITEM_WRITING, which withdraws a queued message. */
+/* Makes the claimed item ITEM_WRITING, which withdraws a queued message. Keeps the reason why its text must
+ * not be sent, unless all of the text is removed: it does not become complete when a program appends to it.
+ */
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     struct change change;
-    const char *words = keep_bytes == 0 ? NULL : find_interruption(outbox, item);
-    _cleanup_free_ char *interruption = words == NULL ? NULL : strdup(words);
+    struct open_file *file = &item->file;
+    char interruption[sizeof(file->interruption)] = "";
+    pthread_mutex_lock(&outbox->lock);
+    const char *words = item->row.state == ITEM_WAITING ? item->row.error : NULL;
+    if (words == NULL && file->lacks_write)
+        words = WORDS_LACKS_WRITE;
+    if (words != NULL && keep_bytes > 0)
+        snprintf(interruption, sizeof(interruption), "%s", words);
+    pthread_mutex_unlock(&outbox->lock);
     int error = change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
     error = error != 0 ? error : renew_content(outbox, item);
     error = error != 0 ? error : change_commit(outbox, &change, 1);
     change_release(outbox, &change);
     crash_point("begun_again");
+    if (error != 0)
+        return error;
     LOCK_GUARD(&outbox->lock);
-    if (error == 0)
-        reset_writing_locked(item, interruption);
-    return error;
+    memcpy(file->interruption, interruption, sizeof(interruption));
+    file->last_end = NULL;
+    file->lacks_write = file->is_unseen = file->is_hurried = false;
+    file->closed_ms = 0;
+    file->wrote_len = 0;
+    file->first_open = 0;
+    return 0;
 }
 
 /* Called before each change of the content: the first change makes the item ITEM_WRITING, durably. The change
@@ -135,21 +125,23 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     if (can_be_bound)
         outbox_hand_in_waiting(outbox);
     pthread_mutex_lock(&outbox->lock);
-    int error = item->row.state == ITEM_WRITING || item->row.state == ITEM_GONE ? -EALREADY
-                                                                                : check_writable_locked(item);
-    if (error == 0)
+    bool is_begun = item->row.state == ITEM_WRITING;
+    int error = is_begun ? 0 : check_writable_locked(item);
+    bool is_claimed = false;
+    if (error == 0 && !is_begun) {
         error = claim_take_locked(outbox, item, CLAIM_DISK);
-    bool is_claimed = error == 0;
-    if (is_claimed && item->row.state == ITEM_WRITING)
-        error = -EALREADY;
-    else if (is_claimed)
+        is_claimed = error == 0;
+    }
+    if (is_claimed) { /* another thread may have changed the item before it released its claim */
+        is_begun = item->row.state == ITEM_WRITING;
         error = check_writable_locked(item);
+    }
     pthread_mutex_unlock(&outbox->lock);
-    if (error == 0)
+    if (error == 0 && !is_begun)
         error = begin_claimed(outbox, item, keep_bytes);
     if (is_claimed)
         claim_release(outbox, item);
-    if (error == -EALREADY || error == -ENOENT)
+    if (error == -ENOENT)
         return 0; /* an item that was removed while it was open is never sent */
     return error == -EACCES ? -EBUSY : error;
 }
@@ -181,15 +173,6 @@ static int writer_sync(struct outbox *outbox, struct item *item, int fd)
     return error;
 }
 
-static const char *words_for_end(enum writer_fate fate, bool has_written)
-{
-    if (fate == WRITER_KILLED)
-        return WORDS_KILLED;
-    if (fate == WRITER_HIDDEN)
-        return WORDS_HIDDEN;
-    return has_written ? WORDS_WRITER_FAILED : WORDS_LAST_FAILED;
-}
-
 /* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
  * interrupts it if its process wrote to it, or if no other task closes the file later: the last call decides.
  */
@@ -198,18 +181,21 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
     enum writer_fate fate = writer_fate_read(pid);
     bool is_well = fate == WRITER_LIVES || fate == WRITER_UNSEEN || fate == WRITER_SUCCEEDED;
     pid_t process = is_well ? 0 : writer_process(pid);
-    pthread_mutex_lock(&outbox->lock);
-    if (item->row.state == ITEM_WRITING) {
-        item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
-        bool has_written = item_was_written_by(item, process);
-        item->file.last_end = is_well ? NULL : words_for_end(fate, has_written);
-        /* An exit status counts only if the process wrote: Ctrl-C may end a program that inherited the file,
-         * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
-         * written. */
-        if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
-            item_interrupt(item, item->file.last_end);
-    }
-    pthread_mutex_unlock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
+    if (item->row.state != ITEM_WRITING)
+        return;
+    bool has_written = item_was_written_by(item, process);
+    item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
+    item->file.last_end = is_well                 ? NULL
+                          : fate == WRITER_KILLED ? WORDS_KILLED
+                          : fate == WRITER_HIDDEN ? WORDS_HIDDEN
+                          : has_written           ? WORDS_WRITER_FAILED
+                                                  : WORDS_LAST_FAILED;
+    /* An exit status counts only if the process wrote: Ctrl-C may end a program that inherited the file,
+     * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
+     * written. */
+    if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
+        item_interrupt(item, item->file.last_end);
 }
 
 /* ---------------------------------------------------------------- the last close */
@@ -304,69 +290,56 @@ void outbox_abandon(struct outbox_handle *handle)
 
 /* ---------------------------------------------------------------- create */
 
-/* A file to create. `answers` may be NULL. */
-struct new_file {
-    enum item_kind kind;
-    const char *name;
-    const char *answers;
-};
-
 /* Saves the row before it creates the content: the next start drops a row without content. */
-static int make(struct outbox_handle *handle, const struct new_file *file, struct change *change)
-{
-    struct outbox *outbox = handle->outbox;
-    int error = change_begin(change, handle->item, ITEM_WRITING);
-    change->is_new = true;
-    error = error != 0 ? error : row_set_text(&change->next.name, file->name);
-    error = error != 0 ? error : row_set_text(&change->next.answers, file->answers);
-    error = error != 0 ? error : change_reserve(outbox, change, 1);
-    error = error != 0 ? error : change_save(outbox, change, 1);
-    crash_point("created");
-    if (error != 0)
-        return error;
-    error = spool_open_content(outbox->spool, handle->item->number, O_RDWR | O_CREAT | O_EXCL, &handle->fd);
-    if (error == 0)
-        change_apply(outbox, change, 1);
-    else
-        change_undo(outbox, change);
-    return error;
-}
-
-static int create(struct outbox_handle *handle, const struct new_file *file, struct outbox_stat *ret)
+static int create_content(struct outbox_handle *handle, const char *name, const char *answers)
 {
     struct outbox *outbox = handle->outbox;
     struct change change;
-    struct item *item = item_new(spool_take_number(outbox->spool), file->kind);
-    handle->item = item;
-    if (item == NULL)
-        return -ENOMEM;
-    handle->max_bytes = accept_max_bytes(file->kind);
-    item->file.writers = 1;
-    handle->open_number = ++item->file.opens;
-    item->session = handle->session;
-    int error = make(handle, file, &change);
+    int error = change_begin(&change, handle->item, ITEM_WRITING);
+    change.is_new = true;
+    error = error != 0 ? error : row_set_text(&change.next.name, name);
+    error = error != 0 ? error : row_set_text(&change.next.answers, answers);
+    error = error != 0 ? error : change_reserve(outbox, &change, 1);
+    error = error != 0 ? error : change_save(outbox, &change, 1);
+    crash_point("created");
+    if (error == 0) {
+        error =
+            spool_open_content(outbox->spool, handle->item->number, O_RDWR | O_CREAT | O_EXCL, &handle->fd);
+        if (error == 0)
+            change_apply(outbox, &change, 1);
+        else
+            change_undo(outbox, &change);
+    }
     change_release(outbox, &change);
-    if (error != 0)
-        return error;
-    LOCK_GUARD(&outbox->lock);
-    item_update_stat(item, handle->fd);
-    item_stat(item, OUTBOX_CONTENT, ret);
-    return 0;
+    return error;
 }
 
-static int create_file(struct outbox *outbox, const struct new_file *file, pid_t pid,
-                       struct outbox_handle **ret_handle, struct outbox_stat *ret)
+/* `answers` may be NULL. */
+static int create_file(struct outbox *outbox, enum item_kind kind, const char *name, const char *answers,
+                       pid_t pid, struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
-    handle->may_write = true;
-    int error = create(handle, file, ret);
-    if (error != 0)
+    struct item *item = handle->item = item_new(spool_take_number(outbox->spool), kind);
+    int error = item == NULL ? -ENOMEM : 0;
+    if (error == 0) {
+        handle->may_write = true;
+        handle->max_bytes = accept_max_bytes(kind);
+        handle->open_number = ++item->file.opens;
+        item->file.writers = 1;
+        item->session = handle->session;
+        error = create_content(handle, name, answers);
+    }
+    if (error != 0) {
         outbox_abandon(handle);
-    else
-        *ret_handle = handle;
-    return error;
+        return error;
+    }
+    LOCK_GUARD(&outbox->lock);
+    item_update_stat(item, handle->fd);
+    item_stat(item, OUTBOX_CONTENT, ret);
+    *ret_handle = handle;
+    return 0;
 }
 
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
@@ -377,11 +350,8 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
     int error = item_check_name(folder, name);
     if (error != 0)
         return error;
-    const struct new_file file = {
-        .kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
-        .name = name,
-    };
-    return create_file(outbox, &file, pid, ret_handle, ret);
+    enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
+    return create_file(outbox, kind, name, NULL, pid, ret_handle, ret);
 }
 
 int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
@@ -392,8 +362,9 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
         return error;
     do { /* until no other thread takes the name first */
         _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
-        const struct new_file file = {.kind = ITEM_MESSAGE, .name = free_name, .answers = answers};
-        error = free_name == NULL ? -ENOMEM : create_file(outbox, &file, pid, ret_handle, ret);
+        error = free_name == NULL
+                    ? -ENOMEM
+                    : create_file(outbox, ITEM_MESSAGE, free_name, answers, pid, ret_handle, ret);
     } while (error == -EEXIST);
     return error;
 }
@@ -411,26 +382,9 @@ static void publish_busy(const struct outbox_handle *handle)
         outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, WORDS_BUSY);
 }
 
-/* Waits while another thread changes the item. Then counts the handle as a writer, so that no worker hands
- * the item in. */
-static int enter_writer(struct outbox_handle *handle)
-{
-    struct outbox *outbox = handle->outbox;
-    struct item *item = handle->item;
-    LOCK_GUARD(&outbox->lock);
-    while (item->claim == CLAIM_DISK)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
-    int error = check_writable_locked(item);
-    if (error != 0)
-        return error;
-    item->file.writers++;
-    handle->open_number = ++item->file.opens;
-    item->session = handle->session;
-    handle->may_write = true;
-    return 0;
-}
-
-static int find_item(struct outbox_handle *handle, uint64_t number)
+/* Finds the item. If it is to be written, waits while another thread changes it, and counts the handle as a
+ * writer, so that no worker hands the item in. */
+static int enter_item(struct outbox_handle *handle, uint64_t number, bool wants_write)
 {
     struct outbox *outbox = handle->outbox;
     LOCK_GUARD(&outbox->lock);
@@ -439,17 +393,17 @@ static int find_item(struct outbox_handle *handle, uint64_t number)
         return -ENOENT;
     handle->item = item_ref(item);
     handle->max_bytes = accept_max_bytes(item->row.kind);
-    return 0;
-}
-
-static int open_content(struct outbox_handle *handle)
-{
-    struct outbox *outbox = handle->outbox;
-    pthread_mutex_lock(&outbox->lock);
-    handle->renewals = handle->item->file.renewals;
-    pthread_mutex_unlock(&outbox->lock);
-    return spool_open_content(outbox->spool, handle->item->number, handle->may_write ? O_RDWR : O_RDONLY,
-                              &handle->fd);
+    while (wants_write && item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    int error = wants_write ? check_writable_locked(item) : 0;
+    if (error == 0 && wants_write) {
+        item->file.writers++;
+        handle->open_number = ++item->file.opens;
+        item->session = handle->session;
+        handle->may_write = true;
+    }
+    handle->renewals = item->file.renewals;
+    return error;
 }
 
 int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pid,
@@ -459,13 +413,11 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
-    int error = find_item(handle, number);
-    if (error == 0 && wants_write)
-        error = enter_writer(handle);
+    int error = enter_item(handle, number, wants_write);
     if (error == -EBUSY)
         publish_busy(handle);
     if (error == 0)
-        error = open_content(handle);
+        error = spool_open_content(outbox->spool, number, wants_write ? O_RDWR : O_RDONLY, &handle->fd);
     if (error == 0 && (flags & O_TRUNC) != 0)
         error = outbox_set_size(outbox, number, handle, 0, pid);
     if (error == 0)
@@ -478,23 +430,17 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
 
 /* ---------------------------------------------------------------- receipts */
 
-static int copy_row(struct outbox *outbox, uint64_t number, struct row *ret_row)
-{
-    LOCK_GUARD(&outbox->lock);
-    const struct item *item = item_table_get(&outbox->table, number);
-    return item != NULL && item_state_has_receipt(item->row.state) ? row_copy(&item->row, ret_row) : -ESTALE;
-}
-
 int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out)
 {
-    _cleanup_free_ char *request = NULL;
     struct row row = {0};
-    int error = copy_row(outbox, number, &row);
-    if (error == 0 && row.attempts > 0)
-        error = spool_read_request(outbox->spool, row.number, &request);
-    error = error != 0 ? error : row_format_receipt(&row, request, out);
+    pthread_mutex_lock(&outbox->lock);
+    const struct item *item = item_table_get(&outbox->table, number);
+    bool has_receipt = item != NULL && item_state_has_receipt(item->row.state);
+    int error = has_receipt ? row_copy(&item->row, &row) : -ESTALE;
+    pthread_mutex_unlock(&outbox->lock);
+    error = error != 0 ? error : outbox_format_receipt(outbox, &row, out);
     row_release(&row);
-    return error == -ENOENT ? -ESTALE : error;
+    return error;
 }
 
 /* ================================================================ reading, writing and closing */
@@ -540,61 +486,51 @@ static int follow_renewal(struct outbox_handle *handle)
     return error;
 }
 
-/* Returns true if the file was removed while it was open, and messages have its content. */
-static bool is_lost_to_messages(const struct outbox_handle *handle)
-{
-    struct stat status;
-    pthread_mutex_lock(&handle->outbox->lock);
-    bool is_gone = handle->item->row.state == ITEM_GONE;
-    pthread_mutex_unlock(&handle->outbox->lock);
-    return is_gone && fstat(handle->fd, &status) == 0 && status.st_nlink > 0;
-}
-
 /* Called before each change of the content. An item that was unlinked while it was open can still be written
- * to, and is never sent. */
+ * to, unless messages have its content, and is never sent. */
 static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
 {
+    struct stat status;
     if (handle->fd < 0 || !handle->may_write)
         return -EBADF;
     int error = begin_item(handle->outbox, handle->item, keep_bytes);
     if (error == -EBUSY)
         publish_busy(handle);
-    if (error == 0 && is_lost_to_messages(handle))
+    if (error != 0)
+        return error;
+    pthread_mutex_lock(&handle->outbox->lock);
+    bool is_gone = handle->item->row.state == ITEM_GONE;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (is_gone && fstat(handle->fd, &status) == 0 && status.st_nlink > 0)
         return -ESTALE;
-    return error != 0 ? error : follow_renewal(handle);
+    return follow_renewal(handle);
 }
 
-/* Interrupts a message that two programs opened and wrote, because their texts are mixed. Several programs
- * may write through one opening, as in a shell's redirection, and one program may open the file twice. */
-static void find_second_writer_locked(const struct outbox_handle *handle, pid_t opener, pid_t process)
-{
-    struct item *item = handle->item;
-    if (item->file.first_open == 0) {
-        item->file.first_open = handle->open_number;
-        item->file.first_opener = opener;
-    } else if (item->file.first_open != handle->open_number && item->file.first_opener != opener &&
-               item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
-        item_interrupt(item, WORDS_TWO_WRITERS);
-    }
-}
-
-/* A program that truncates what another one wrote, as by O_TRUNC, is a second writer. A truncation alone does
- * not make its caller a writer: a shell truncates for the program that it starts, and no text can be half
- * written yet. For pages of a mapping the kernel names no task (0). */
+/* Remembers the writer. Interrupts a message that two programs opened and wrote, because their texts are
+ * mixed. Several programs may write through one opening, as in a shell's redirection, and one program may
+ * open the file twice. A program that truncates what another one wrote, as by O_TRUNC, is a second writer. A
+ * truncation alone does not make its caller a writer: a shell truncates for the program that it starts, and
+ * no text can be half written yet. For pages of a mapping the kernel names no task (0). */
 static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
 {
     struct outbox *outbox = handle->outbox;
     struct item *item = handle->item;
+    struct open_file *file = &item->file;
     pthread_mutex_lock(&outbox->lock);
-    bool is_known =
-        is_cut ? item->file.first_open == 0 || item->size == 0 : pid > 0 && pid == handle->last_task;
+    bool is_known = is_cut ? file->first_open == 0 || item->size == 0 : pid > 0 && pid == handle->last_task;
     pthread_mutex_unlock(&outbox->lock);
     if (is_known)
         return;
     pid_t process = writer_process(pid);
     pid_t opener = handle->opener == pid ? process : writer_process(handle->opener);
     LOCK_GUARD(&outbox->lock);
-    find_second_writer_locked(handle, opener, process);
+    if (file->first_open == 0) {
+        file->first_open = handle->open_number;
+        file->first_opener = opener;
+    } else if (file->first_open != handle->open_number && file->first_opener != opener &&
+               item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
+        item_interrupt(item, WORDS_TWO_WRITERS);
+    }
     if (is_cut)
         return;
     item_add_writer(item, process);
@@ -619,43 +555,31 @@ static void record_failed_write(struct outbox_handle *handle, int error)
                  handle->max_bytes);
     else
         snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
-    pthread_mutex_lock(&handle->outbox->lock);
-    item_interrupt(handle->item, words);
-    pthread_mutex_unlock(&handle->outbox->lock);
-}
-
-/* Starts writing out each block that the write has completed. So most of a big file is on the disk when it
- * is closed, and FLUSH has little to wait for. */
-static void write_behind(const struct outbox_handle *handle, off_t offset, size_t len)
-{
-    off_t end = offset + (off_t)len;
-    off_t from = offset - offset % WRITE_BEHIND_BYTES;
-    off_t to = end - end % WRITE_BEHIND_BYTES;
-    if (to > from)
-        file_begin_sync(handle->fd, from, to - from);
-}
-
-/* If the disk failed, a message lacks a write: it may be the first half of what its program writes. */
-static void record_refused_write(struct outbox_handle *handle, int error)
-{
-    bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */
     LOCK_GUARD(&handle->outbox->lock);
-    if (!is_refusal && handle->item->row.kind == ITEM_MESSAGE)
-        handle->item->file.lacks_write = true;
+    item_interrupt(handle->item, words);
 }
 
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
 {
     int error = begin_writing(handle, KEEP_ALL);
     if (error != 0) {
-        record_refused_write(handle, error);
+        bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */
+        LOCK_GUARD(&handle->outbox->lock);
+        if (!is_refusal && handle->item->row.kind == ITEM_MESSAGE)
+            handle->item->file.lacks_write = true;
         return error;
     }
     error = check_end(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
-    if (error == 0)
-        write_behind(handle, offset, len);
+    if (error == 0) {
+        /* Starts writing out each block that is complete now, so that FLUSH has little to wait for. */
+        off_t from = offset - offset % WRITE_BEHIND_BYTES;
+        off_t end = offset + (off_t)len;
+        off_t to = end - end % WRITE_BEHIND_BYTES;
+        if (to > from)
+            file_begin_sync(handle->fd, from, to - from);
+    }
     note_writer(handle, pid, false);
     record_write(handle);
     if (error == 0)
@@ -680,25 +604,20 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
     return error;
 }
 
-static int truncate_without_handle(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
-{
-    struct outbox_handle *handle;
-    int error = outbox_open_item(outbox, number, O_WRONLY, pid, &handle);
-    if (error != 0)
-        return error;
-    error = outbox_set_size(outbox, number, handle, size, pid);
-    if (error == 0)
-        error = outbox_sync_file(handle);
-    outbox_release(handle);
-    return error;
-}
-
 int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
                     pid_t pid)
 {
-    if (handle == NULL)
-        return truncate_without_handle(outbox, number, size, pid);
-    int error = check_end(handle, size, 0);
+    int error;
+    if (handle == NULL) {
+        error = outbox_open_item(outbox, number, O_WRONLY, pid, &handle);
+        if (error != 0)
+            return error;
+        error = outbox_set_size(outbox, number, handle, size, pid);
+        error = error != 0 ? error : outbox_sync_file(handle);
+        outbox_release(handle);
+        return error;
+    }
+    error = check_end(handle, size, 0);
     if (error == 0)
         error = begin_writing(handle, size);
     if (error != 0)
@@ -769,39 +688,30 @@ bool outbox_is_flushed(const struct outbox_handle *handle)
     return !handle->may_write || !handle->has_written || (handle->is_closed && file->synced == file->changes);
 }
 
-/* Returns true if this was the last writer of an item in ITEM_WRITING, or of one that lacks a write. Then the
- * item is claimed. */
-static bool leave_writer_locked(struct outbox_handle *handle)
-{
-    struct outbox *outbox = handle->outbox;
-    struct item *item = handle->item;
-    while (item->claim == CLAIM_DISK)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
-    item->file.writers--;
-    if (item->file.writers > 0)
-        return false;
-    outbox_touch_locked(outbox, item);
-    bool is_ending =
-        item->row.state == ITEM_WRITING || (item->file.lacks_write && check_writable_locked(item) == 0);
-    return is_ending && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
-}
-
+/* The last writer of an item in ITEM_WRITING, or of one that lacks a write, ends its writing. */
 static void release_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;
+    struct item *item = handle->item;
     pthread_mutex_lock(&outbox->lock);
     bool is_unflushed = handle->has_written && !handle->is_closed;
     pthread_mutex_unlock(&outbox->lock);
-    if (is_unflushed) /* its last write came after its last close(2), as through a mapping, or in another task
-                       */
-        writer_judge(outbox, handle->item, handle->opener);
+    if (is_unflushed) /* the last write followed the last close(2), as through a mapping or in another task */
+        writer_judge(outbox, item, handle->opener);
     pthread_mutex_lock(&outbox->lock);
-    bool is_last = leave_writer_locked(handle);
+    while (item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    bool is_last = --item->file.writers == 0;
+    if (is_last)
+        outbox_touch_locked(outbox, item);
+    bool is_ending = is_last && (item->row.state == ITEM_WRITING ||
+                                 (item->file.lacks_write && check_writable_locked(item) == 0));
+    is_ending = is_ending && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
     pthread_mutex_unlock(&outbox->lock);
-    if (!is_last)
+    if (!is_ending)
         return;
-    writer_finish(outbox, handle->item);
-    claim_release(outbox, handle->item);
+    writer_finish(outbox, item);
+    claim_release(outbox, item);
 }
 
 void outbox_release(struct outbox_handle *handle)
