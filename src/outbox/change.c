@@ -133,6 +133,8 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
 
 void claim_release(struct outbox *outbox, struct item *item)
 {
+    if (item == NULL)
+        return;
     LOCK_GUARD(&outbox->lock);
     claim_release_locked(outbox, item);
 }

@@ -100,7 +100,7 @@ char *outbox_choose_name(struct outbox *outbox, const char *name);
  * the message is at the service; -ENOENT: the item was removed. */
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void claim_release_locked(struct outbox *outbox, struct item *item);
-void claim_release(struct outbox *outbox, struct item *item);
+void claim_release(struct outbox *outbox, struct item *item); /* NULL-safe */
 /* Returns true if claim_take_locked() would wait now. Cancels an upload of the item. A caller that has
  * another claim releases it, waits for outbox->changed, and calls again. */
 bool claim_would_wait_locked(struct item *item);

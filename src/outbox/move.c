@@ -62,23 +62,6 @@ static int explain_target(int error, char **ret_reason)
     return error == -EBUSY ? reason_give(ret_reason, error, WORDS_TARGET_BUSY) : error;
 }
 
-static void release_target(struct outbox *outbox, struct item *target)
-{
-    if (target != NULL)
-        claim_release(outbox, target);
-}
-
-/* Commits, in one turn, the change that gives an item its name and the removal of `target`, which had it. */
-static int commit_replacing(struct outbox *outbox, struct change *change, struct item *target)
-{
-    struct change changes[2] = {*change, {.item = NULL}};
-    int error = target == NULL ? 0 : change_begin(&changes[1], target, ITEM_GONE);
-    error = error != 0 ? error : change_commit(outbox, changes, target == NULL ? 1 : 2);
-    *change = changes[0];
-    change_release(outbox, &changes[1]);
-    return error;
-}
-
 /* ================================================================ rename */
 
 struct renaming {
@@ -111,16 +94,6 @@ static int try_pair_locked(struct renaming *renaming, const char *name, bool is_
         renaming->item = item;
     else if (renaming->target != NULL)
         claim_release_locked(outbox, TAKE_PTR(renaming->target));
-    return error;
-}
-
-static int take_pair(struct renaming *renaming, const char *name, bool is_exclusive)
-{
-    struct outbox *outbox = renaming->outbox;
-    int error;
-    LOCK_GUARD(&outbox->lock);
-    while ((error = try_pair_locked(renaming, name, is_exclusive)) == -EAGAIN)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
     return error;
 }
 
@@ -162,41 +135,28 @@ static int change_name(struct renaming *renaming, struct change *change)
 }
 
 /* Renames a message in outbox/, or a file that is being written; hands in any other item under the new name
- * at once. An attachment is uploaded again, because emails show its name. */
-static int apply(struct renaming *renaming)
+ * at once. An attachment is uploaded again, because emails show its name. Commits, in one turn, the change
+ * that gives the item its name and the removal of the target, which had it. */
+static int rename_claimed(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
     struct item *item = renaming->item;
-    struct change change = {.item = NULL};
+    struct change changes[2] = {{.item = NULL}, {.item = NULL}};
     int error;
     const char *objection = find_objection(renaming, &error);
     if (objection != NULL)
         return reason_give(&renaming->reason, error, "%s", objection);
     bool is_message_here = item->row.kind == ITEM_MESSAGE && item_folder(item) == OUTBOX_FOLDER_OUTBOX;
     if (is_message_here || item->row.state == ITEM_WRITING)
-        error = change_name(renaming, &change);
+        error = change_name(renaming, &changes[0]);
     else
-        error = accept_prepare(outbox, item, renaming->new_name, &change, &renaming->reason);
-    error = error != 0 ? error : commit_replacing(outbox, &change, renaming->target);
-    change_release(outbox, &change);
+        error = accept_prepare(outbox, item, renaming->new_name, &changes[0], &renaming->reason);
+    if (error == 0 && renaming->target != NULL)
+        error = change_begin(&changes[1], renaming->target, ITEM_GONE);
+    error = error != 0 ? error : change_commit(outbox, changes, renaming->target == NULL ? 1 : 2);
+    change_release(outbox, &changes[0]);
+    change_release(outbox, &changes[1]);
     crash_point("renamed");
-    return error;
-}
-
-static int rename_taken(struct renaming *renaming, pid_t pid)
-{
-    struct outbox *outbox = renaming->outbox;
-    int error = apply(renaming);
-    pid_t session =
-        pid > 0 ? writer_session(pid) : renaming->item->session; /* pid 0: the command `retry` renames it */
-    pthread_mutex_lock(&outbox->lock);
-    if (error == 0) {
-        renaming->item->session = session;
-        outbox_touch_locked(outbox, renaming->item);
-    }
-    claim_release_locked(outbox, renaming->item);
-    pthread_mutex_unlock(&outbox->lock);
-    release_target(outbox, renaming->target);
     return error;
 }
 
@@ -214,12 +174,24 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     if (from == to && strcmp(name, new_name) == 0)
         return outbox_find(outbox, from, name, &stat) ? 0 : -ENOENT;
     struct renaming renaming = {.outbox = outbox, .from = from, .to = to, .new_name = new_name};
+    pid_t session = writer_session(pid);
     if (to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
-    error = take_pair(&renaming, name, (flags & RENAME_NOREPLACE) != 0);
-    if (error == 0)
-        error = rename_taken(&renaming, pid);
-    error = errno_for_mv(error);
+    pthread_mutex_lock(&outbox->lock);
+    while ((error = try_pair_locked(&renaming, name, (flags & RENAME_NOREPLACE) != 0)) == -EAGAIN)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    pthread_mutex_unlock(&outbox->lock);
+    if (error == 0) {
+        error = errno_for_mv(rename_claimed(&renaming));
+        pthread_mutex_lock(&outbox->lock);
+        if (error == 0 && pid > 0) /* 0: the command `retry` renames it */
+            renaming.item->session = session;
+        if (error == 0)
+            outbox_touch_locked(outbox, renaming.item);
+        claim_release_locked(outbox, renaming.item);
+        pthread_mutex_unlock(&outbox->lock);
+        claim_release(outbox, renaming.target);
+    }
     if (error != 0 && error != -ENOENT && error != -EEXIST)
         outbox_notify(outbox, EVENT_REFUSED, from, name, NULL,
                       renaming.reason != NULL ? renaming.reason : strerror(-error));
@@ -242,9 +214,16 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     return true;
 }
 
-static int retry_failed(struct outbox *outbox, const char *name)
+int outbox_retry(struct outbox *outbox, const char *name)
 {
     enum outbox_folder to = OUTBOX_FOLDER_OUTBOX;
+    if (name == NULL) {
+        outbox_wake(outbox);
+        return 0;
+    }
+    if (retry_waiting(outbox, OUTBOX_FOLDER_OUTBOX, name) ||
+        retry_waiting(outbox, OUTBOX_FOLDER_ATTACHMENTS, name))
+        return 0;
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_FAILED, name);
     if (item != NULL && item->row.kind == ITEM_ATTACHMENT)
@@ -255,18 +234,6 @@ static int retry_failed(struct outbox *outbox, const char *name)
         return -ENOENT;
     return free_name == NULL ? -ENOMEM
                              : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, 0);
-}
-
-int outbox_retry(struct outbox *outbox, const char *name)
-{
-    if (name == NULL) {
-        outbox_wake(outbox);
-        return 0;
-    }
-    if (retry_waiting(outbox, OUTBOX_FOLDER_OUTBOX, name) ||
-        retry_waiting(outbox, OUTBOX_FOLDER_ATTACHMENTS, name))
-        return 0;
-    return retry_failed(outbox, name);
 }
 
 /* ================================================================ removing */
@@ -330,18 +297,22 @@ struct moving_in {
     char *reason;
 };
 
-static int refuse_special(struct moving_in *moving)
-{
-    return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
-}
-
-static int check_file(struct moving_in *moving)
+static int open_draft(struct moving_in *moving)
 {
     const struct stat *status = &moving->status;
-    if (S_ISDIR(status->st_mode))
+    int error = 0;
+    moving->fd =
+        openat(moving->dir_fd, moving->draft_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (moving->fd < 0 || fstat(moving->fd, &moving->status) != 0)
+        error = -errno;
+    if (error == -ELOOP)
+        return reason_give(&moving->reason, error, "a symbolic link cannot be handed in");
+    if (error == 0 && S_ISDIR(status->st_mode))
         return reason_give(&moving->reason, -EISDIR, "a directory cannot be handed in");
-    if (!S_ISREG(status->st_mode))
-        return refuse_special(moving);
+    if (error == -ENXIO /* a socket */ || (error == 0 && !S_ISREG(status->st_mode)))
+        return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
+    if (error != 0)
+        return error;
     /* A program could change the content under the other name after the check. */
     if (status->st_nlink > 1)
         return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
@@ -351,34 +322,7 @@ static int check_file(struct moving_in *moving)
                            "the file is larger than %zu bytes", max);
     if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->name))
         return reason_give(&moving->reason, -EBADMSG, "the file is empty");
-    return 0;
-}
-
-static int open_draft(struct moving_in *moving)
-{
-    moving->fd =
-        openat(moving->dir_fd, moving->draft_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (moving->fd < 0 || fstat(moving->fd, &moving->status) != 0) {
-        int error = -errno;
-        if (error == -ELOOP)
-            return reason_give(&moving->reason, error, "a symbolic link cannot be handed in");
-        return error == -ENXIO ? refuse_special(moving) : error; /* a socket */
-    }
-    int error = check_file(moving);
-    return error != 0
-               ? error
-               : file_read_fd(moving->fd, accept_max_bytes(moving->kind), &moving->bytes, &moving->len);
-}
-
-static int claim_place(struct moving_in *moving, enum outbox_folder folder, bool is_exclusive)
-{
-    struct outbox *outbox = moving->outbox;
-    int error;
-    LOCK_GUARD(&outbox->lock);
-    while ((error = claim_target_locked(outbox, folder, moving->name, is_exclusive, &moving->target)) ==
-           -EAGAIN)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
-    return explain_target(error, &moving->reason);
+    return file_read_fd(moving->fd, max, &moving->bytes, &moving->len);
 }
 
 /* The row comes first, then the file, then memory: after a crash, a row without content means that the draft
@@ -409,10 +353,18 @@ static int move_file(struct moving_in *moving, struct change *changes, size_t le
     return 0;
 }
 
-static int accept_item(struct moving_in *moving, struct item *item)
+static int accept_draft(struct moving_in *moving)
 {
     struct outbox *outbox = moving->outbox;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
+    struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
+    if (item == NULL)
+        return -ENOMEM;
+    item->size = moving->status.st_size;
+    item->mtime = moving->status.st_mtim;
+    item->file.is_durable = true;
+    item->session = moving->session;
+    item_stat(item, OUTBOX_CONTENT, &moving->stat);
     int error = row_set_text(&item->row.answers, moving->answers);
     error = error != 0 ? error : accept_begin(item, moving->name, &changes[0]);
     changes[0].is_new = true;
@@ -425,21 +377,6 @@ static int accept_item(struct moving_in *moving, struct item *item)
         error = move_file(moving, changes, moving->target == NULL ? 1 : 2);
     change_release(outbox, &changes[0]);
     change_release(outbox, &changes[1]);
-    return error;
-}
-
-static int accept_draft(struct moving_in *moving)
-{
-    struct outbox *outbox = moving->outbox;
-    struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
-    if (item == NULL)
-        return -ENOMEM;
-    item->size = moving->status.st_size;
-    item->mtime = moving->status.st_mtim;
-    item->file.is_durable = true;
-    item->session = moving->session;
-    item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    int error = accept_item(moving, item);
     LOCK_GUARD(&outbox->lock);
     item_unref(item);
     return error;
@@ -449,23 +386,27 @@ static int accept_draft(struct moving_in *moving)
  * takes the name before it is reserved; the caller then tries again. */
 static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
-    if (moving->answers == NULL) {
-        int error = claim_place(moving, to, is_exclusive);
-        error = error != 0 ? error : accept_draft(moving);
-        release_target(moving->outbox, TAKE_PTR(moving->target));
+    struct outbox *outbox = moving->outbox;
+    const char *proposed = moving->name;
+    int error;
+    if (moving->answers != NULL) {
+        _cleanup_free_ char *free_name = outbox_choose_name(outbox, proposed);
+        moving->name = free_name;
+        error = free_name == NULL ? -ENOMEM : accept_draft(moving);
+        moving->name = proposed;
         return error;
     }
-    const char *proposed = moving->name;
-    _cleanup_free_ char *free_name = outbox_choose_name(moving->outbox, proposed);
-    moving->name = free_name;
-    int error = free_name == NULL ? -ENOMEM : accept_draft(moving);
-    moving->name = proposed;
+    pthread_mutex_lock(&outbox->lock);
+    while ((error = claim_target_locked(outbox, to, moving->name, is_exclusive, &moving->target)) == -EAGAIN)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    pthread_mutex_unlock(&outbox->lock);
+    error = error != 0 ? explain_target(error, &moving->reason) : accept_draft(moving);
+    claim_release(outbox, TAKE_PTR(moving->target));
     return error;
 }
 
-static int hand_in(struct moving_in *moving, unsigned int flags)
+static int hand_in(struct moving_in *moving, enum outbox_folder to, unsigned int flags)
 {
-    enum outbox_folder to = moving->kind == ITEM_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
     bool is_exclusive = (flags & RENAME_NOREPLACE) != 0;
     int error = item_check_name(to, moving->name);
     if (error != 0)
@@ -481,9 +422,14 @@ static int hand_in(struct moving_in *moving, unsigned int flags)
     return error;
 }
 
-static int end_moving(struct moving_in *moving, const char *shown_path, int error)
+/* Moves the draft in, publishes an event with the reason after an error, and releases `moving`. */
+static int move_in(struct moving_in *moving, const char *shown_path, enum outbox_folder to,
+                   unsigned int flags)
 {
-    error = errno_for_mv(error);
+    bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
+    moving->kind = to == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
+    moving->fd = -1;
+    int error = errno_for_mv(is_allowed ? hand_in(moving, to, flags) : -EPERM);
     if (error != 0)
         outbox_notify_path(moving->outbox, EVENT_REFUSED, shown_path, NULL,
                            moving->reason != NULL ? moving->reason : strerror(-error));
@@ -504,11 +450,8 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
         .name = name,
-        .kind = to == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
-        .fd = -1,
     };
-    bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
-    int error = end_moving(&moving, shown_path, is_allowed ? hand_in(&moving, flags) : -EPERM);
+    int error = move_in(&moving, shown_path, to, flags);
     if (ret != NULL)
         *ret = moving.stat;
     return error;
@@ -524,30 +467,11 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
         .draft_name = draft_name,
         .name = name,
         .answers = answers,
-        .kind = ITEM_MESSAGE,
-        .fd = -1,
     };
-    return end_moving(&moving, shown_path, hand_in(&moving, 0));
+    return move_in(&moving, shown_path, OUTBOX_FOLDER_OUTBOX, 0);
 }
 
 /* ================================================================ out to drafts/ */
-
-static int take_out_claimed(struct outbox *outbox, struct item *item, int dir_fd, const char *draft_name,
-                            unsigned int flags)
-{
-    pthread_mutex_lock(&outbox->lock);
-    bool is_in_use = item->row.state == ITEM_WRITING || item->file.writers > 0;
-    pthread_mutex_unlock(&outbox->lock);
-    if (is_in_use)
-        return -EBUSY;
-    bool is_renewed; /* messages may share the content, and a draft can be edited */
-    int error = spool_renew_content(outbox->spool, item->number, &is_renewed);
-    if (error == 0)
-        error = spool_take_out(outbox->spool, item->number, dir_fd, draft_name, flags);
-    if (error == 0)
-        change_forget(outbox, item);
-    return errno_for_mv(error);
-}
 
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags)
@@ -561,12 +485,23 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
     int error = claim_to_leave(outbox, from, name, &item);
     if (error != 0)
         return error;
+    pthread_mutex_lock(&outbox->lock);
+    bool is_in_use = item->row.state == ITEM_WRITING || item->file.writers > 0;
+    pthread_mutex_unlock(&outbox->lock);
     bool may_have_been_sent = is_withdrawn(item);
-    error = take_out_claimed(outbox, item, draft_dir_fd, draft_name, flags);
-    if (error == -EBUSY)
+    if (is_in_use) {
+        error = -EBUSY;
         outbox_notify(outbox, EVENT_REFUSED, from, name, NULL, "a program has the file open for writing");
+    } else {
+        bool is_renewed; /* messages may share the content, and a draft can be edited */
+        error = spool_renew_content(outbox->spool, item->number, &is_renewed);
+        if (error == 0)
+            error = spool_take_out(outbox->spool, item->number, draft_dir_fd, draft_name, flags);
+        if (error == 0)
+            change_forget(outbox, item);
+    }
     if (error == 0 && may_have_been_sent)
         notify_withdrawn(outbox, name, "moved to drafts/; it may have been sent, and would be a new message");
     claim_release(outbox, item);
-    return error;
+    return errno_for_mv(error);
 }
