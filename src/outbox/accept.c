@@ -68,10 +68,9 @@ static int choose_key(struct row *next, const char *bytes, size_t len)
 {
     char digest[ITEM_DIGEST_SIZE];
     accept_digest(next, bytes, len, digest);
-    bool is_unedited = next->key[0] != '\0' && strcmp(next->digest, digest) == 0;
-    memcpy(next->digest, digest, sizeof(digest));
-    if (is_unedited)
+    if (next->key[0] != '\0' && strcmp(next->digest, digest) == 0)
         return 0;
+    memcpy(next->digest, digest, sizeof(digest));
     next->was_unknown = false;
     return random_uuid(next->key);
 }
@@ -110,14 +109,6 @@ static int find_thread(struct outbox *outbox, struct row *next, const struct dra
     if (error == -ENOMEM || draft->message_ids_len == 0 || next->replies_to != NULL)
         return error == -ENOMEM ? error : 0;
     return row_add_not_carried(next, words);
-}
-
-static int take_not_carried(struct row *next, const struct draft *draft)
-{
-    int error = 0;
-    for (size_t i = 0; i < draft->not_carried_len && error == 0; i++)
-        error = row_add_not_carried(next, draft->not_carried[i]);
-    return error;
 }
 
 /* A repeated request with the same key must have the same pool ids. */
@@ -160,13 +151,13 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     int error = draft_parse(bytes, len, next->answers, &draft, ret_reason);
     error = error != 0 ? error : find_sender(outbox, next, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
-    error = error != 0 ? error : take_not_carried(next, draft);
+    for (size_t i = 0; error == 0 && i < draft->not_carried_len; i++)
+        error = row_add_not_carried(next, draft->not_carried[i]);
     error = error != 0 ? error : choose_key(next, bytes, len);
     error = error != 0 ? error : find_thread(outbox, next, draft);
     error = error != 0 ? error : collect_pieces(outbox, change, draft, ret_reason);
     next->state = change->awaits != 0 ? ITEM_WAITING : ITEM_QUEUED;
-    if (error == 0 &&
-        change->awaits != 0) { /* the next check, after the attachment's close, repeats all this */
+    if (error == 0 && change->awaits != 0) { /* the attachment's close causes another whole check */
         spool_remove_pieces(outbox->spool, next, NULL);
         row_clear_outcome(next);
     }
@@ -174,17 +165,6 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
 }
 
 /* ---------------------------------------------------------------- both kinds */
-
-static int check_attachment(struct row *next, const char *bytes, size_t len, char **ret_reason)
-{
-    next->state = ITEM_UPLOADING;
-    next->size = (int64_t)len;
-    if (len > ATTACHMENTS_MAX_BYTES)
-        return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
-                           ATTACHMENTS_MAX_BYTES);
-    hash_sha256(bytes, len, next->digest);
-    return 0;
-}
 
 int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
                  char **ret_reason)
@@ -195,31 +175,31 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
     next->accepted_ms = outbox_realtime_ms(outbox);
     if (change->item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its close */
         next->position = spool_take_number(outbox->spool);
-    return next->kind == ITEM_MESSAGE ? check_message(outbox, change, bytes, len, ret_reason)
-                                      : check_attachment(next, bytes, len, ret_reason);
-}
-
-/* Does not read a file that is never sent. Returns 0, -EMSGSIZE or an errno of the disk. */
-static int read_content(struct outbox *outbox, const struct item *item, const char *name, char **ret_bytes,
-                        size_t *ret_len)
-{
-    pthread_mutex_lock(&outbox->lock); /* outbox_set_times() changes the size without a claim */
-    *ret_len = (size_t)item->size;
-    pthread_mutex_unlock(&outbox->lock);
-    if (*ret_len == 0 || item_is_never_sent(item->row.kind, name))
-        return 0;
-    int error =
-        spool_read_content(outbox->spool, item->number, accept_max_bytes(item->row.kind), ret_bytes, ret_len);
-    return error == -EFBIG ? -EMSGSIZE : error;
+    if (next->kind == ITEM_MESSAGE)
+        return check_message(outbox, change, bytes, len, ret_reason);
+    next->state = ITEM_UPLOADING;
+    next->size = (int64_t)len;
+    if (len > ATTACHMENTS_MAX_BYTES)
+        return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
+                           ATTACHMENTS_MAX_BYTES);
+    hash_sha256(bytes, len, next->digest);
+    return 0;
 }
 
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason)
 {
     _cleanup_free_ char *bytes = NULL;
-    size_t len;
+    int error = 0;
     *ret = (struct change){.item = NULL};
-    int error = read_content(outbox, item, name, &bytes, &len);
+    pthread_mutex_lock(&outbox->lock); /* outbox_set_times() changes the size without a claim */
+    size_t len = (size_t)item->size;
+    pthread_mutex_unlock(&outbox->lock);
+    if (len > 0 && !item_is_never_sent(item->row.kind, name))
+        error =
+            spool_read_content(outbox->spool, item->number, accept_max_bytes(item->row.kind), &bytes, &len);
+    if (error == -EFBIG)
+        return -EMSGSIZE;
     error = error != 0 ? error : accept_begin(item, name, ret);
     return error != 0 ? error : accept_check(outbox, ret, bytes, len, ret_reason);
 }

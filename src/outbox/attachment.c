@@ -36,17 +36,6 @@ static struct item *find_file_locked(struct outbox *outbox, const char *name)
     return is_file ? item : NULL;
 }
 
-static int add_file_locked(struct outbox *outbox, struct change *change, const struct item *file)
-{
-    struct piece *piece = row_add_piece(&change->next, file->row.name);
-    if (piece == NULL)
-        return -ENOMEM;
-    piece->size = file->row.size;
-    memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
-    piece->content = spool_take_number(outbox->spool);
-    return 0;
-}
-
 /* While the content is linked, no thread can claim the file to change it. */
 static int bind_file(struct outbox *outbox, struct change *change, const char *name, int64_t *bytes)
 {
@@ -58,14 +47,16 @@ static int bind_file(struct outbox *outbox, struct change *change, const char *n
         change->awaits = file->number;
         return 0;
     }
-    int error = add_file_locked(outbox, change, file);
-    if (error != 0)
-        return error;
-    uint64_t content = change->next.pieces[change->next.pieces_len - 1].content;
-    *bytes += file->row.size;
+    struct piece *piece = row_add_piece(&change->next, file->row.name);
+    if (piece == NULL)
+        return -ENOMEM;
+    piece->size = file->row.size;
+    memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
+    piece->content = spool_take_number(outbox->spool);
+    *bytes += piece->size;
     item_ref(file)->linking++;
     pthread_mutex_unlock(&outbox->lock);
-    error = spool_link_content(outbox->spool, file->number, content);
+    int error = spool_link_content(outbox->spool, file->number, piece->content);
     pthread_mutex_lock(&outbox->lock);
     file->linking--;
     pthread_cond_broadcast(&outbox->changed);
@@ -131,37 +122,6 @@ void content_type_release(struct content_type *type)
     *type = (struct content_type){0};
 }
 
-static magic_t open_magic(struct content_type *type)
-{
-    if (type->is_opened)
-        return type->magic;
-    type->is_opened = true;
-    magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
-    if (magic != NULL && magic_load(magic, NULL) != 0) {
-        log_warning("libmagic has no database; content types come from names alone");
-        magic_close(magic);
-        magic = NULL;
-    }
-    type->magic = magic;
-    return magic;
-}
-
-/* Returns true if other formats are detected as this type, too: only then does the file's name count. */
-static bool is_vague(const char *type)
-{
-    return strncmp(type, "text/", 5) == 0 || strcmp(type, "application/octet-stream") == 0 ||
-           strcmp(type, "application/zip") == 0 || strcmp(type, "application/json") == 0;
-}
-
-static const char *find_by_name(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < ARRAY_LEN(by_extension); i++)
-        if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
-            return by_extension[i].type;
-    return NULL;
-}
-
 /* The type becomes a header field, so only "token/token" is accepted. */
 static bool is_type(const char *text)
 {
@@ -178,14 +138,25 @@ static bool is_type(const char *text)
 static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {
-    const char *found = NULL;
-    magic_t magic = open_magic(type);
-    if (magic != NULL)
-        found = magic_buffer(magic, bytes, len);
+    if (!type->is_opened) {
+        type->is_opened = true;
+        type->magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+        if (type->magic != NULL && magic_load(type->magic, NULL) != 0) {
+            log_warning("libmagic has no database; content types come from names alone");
+            magic_close(TAKE_PTR(type->magic));
+        }
+    }
+    const char *found = type->magic == NULL ? NULL : magic_buffer(type->magic, bytes, len);
     if (found == NULL || !is_type(found))
         found = "application/octet-stream";
-    const char *named = is_vague(found) ? find_by_name(name) : NULL;
-    snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", named != NULL ? named : found);
+    const char *dot = strrchr(name, '.');
+    /* Files of other formats have these types, too: then the name decides. */
+    bool is_vague = strncmp(found, "text/", 5) == 0 || strcmp(found, "application/octet-stream") == 0 ||
+                    strcmp(found, "application/zip") == 0 || strcmp(found, "application/json") == 0;
+    for (size_t i = 0; is_vague && dot != NULL && i < ARRAY_LEN(by_extension); i++)
+        if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
+            found = by_extension[i].type;
+    snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", found);
 }
 
 /* ================================================================ uploading */
@@ -193,15 +164,6 @@ static void content_type_find(struct content_type *type, const char *name, const
 enum {
     MAGIC_BYTES = 64 * 1024 /* the beginning of the file, for libmagic */
 };
-
-static int open_content(struct outbox *outbox, uint64_t content, int64_t size, int *ret_fd,
-                        struct stat *ret_status)
-{
-    int error = spool_open_content(outbox->spool, content, O_RDONLY, ret_fd);
-    if (error == 0 && fstat(*ret_fd, ret_status) != 0)
-        error = -errno;
-    return error == 0 && size != 0 && ret_status->st_size != size ? -EBADMSG : error;
-}
 
 /* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */
 int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
@@ -212,7 +174,11 @@ int content_upload(struct outbox *outbox, struct content_type *type, uint64_t co
     struct stat status;
     _cleanup_close_ int fd = -1;
     *ret = (struct service_result){.retry_after_ms = -1};
-    int error = open_content(outbox, content, size, &fd, &status);
+    int error = spool_open_content(outbox->spool, content, O_RDONLY, &fd);
+    if (error == 0 && fstat(fd, &status) != 0)
+        error = -errno;
+    if (error == 0 && size != 0 && status.st_size != size)
+        error = -EBADMSG;
     if (error != 0)
         return error;
     _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);

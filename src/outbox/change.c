@@ -96,16 +96,6 @@ bool claim_would_wait_locked(struct item *item)
            (item->claim == CLAIM_SERVICE && item->is_called_off);
 }
 
-/* An upload that was cancelled for a change is due again at once. */
-static void resume_locked(struct item *item)
-{
-    if (!item->is_called_off)
-        return;
-    item->is_called_off = false;
-    item->schedule.due_ms = 0;
-    backoff_reset(&item->schedule.backoff);
-}
-
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
 {
     item_ref(item);
@@ -117,7 +107,11 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
         return error;
     }
     item->claim = claim;
-    resume_locked(item);
+    if (item->is_called_off) { /* an upload that was cancelled for a change is due again at once */
+        item->is_called_off = false;
+        item->schedule.due_ms = 0;
+        backoff_reset(&item->schedule.backoff);
+    }
     return 0;
 }
 
@@ -189,11 +183,6 @@ void change_release(struct outbox *outbox, struct change *change)
 
 /* ---------------------------------------------------------------- reserving */
 
-static enum outbox_folder folder_after(const struct change *change)
-{
-    return item_state_folder(change->next.state, change->next.kind);
-}
-
 static bool is_removed_along(const struct change *changes, size_t len, const struct item *item)
 {
     for (size_t i = 0; i < len; i++)
@@ -202,11 +191,16 @@ static bool is_removed_along(const struct change *changes, size_t len, const str
     return false;
 }
 
-static int reserve_name_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
+static int reserve_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
 {
     struct change *change = &changes[at];
-    enum outbox_folder folder = folder_after(change);
+    enum outbox_folder folder = item_state_folder(change->next.state, change->next.kind);
     const char *old_name = change->item->row.name;
+    if (!item_state_may_follow(change->item->row.state, change->next.state)) {
+        log_error("an item of the spool cannot go from one state to the other (%d to %d)",
+                  change->item->row.state, change->next.state);
+        return -EPERM;
+    }
     if (folder == OUTBOX_FOLDER_NONE ||
         (!change->is_new && folder == item_folder(change->item) && strcmp(change->next.name, old_name) == 0))
         return 0;
@@ -224,18 +218,6 @@ static int reserve_name_locked(struct outbox *outbox, struct change *changes, si
     item_table_reserve(&outbox->table, folder, change->next.name);
     change->reserved = folder;
     return 0;
-}
-
-static int reserve_locked(struct outbox *outbox, struct change *changes, size_t len, size_t at)
-{
-    struct change *change = &changes[at];
-    const struct item *item = change->item;
-    if (!item_state_may_follow(item->row.state, change->next.state)) {
-        log_error("an item of the spool cannot go from one state to the other (%d to %d)", item->row.state,
-                  change->next.state);
-        return -EPERM;
-    }
-    return reserve_name_locked(outbox, changes, len, at);
 }
 
 int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
@@ -302,26 +284,21 @@ static int save_one(struct connection *turn, const struct change *change)
     return error;
 }
 
-static int save_all(struct outbox *outbox, struct change *changes, size_t len)
-{
-    struct connection *turn;
-    int error = spool_begin(outbox->spool, &turn);
-    if (error != 0)
-        return error;
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = save_one(turn, &changes[i]);
-    return spool_end(outbox->spool, turn, error);
-}
-
 int change_save(struct outbox *outbox, struct change *changes, size_t len)
 {
+    struct connection *turn;
     bool is_forced = len > 0;
     int error = 0;
     for (size_t i = 0; i < len; i++) {
         is_forced = is_forced && changes[i].is_forced;
         error = error != 0 ? error : measure_receipt(outbox, &changes[i].next);
     }
-    error = error != 0 ? error : save_all(outbox, changes, len);
+    error = error != 0 ? error : spool_begin(outbox->spool, &turn);
+    if (error == 0) {
+        for (size_t i = 0; i < len && error == 0; i++)
+            error = save_one(turn, &changes[i]);
+        error = spool_end(outbox->spool, turn, error);
+    }
     if (error == 0 || !is_forced)
         return error;
     log_error("the spool cannot record what became of a message (%s); trying again", strerror(-error));
@@ -396,30 +373,6 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
         backoff_reset(&schedule->backoff);
 }
 
-static void record_end_locked(struct outbox *outbox, struct item *item, const struct change *change,
-                              enum item_state from)
-{
-    if (item->row.state != from) {
-        item->failure = item_state_is_failure(item->row.state) ? ++outbox->failures : 0;
-        item->is_failure_reported = false;
-    }
-    if (change->is_own_doing && !item->is_event_due) {
-        item->is_event_due = true;
-        outbox->events_due++;
-    }
-    if (change->is_counted)
-        quota_count(&outbox->quota, item->row.quota_day);
-}
-
-static void enqueue_locked(struct outbox *outbox, struct item *item)
-{
-    send_queue_place(&outbox->queue, item);
-    pthread_cond_broadcast(&outbox->changed);
-    sleepers_wake_one(&outbox->idle_workers);
-    if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
-        end_awaiting_locked(outbox, item);
-}
-
 static void apply_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
@@ -440,8 +393,20 @@ static void apply_locked(struct outbox *outbox, struct change *change)
     touch_folder_locked(outbox, to);
     change->reserved = OUTBOX_FOLDER_NONE;
     schedule_locked(outbox, item, change, from);
-    record_end_locked(outbox, item, change, from);
-    enqueue_locked(outbox, item);
+    if (item->row.state != from) {
+        item->failure = item_state_is_failure(item->row.state) ? ++outbox->failures : 0;
+        item->is_failure_reported = false;
+    }
+    if (change->is_own_doing && !item->is_event_due) {
+        item->is_event_due = true;
+        outbox->events_due++;
+    }
+    if (change->is_counted)
+        quota_count(&outbox->quota, item->row.quota_day);
+    send_queue_place(&outbox->queue, item);
+    sleepers_wake_one(&outbox->idle_workers);
+    if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
+        end_awaiting_locked(outbox, item);
 }
 
 /* A call of the listener has one name. If the name changes, the first call has the old name. */
@@ -464,9 +429,9 @@ static void notify_move(struct outbox *outbox, const struct change *change)
 }
 
 /* Removes items first, because other changes take their names. */
-static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
+void change_apply(struct outbox *outbox, struct change *changes, size_t len)
 {
-    LOCK_GUARD(&outbox->lock);
+    pthread_mutex_lock(&outbox->lock);
     for (size_t i = 0; i < len; i++)
         if (changes[i].next.state == ITEM_GONE)
             remove_locked(outbox, &changes[i]);
@@ -474,11 +439,7 @@ static void apply_all(struct outbox *outbox, struct change *changes, size_t len)
         if (changes[i].next.state != ITEM_GONE)
             apply_locked(outbox, &changes[i]);
     pthread_cond_broadcast(&outbox->changed);
-}
-
-void change_apply(struct outbox *outbox, struct change *changes, size_t len)
-{
-    apply_all(outbox, changes, len);
+    pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
         const struct item *item = changes[i].item; /* another thread may have claimed a new item */
         if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
@@ -535,25 +496,22 @@ void change_forget(struct outbox *outbox, struct item *item)
 
 /* ---------------------------------------------------------------- rows that could not be saved */
 
-static struct item *claim_unsaved_locked(struct outbox *outbox)
-{
-    GHashTableIter position;
-    void *value;
-    g_hash_table_iter_init(&position, outbox->table.by_number);
-    while (g_hash_table_iter_next(&position, NULL, &value)) {
-        struct item *item = value;
-        if (item->is_unsaved && item->claim == CLAIM_NONE && claim_take_locked(outbox, item, CLAIM_DISK) == 0)
-            return item;
-    }
-    return NULL;
-}
-
 bool change_save_again(struct outbox *outbox)
 {
     struct connection *turn;
+    GHashTableIter position;
+    struct item *item = NULL;
+    void *value;
     pthread_mutex_lock(&outbox->lock);
     outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    struct item *item = claim_unsaved_locked(outbox);
+    g_hash_table_iter_init(&position, outbox->table.by_number);
+    while (item == NULL && g_hash_table_iter_next(&position, NULL, &value)) {
+        struct item *candidate = value;
+        if (candidate->is_unsaved && candidate->claim == CLAIM_NONE && candidate->linking == 0)
+            item = candidate;
+    }
+    if (item != NULL)
+        claim_take_locked(outbox, item, CLAIM_DISK); /* it is unclaimed: this does not wait */
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return false;
@@ -591,13 +549,6 @@ static void count_once(struct outbox *outbox, struct change *change)
         change->next.quota_day = quota_day_of(outbox_realtime_ms(outbox));
 }
 
-/* A settled message does not need the contents of its attachments. */
-static void drop_contents(struct row *row)
-{
-    for (size_t i = 0; i < row->pieces_len; i++)
-        row->pieces[i].content = 0;
-}
-
 /* Commits a change, unless it could not be begun. Publishes the event if the change settles the item. */
 static void commit_end(struct outbox *outbox, struct change *change, int error)
 {
@@ -606,7 +557,8 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
     change->is_own_doing = item_state_is_settled(state);
     if (change->is_own_doing) {
         change->next.finished_ms = outbox_realtime_ms(outbox);
-        drop_contents(&change->next);
+        for (size_t i = 0; i < change->next.pieces_len; i++)
+            change->next.pieces[i].content = 0; /* a settled message does not need its attachments */
     }
     if (error == 0 && change_commit(outbox, change, 1) == 0 && change->is_own_doing) {
         const struct row *row = &item->row; /* no other thread changes it during the claim */

@@ -91,7 +91,7 @@ static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
     for (guint i = recovery->items->len; i > 0 && error == 0;
-         i--) { /* a replaced item precedes its replacement */
+         i--) { /* a replacement follows what it replaces */
         uint64_t number = item_at(recovery, i - 1)->row.replaces;
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
         if (replaced == NULL)
@@ -106,23 +106,18 @@ static int drop_replaced(struct recovery *recovery)
 
 /* ---------------------------------------------------------------- files without a row */
 
-/* Returns true if the content was linked for a message, and so has another number, too. */
-static bool has_other_name(struct spool *spool, uint64_t number)
-{
-    struct stat status;
-    return spool_stat_content(spool, number, &status) == 0 && status.st_nlink > 1;
-}
-
 /* Discards a content that no row has: it was being moved in or out, or was linked for a message whose row did
- * not reach the disk, when the last run ended. Quarantines a content whose number this database never gave:
- * the user may have put an older database in its place. */
+ * not reach the disk, when the last run ended. Quarantines a content whose number this database never gave
+ * (the user may have put an older database in its place), unless another number has the same file. */
 static int sweep(void *context, const char *name, uint64_t number)
 {
     struct recovery *recovery = context;
     struct spool *spool = recovery->outbox->spool;
+    struct stat status;
     if (number != 0 && g_hash_table_contains(recovery->contents, GSIZE_TO_POINTER(number)))
         return 0;
-    if (number != 0 && (number < recovery->first_new_number || has_other_name(spool, number)))
+    bool is_linked = number != 0 && spool_stat_content(spool, number, &status) == 0 && status.st_nlink > 1;
+    if (number != 0 && (number < recovery->first_new_number || is_linked))
         spool_discard_content(spool, number);
     else if (migration_is_leftover(name))
         unlinkat(spool_dir_fd(spool), name, 0);
@@ -134,47 +129,39 @@ static int sweep(void *context, const char *name, uint64_t number)
 /* ---------------------------------------------------------------- names and places */
 
 /* No two items should have one name; if they do, the second gets a number. */
-static int show(struct outbox *outbox, struct item *item)
-{
-    enum outbox_folder folder = item_folder(item);
-    if (item_table_is_taken(&outbox->table, folder, item->row.name)) {
-        char *name = item_table_choose_name(&outbox->table, folder, item->row.name);
-        if (name == NULL)
-            return -ENOMEM;
-        free(item->row.name);
-        item->row.name = name;
-    }
-    item_table_show(&outbox->table, folder, item);
-    return 0;
-}
-
 static int show_all(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
-    int error = 0;
-    for (guint i = 0; i < recovery->items->len && error == 0; i++)
-        error = show(outbox, item_at(recovery, i));
-    for (guint i = 0; i < recovery->items->len && error == 0; i++) {
-        outbox_touch_locked(outbox, item_at(recovery, i));
-        send_queue_place(&outbox->queue, item_at(recovery, i));
+    for (guint i = 0; i < recovery->items->len; i++) {
+        struct item *item = item_at(recovery, i);
+        enum outbox_folder folder = item_folder(item);
+        if (item_table_is_taken(&outbox->table, folder, item->row.name)) {
+            char *name = item_table_choose_name(&outbox->table, folder, item->row.name);
+            if (name == NULL)
+                return -ENOMEM;
+            free(item->row.name);
+            item->row.name = name;
+        }
+        item_table_show(&outbox->table, folder, item);
+        outbox_touch_locked(outbox, item);
+        send_queue_place(&outbox->queue, item);
     }
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
-    return error;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- settling */
 
+/* Takes the greater of both counts: the user may remove sent messages, or put an older database in place. */
 static void count_sent(struct recovery *recovery)
 {
     struct quota *quota = &recovery->outbox->quota;
     struct spool_head head;
-    int64_t in_rows = 0;
     for (guint i = 0; i < recovery->items->len; i++)
-        in_rows += item_at(recovery, i)->row.quota_day == quota->day;
-    quota_raise(quota, quota->day, in_rows);
-    if (spool_read_head(recovery->outbox->spool, &head) == 0)
-        quota_raise(quota, head.day, head.sent);
+        quota->count += item_at(recovery, i)->row.quota_day == quota->day;
+    if (spool_read_head(recovery->outbox->spool, &head) == 0 && head.day == quota->day)
+        quota->count = MAX(quota->count, head.sent);
 }
 
 static void settle_all(struct recovery *recovery)

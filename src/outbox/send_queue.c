@@ -221,12 +221,6 @@ int64_t quota_wait_ms(int64_t now_ms)
     return DAY_MS - now_ms % DAY_MS;
 }
 
-void quota_raise(struct quota *quota, int64_t day, int64_t count)
-{
-    if (day == quota->day && count > quota->count)
-        quota->count = count;
-}
-
 static void turn_day(struct quota *quota, int64_t now_ms)
 {
     int64_t day = quota_day_of(now_ms);

@@ -120,9 +120,6 @@ struct quota {
 
 int64_t quota_day_of(int64_t realtime_ms);
 
-/* Raises the count to `count` if `day` is the quota's day and its count is lower. */
-void quota_raise(struct quota *quota, int64_t day, int64_t count);
-
 /* Counts an attempt as under way. Returns false if the emails of the day and the attempts under way reach the
  * limit; a refused attempt makes room again. */
 bool quota_enter(struct quota *quota, int64_t now_ms);

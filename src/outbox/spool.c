@@ -221,18 +221,6 @@ int spool_end(struct spool *spool, struct connection *turn, int error)
     return database_end_write(spool->database, error);
 }
 
-static int save_pieces(struct connection *turn, const struct row *row)
-{
-    int error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
-    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
-        const struct piece *piece = &row->pieces[i];
-        error = statements_execute(&turn->statements, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i,
-                                   piece->name, (int64_t)piece->content, piece->size, piece->digest,
-                                   piece->pool_id);
-    }
-    return error;
-}
-
 int spool_save_row(struct connection *turn, const struct row *row)
 {
     int error = statements_execute(
@@ -242,7 +230,15 @@ int spool_save_row(struct connection *turn, const struct row *row)
         (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
         row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
         row->id, row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
-    return error != 0 ? error : save_pieces(turn, row);
+    if (error == 0)
+        error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
+    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
+        const struct piece *piece = &row->pieces[i];
+        error = statements_execute(&turn->statements, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i,
+                                   piece->name, (int64_t)piece->content, piece->size, piece->digest,
+                                   piece->pool_id);
+    }
+    return error;
 }
 
 int spool_remove_row(struct connection *turn, uint64_t number)
@@ -329,11 +325,6 @@ static int take_text(sqlite3_stmt *statement, int column, char **ret)
     return *ret == NULL && sqlite3_column_type(statement, column) != SQLITE_NULL ? -ENOMEM : 0;
 }
 
-static void take_short_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
-{
-    snprintf(ret, size, "%s", query_column_text(statement, column));
-}
-
 static int read_row(sqlite3_stmt *statement, struct row *row)
 {
     int error = item_state_from_name(query_column_text(statement, 3), &row->state);
@@ -342,9 +333,9 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     row->kind = strcmp(query_column_text(statement, 2), item_kind_name(ITEM_MESSAGE)) == 0 ? ITEM_MESSAGE
                                                                                            : ITEM_ATTACHMENT;
     row->size = sqlite3_column_int64(statement, 5);
-    take_short_text(statement, 6, row->digest, sizeof(row->digest));
-    take_short_text(statement, 7, row->key, sizeof(row->key));
-    take_short_text(statement, 12, row->sequence, sizeof(row->sequence));
+    g_strlcpy(row->digest, query_column_text(statement, 6), sizeof(row->digest));
+    g_strlcpy(row->key, query_column_text(statement, 7), sizeof(row->key));
+    g_strlcpy(row->sequence, query_column_text(statement, 12), sizeof(row->sequence));
     row->may_have_been_sent = sqlite3_column_int(statement, 13) != 0;
     row->was_unknown = sqlite3_column_int(statement, 14) != 0;
     row->was_reuploaded = sqlite3_column_int(statement, 15) != 0;
@@ -380,23 +371,8 @@ static int read_pieces(sqlite3 *db, struct row *row)
             break;
         piece->content = (uint64_t)sqlite3_column_int64(statement, 1);
         piece->size = sqlite3_column_int64(statement, 2);
-        take_short_text(statement, 3, piece->digest, sizeof(piece->digest));
+        g_strlcpy(piece->digest, query_column_text(statement, 3), sizeof(piece->digest));
         error = take_text(statement, 4, &piece->pool_id);
-    }
-    return error;
-}
-
-static int load_rows(sqlite3 *db, int (*visit)(void *context, struct row *row), void *context)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT * FROM item ORDER BY position", "");
-    while (error == 0 && (error = query_step(statement)) == 1) {
-        struct row row = {0};
-        error = read_row(statement, &row);
-        if (error == 0 && row.kind == ITEM_MESSAGE && row.state != ITEM_SENT)
-            error = read_pieces(db, &row);
-        error = error != 0 ? error : visit(context, &row);
-        row_release(&row);
     }
     return error;
 }
@@ -404,10 +380,20 @@ static int load_rows(sqlite3 *db, int (*visit)(void *context, struct row *row), 
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context)
 {
     struct connection *reader;
+    sqlite3_stmt *statement = NULL;
     int error = database_begin_read(spool->database, &reader);
     if (error != 0)
         return error;
-    error = load_rows(reader->db, visit, context);
+    error = query_prepare(reader->db, &statement, "SELECT * FROM item ORDER BY position", "");
+    while (error == 0 && (error = query_step(statement)) == 1) {
+        struct row row = {0};
+        error = read_row(statement, &row);
+        if (error == 0 && row.kind == ITEM_MESSAGE && row.state != ITEM_SENT)
+            error = read_pieces(reader->db, &row);
+        error = error != 0 ? error : visit(context, &row);
+        row_release(&row);
+    }
+    sqlite3_finalize(statement);
     database_end_read(spool->database, reader);
     return error;
 }
@@ -456,22 +442,17 @@ int spool_sync_names(struct spool *spool)
     return file_sync(spool->dir_fd);
 }
 
-static int copy_bytes(int from, int to, off_t len)
+static int copy_bytes(int from, int to)
 {
     _cleanup_free_ char *block = malloc(COPY_BYTES);
-    if (block == NULL)
-        return -ENOMEM;
-    for (off_t at = 0; at < len;) {
-        size_t wanted = len - at < COPY_BYTES ? (size_t)(len - at) : COPY_BYTES;
-        ssize_t got = file_pread_all(from, block, wanted, at);
-        if (got <= 0)
-            return (int)got;
-        int error = file_pwrite_all(to, block, (size_t)got, at);
+    ssize_t len = block == NULL ? -ENOMEM : 1;
+    for (off_t at = 0; len > 0; at += len) {
+        len = file_pread_all(from, block, COPY_BYTES, at);
+        int error = len > 0 ? file_pwrite_all(to, block, (size_t)len, at) : 0;
         if (error != 0)
             return error;
-        at += got;
     }
-    return 0;
+    return (int)len;
 }
 
 /* Makes a durable copy under a temporary name, and renames this copy to the content `to`. */
@@ -488,7 +469,7 @@ static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
     if (copy < 0)
         return -errno;
     const struct timespec times[2] = {status.st_atim, status.st_mtim};
-    int error = copy_bytes(from, copy, status.st_size);
+    int error = copy_bytes(from, copy);
     if (error == 0 && futimens(copy, times) != 0)
         error = -errno;
     error = error != 0 ? error : file_sync(copy);
@@ -522,8 +503,7 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
         return -errno;
     crash_point("moved_in");
     int error = file_sync(spool->dir_fd);
-    if (error == 0)
-        error = file_sync(dir_fd);
+    error = error != 0 ? error : file_sync(dir_fd);
     if (error != 0 && renameat2(spool->dir_fd, content.text, dir_fd, name, RENAME_NOREPLACE) != 0) {
         log_error("the spool could not be synced (%s), nor the file moved back (%s)", strerror(-error),
                   strerror(errno));
@@ -538,8 +518,7 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
         return -errno;
     crash_point("moved_out");
     int error = file_sync(spool->dir_fd);
-    if (error == 0)
-        error = file_sync(dir_fd);
+    error = error != 0 ? error : file_sync(dir_fd);
     if (error != 0)
         log_error("a file was moved out of the spool, but not durably: %s", strerror(-error));
     return 0;
@@ -557,19 +536,16 @@ void spool_discard_content(struct spool *spool, uint64_t number)
                     strerror(errno));
 }
 
-static bool has_content(const struct row *row, uint64_t content)
-{
-    for (size_t i = 0; row != NULL && i < row->pieces_len; i++)
-        if (row->pieces[i].content == content)
-            return true;
-    return false;
-}
-
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except)
 {
-    for (size_t i = 0; i < from->pieces_len; i++)
-        if (from->pieces[i].content != 0 && !has_content(except, from->pieces[i].content))
-            spool_discard_content(spool, from->pieces[i].content);
+    for (size_t i = 0; i < from->pieces_len; i++) {
+        uint64_t content = from->pieces[i].content;
+        bool is_removed = content != 0;
+        for (size_t other = 0; except != NULL && other < except->pieces_len; other++)
+            is_removed = is_removed && except->pieces[other].content != content;
+        if (is_removed)
+            spool_discard_content(spool, content);
+    }
 }
 
 /* ---------------------------------------------------------------- walking */
@@ -578,11 +554,8 @@ void spool_remove_pieces(struct spool *spool, const struct row *from, const stru
  * only numbers below 2^62, so that later numbers cannot overflow. */
 static uint64_t parse_name(const char *name)
 {
-    char *end;
-    errno = 0;
-    uint64_t number = strtoull(name, &end, 10);
-    bool is_number = errno == 0 && number >> 62 == 0 && strcmp(name, name_of(number).text) == 0;
-    return is_number ? number : 0;
+    uint64_t number = strtoull(name, NULL, 10);
+    return number >> 62 == 0 && strcmp(name, name_of(number).text) == 0 ? number : 0;
 }
 
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
