@@ -25,7 +25,8 @@ enum {
 struct device {
     int ends[2]; /* the test's end, and the loop's */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_cond_t came; /* for the test alone: hundreds of requests wait for the gate */
+    pthread_cond_t opened;
     bool is_open; /* protected by lock, like all below */
     bool has_come[NUMBERS_MAX];
 };
@@ -47,9 +48,9 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
     memcpy(&header, buffer->mem, sizeof(header));
     pthread_mutex_lock(&device.lock);
     device.has_come[header.unique] = true;
-    pthread_cond_broadcast(&device.changed);
+    pthread_cond_broadcast(&device.came);
     while (header.opcode != FUSE_INTERRUPT && !device.is_open)
-        pthread_cond_wait(&device.changed, &device.lock);
+        pthread_cond_wait(&device.opened, &device.lock);
     pthread_mutex_unlock(&device.lock);
 }
 
@@ -65,7 +66,7 @@ static bool await_come(uint64_t unique)
     int error = 0;
     pthread_mutex_lock(&device.lock);
     while (!device.has_come[unique] && error == 0)
-        error = pthread_cond_timedwait(&device.changed, &device.lock, &until);
+        error = pthread_cond_timedwait(&device.came, &device.lock, &until);
     bool has_come = device.has_come[unique];
     pthread_mutex_unlock(&device.lock);
     return has_come;
@@ -104,7 +105,8 @@ static int start(void **state)
     static struct request_loop loop;
     device = (struct device){.is_open = false};
     pthread_mutex_init(&device.lock, NULL);
-    pthread_cond_init(&device.changed, NULL);
+    pthread_cond_init(&device.came, NULL);
+    pthread_cond_init(&device.opened, NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
         request_loop_init(&loop, NULL, ignore_end, NULL) != 0 || request_loop_start(&loop) != 0)
         return -1;
@@ -116,7 +118,7 @@ static void open_gate(void)
 {
     pthread_mutex_lock(&device.lock);
     device.is_open = true;
-    pthread_cond_broadcast(&device.changed);
+    pthread_cond_broadcast(&device.opened);
     pthread_mutex_unlock(&device.lock);
 }
 
@@ -126,7 +128,8 @@ static int stop(void **state)
     open_gate();
     request_loop_stop(loop);
     request_loop_release(loop);
-    pthread_cond_destroy(&device.changed);
+    pthread_cond_destroy(&device.came);
+    pthread_cond_destroy(&device.opened);
     pthread_mutex_destroy(&device.lock);
     close(device.ends[0]);
     close(device.ends[1]);

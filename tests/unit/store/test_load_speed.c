@@ -16,7 +16,7 @@
 #include "unit/store/store_world.h"
 
 enum {
-    DEFAULT_EMAILS = 100 * 1000,
+    DEFAULT_EMAILS = 20 * 1000,
     RECORD_BYTES = 600,
 };
 
