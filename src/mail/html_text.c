@@ -25,12 +25,11 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* ---- the copy for the parser: valid UTF-8 without NULs, in which the time to parse a start tag is
- * proportional to its length. The parser compares each attribute of a tag with all before it, so that one tag
- * of a few megabytes would keep it busy for hours. All text that the parser may take for a start tag is
- * checked, even inside a comment, a script or another tag's attribute, since senders can make it unclear in
- * which of these a text is. Tags are changed in place, without a change of length, and never so that a
- * comment or a script would end elsewhere. */
+/* ---- the copy for the parser: valid UTF-8 without NULs, and without start tags of many attributes. The
+ * parser compares each attribute of a tag with all before it, so that one tag of a few megabytes would keep
+ * it busy for hours. All text that the parser may take for a start tag is checked, even inside a comment, a
+ * script or another tag's attribute, since senders can make it unclear which of these a text is in. Tags are
+ * changed in place, keep their length, and never make a comment or a script end elsewhere. */
 
 enum {
     ATTRIBUTES_MAX = 200,
@@ -56,22 +55,20 @@ static const char *skip_name(const char *at)
     return at;
 }
 
-/* Takes the position behind the "=". Returns the position behind the value; NULL if there is no value. */
-static const char *skip_value(const char *at)
-{
-    if (*at == '"' || *at == '\'')
-        return (at = strchr(at + 1, *at)) != NULL ? at + 1 : NULL;
-    size_t len = strcspn(at, " \t\n\r\f\"'<>`");
-    return len > 0 ? at + len : NULL;
-}
-
+/* Returns the position behind the attribute; NULL if it has no name, or no value behind its "=". */
 static const char *skip_attribute(const char *at)
 {
     const char *end = skip_name(at);
-    if (end == at)
-        return NULL;
     const char *sign = skip_blanks(end);
-    return *sign == '=' ? skip_value(skip_blanks(sign + 1)) : end;
+    if (end == at || *sign != '=')
+        return end > at ? end : NULL;
+    const char *value = skip_blanks(sign + 1);
+    if (*value == '"' || *value == '\'') {
+        end = strchr(value + 1, *value);
+        return end != NULL ? end + 1 : NULL;
+    }
+    size_t len = strcspn(value, " \t\n\r\f\"'<>`");
+    return len > 0 ? value + len : NULL;
 }
 
 /* Takes the position behind a tag's name. Returns true if the tag has few attributes, and all HTML parsers
@@ -98,13 +95,18 @@ static char *find_odd_end(char *at)
     return NULL;
 }
 
-static void defuse(char *tag, char *attributes)
+static void defuse_start_tag(char *at)
 {
-    char *end = find_odd_end(attributes);
+    const char *name = at + 1;
+    char *behind = at + (skip_name(name) - at);
+    bool begins_name = behind > name && !g_ascii_isdigit(*name) && *name != '-';
+    if (!begins_name || is_plain(behind))
+        return;
+    char *end = find_odd_end(behind);
     if (end != NULL)
-        memset(attributes, ' ', (size_t)(end - attributes));
+        memset(behind, ' ', (size_t)(end - behind));
     else
-        *tag = ' ';
+        *at = ' ';
 }
 
 /* Blanks a declaration such as "<![if !mso]>", which the parser would report as text. */
@@ -115,15 +117,6 @@ static void blank_declaration(char *at)
     char *end = find_odd_end(at + 2);
     if (end != NULL)
         memset(at, ' ', (size_t)(end + 1 - at));
-}
-
-static void defuse_start_tag(char *at)
-{
-    const char *name = at + 1;
-    char *behind = at + (skip_name(name) - at);
-    bool begins_name = behind > name && !g_ascii_isdigit(*name) && *name != '-';
-    if (begins_name && !is_plain(behind))
-        defuse(at, behind);
 }
 
 /* Returns the copy for the parser; g_free() it. A start tag with more than ATTRIBUTES_MAX attributes, or one
@@ -254,68 +247,40 @@ static bool has_style(const char *const *attributes, const char *property, const
     return strncasecmp(at, value, strlen(value)) == 0;
 }
 
-/* Returns true if an element with these attributes is shown. */
-static bool html_is_displayed(const char *const *attributes)
-{
-    return !has_style(attributes, "display", "none") && html_attribute(attributes, "hidden") == NULL;
-}
-
-/* Returns true if the style makes an inline element a column. */
-static bool html_is_column(const char *const *attributes)
-{
-    return has_style(attributes, "display", "inline-block") ||
-           has_style(attributes, "display", "table-cell") || has_style(attributes, "float", "left") ||
-           has_style(attributes, "float", "right");
-}
-
 /* ---- addresses of links */
 
 enum {
-    LINK_MAX_BYTES = 2048
+    LINK_MAX_BYTES = 2048, /* longer addresses are left out */
 };
 
-/* Returns true if a reader of a text file can follow the address. */
-static bool is_worth_showing(const char *address, size_t len)
-{
-    static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
-    if (len > LINK_MAX_BYTES)
-        return false;
-    for (size_t at = 0; at < len;) {
-        const struct character c = character_at(address + at, len - at);
-        if (c.code == ' ' || c.code == '<' || c.code == '>' ||
-            (c.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) != 0)
-            return false;
-        at += c.len;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
-        if (strncasecmp(address, schemes[i], strlen(schemes[i])) == 0)
-            return true;
-    return false;
-}
-
-/* Returns the text to show for a link with this href; the caller frees it. NULL if the address is of no use
- * in a text file, is too long or holds blanks, or when out of memory. */
+/* Returns the text to show for a link with this href, which may be NULL; the caller frees it. Returns NULL if
+ * the address is of no use in a text file, is too long or holds blanks, or when out of memory. */
 static char *html_link_address(const char *href)
 {
+    static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
+    bool has_scheme = false;
+    if (href == NULL)
+        return NULL;
     while (g_ascii_isspace(*href))
         href++;
     size_t len = strlen(href);
     while (len > 0 && g_ascii_isspace(href[len - 1]))
         len--;
-    if (!is_worth_showing(href, len))
+    for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+        has_scheme = has_scheme || strncasecmp(href, schemes[i], strlen(schemes[i])) == 0;
+    if (!has_scheme || len > LINK_MAX_BYTES)
         return NULL;
+    for (size_t at = 0; at < len;) {
+        const struct character c = character_at(href + at, len - at);
+        if (c.code == ' ' || c.code == '<' || c.code == '>' ||
+            (c.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) != 0)
+            return NULL;
+        at += c.len;
+    }
     if (strncasecmp(href, "mailto:", 7) != 0)
         return strndup(href, len);
     size_t address_len = strcspn(href + 7, "? ");
     return address_len > 0 ? strndup(href + 7, address_len) : NULL;
-}
-
-static size_t scheme_len(const char *address)
-{
-    const char *slashes = strstr(address, "://");
-    if (slashes != NULL)
-        return (size_t)(slashes - address) + strlen("://");
-    return strncasecmp(address, "tel:", 4) == 0 ? 4 : 0;
 }
 
 static size_t len_without_slash(const char *text, size_t len)
@@ -326,7 +291,10 @@ static size_t len_without_slash(const char *text, size_t len)
 /* Returns true if a link's text is its address, perhaps without the scheme or the slash at the end. */
 static bool html_link_is_said(const char *text, size_t len, const char *address)
 {
-    size_t scheme = scheme_len(address);
+    const char *slashes = strstr(address, "://");
+    size_t scheme = slashes != NULL                        ? (size_t)(slashes - address) + strlen("://")
+                    : strncasecmp(address, "tel:", 4) == 0 ? strlen("tel:")
+                                                           : 0;
     const char *bare = address + scheme;
     if (len > scheme && strncasecmp(text, address, scheme) == 0) {
         text += scheme;
@@ -343,15 +311,16 @@ static bool html_link_is_said(const char *text, size_t len, const char *address)
 enum {
     TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper levels add no prefix, to leave room for text */
     TEXT_LAYOUT_MARK_SIZE = 16,
+    PENDING_BREAKS_MAX = 3, /* two blank lines */
 };
 
 struct text_layout {
     struct strbuf *out; /* borrowed */
     size_t begin;       /* offset in `out` at which this text begins */
     size_t lines;       /* number of lines begun, without blank ones */
-    unsigned int owed_breaks;
-    unsigned int owed_blanks;
-    bool keeps_blanks; /* set by the caller: keep blanks at the beginning of a line */
+    unsigned int pending_breaks;
+    unsigned int pending_blanks;
+    bool keeps_blanks; /* set by the caller to keep blanks at the beginning of a line */
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
     size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* end of each level in `prefix`; [0] is 0 */
     unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
@@ -359,10 +328,7 @@ struct text_layout {
     char mark[TEXT_LAYOUT_MARK_SIZE];               /* replaces the innermost prefix of the next line */
 };
 
-enum {
-    OWED_BREAKS_MAX = 3, /* two blank lines */
-};
-
+/* Returns true if no text was appended yet. */
 static bool text_layout_is_empty(const struct text_layout *layout)
 {
     return layout->out->len == layout->begin;
@@ -371,39 +337,29 @@ static bool text_layout_is_empty(const struct text_layout *layout)
 /* Ensures at least `breaks` line ends before the next text: 1 ends the line, 2 leaves a blank line. */
 static void text_layout_break(struct text_layout *layout, unsigned int breaks)
 {
-    if (layout->owed_breaks < breaks)
-        layout->owed_breaks = breaks;
-    layout->owed_blanks = 0;
+    if (layout->pending_breaks < breaks)
+        layout->pending_breaks = breaks;
+    layout->pending_blanks = 0;
 }
 
-/* Adds a line end. Several in a row keep the author's blank lines, up to OWED_BREAKS_MAX - 1. */
+/* Adds a line end. Several in a row keep the author's blank lines, up to PENDING_BREAKS_MAX - 1. */
 static void text_layout_line_end(struct text_layout *layout)
 {
-    if (layout->owed_breaks < OWED_BREAKS_MAX)
-        layout->owed_breaks++;
-    layout->owed_blanks = 0;
+    if (layout->pending_breaks < PENDING_BREAKS_MAX)
+        layout->pending_breaks++;
+    layout->pending_blanks = 0;
 }
 
 /* Ensures at least `blanks` blanks before the next text, if it is on the same line. */
 static void text_layout_space(struct text_layout *layout, unsigned int blanks)
 {
-    if (layout->owed_blanks < blanks)
-        layout->owed_blanks = blanks;
+    if (layout->pending_blanks < blanks)
+        layout->pending_blanks = blanks;
 }
 
 static unsigned int shown(unsigned int level)
 {
     return level < TEXT_LAYOUT_LEVELS_MAX ? level : TEXT_LAYOUT_LEVELS_MAX;
-}
-
-/* Appends a line that holds only its prefix, without the blanks at its end. */
-static void append_blank_line(struct text_layout *layout)
-{
-    size_t len = layout->prefix_ends[shown(layout->lowest_level)];
-    while (len > 0 && layout->prefix[len - 1] == ' ')
-        len--;
-    strbuf_append(layout->out, layout->prefix, len);
-    strbuf_append_char(layout->out, '\n');
 }
 
 static void begin_line(struct text_layout *layout)
@@ -417,32 +373,28 @@ static void begin_line(struct text_layout *layout)
     layout->lines++;
 }
 
-static void pay(struct text_layout *layout)
-{
-    bool begins_line = true;
-    if (text_layout_is_empty(layout)) {
-        begin_line(layout);
-    } else if (layout->owed_breaks > 0) {
-        strbuf_append_char(layout->out, '\n');
-        while (--layout->owed_breaks > 0)
-            append_blank_line(layout);
-        begin_line(layout);
-    } else {
-        begins_line = false;
-    }
-    if (!begins_line || layout->keeps_blanks)
-        strbuf_appendf(layout->out, "%*s", (int)layout->owed_blanks, "");
-    layout->owed_breaks = 0;
-    layout->owed_blanks = 0;
-    layout->lowest_level = layout->level;
-}
-
-/* Appends text that has no white space and no control characters. */
+/* Appends the pending breaks and blanks, then text that has no white space and no control characters. */
 static void text_layout_append(struct text_layout *layout, const char *text, size_t len)
 {
+    bool begins_line = text_layout_is_empty(layout) || layout->pending_breaks > 0;
     if (len == 0)
         return;
-    pay(layout);
+    for (unsigned int i = 0; !text_layout_is_empty(layout) && i < layout->pending_breaks; i++) {
+        if (i > 0) {
+            size_t prefix_len = layout->prefix_ends[shown(layout->lowest_level)];
+            while (prefix_len > 0 && layout->prefix[prefix_len - 1] == ' ')
+                prefix_len--;
+            strbuf_append(layout->out, layout->prefix, prefix_len);
+        }
+        strbuf_append_char(layout->out, '\n');
+    }
+    if (begins_line)
+        begin_line(layout);
+    if (!begins_line || layout->keeps_blanks)
+        strbuf_appendf(layout->out, "%*s", (int)layout->pending_blanks, "");
+    layout->pending_breaks = 0;
+    layout->pending_blanks = 0;
+    layout->lowest_level = layout->level;
     strbuf_append(layout->out, text, len);
 }
 
@@ -478,9 +430,9 @@ enum {
     HTML_LISTS_MAX = 12 /* all deeper lists share one counter */
 };
 
-/* The innermost row of a table. As long as its text fits in one line, no line is broken between two cells,
- * although mail programs put each cell's text into a paragraph of its own. A heading, a list and the like end
- * the row. */
+/* The innermost row of a table. As long as its text fits in one line, its cells share this line, although
+ * mail programs put each cell's text into a paragraph of its own. A heading, a list or another element from
+ * HTML_HEADING to HTML_TABLE ends the row. */
 struct table_row {
     bool is_open;
     bool follows_columns; /* the previous row was a line of several cells */
@@ -540,16 +492,6 @@ static size_t odd_len(const char *text, size_t len, bool *ret_is_blank)
     return 0;
 }
 
-static void read_blank(struct html_reading *reading, char c)
-{
-    if (reading->preformatted == 0)
-        text_layout_space(&reading->layout, 1);
-    else if (c == '\n')
-        text_layout_line_end(&reading->layout);
-    else if (c != '\r')
-        text_layout_space(&reading->layout, reading->layout.owed_blanks + 1);
-}
-
 /* Adds a blank between a word and the address that end_link() put before it, but none before punctuation. */
 static void set_apart_from_address(struct html_reading *reading, const char *text, size_t len)
 {
@@ -570,20 +512,14 @@ static void read_text(struct html_reading *reading, const char *text, size_t len
             end++;
         set_apart_from_address(reading, text + at, end - at);
         text_layout_append(&reading->layout, text + at, end - at);
-        if (is_blank && odd > 0)
-            read_blank(reading, text[end]);
+        if (is_blank && odd > 0 && reading->preformatted == 0)
+            text_layout_space(&reading->layout, 1);
+        else if (is_blank && odd > 0 && text[end] == '\n')
+            text_layout_line_end(&reading->layout);
+        else if (is_blank && odd > 0 && text[end] != '\r')
+            text_layout_space(&reading->layout, reading->layout.pending_blanks + 1);
         at = end + odd;
     }
-}
-
-/* ---- from elements to text: links and pictures */
-
-static void begin_link(struct html_reading *reading, const char *const *attributes)
-{
-    const char *address = html_attribute(attributes, "href");
-    free(TAKE_PTR(reading->link));
-    reading->link = address != NULL ? html_link_address(address) : NULL;
-    reading->link_begin = reading->layout.out->len;
 }
 
 static void end_link(struct html_reading *reading)
@@ -619,7 +555,7 @@ static void read_image(struct html_reading *reading, const char *const *attribut
     set_apart_from_address(reading, "[", 1);
     text_layout_append(&reading->layout, "[", 1);
     read_text(reading, description, strlen(description));
-    reading->layout.owed_blanks = 0;
+    reading->layout.pending_blanks = 0;
     text_layout_append(&reading->layout, "]", 1);
 }
 
@@ -637,12 +573,6 @@ static void begin_list(struct html_reading *reading, const char *const *attribut
     text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
     reading->lists++;
     *next_item(reading) = is_numbered ? (unsigned int)(first > 0 && first < 1000 * 1000 ? first : 1) : 0;
-}
-
-static void end_list(struct html_reading *reading)
-{
-    reading->lists--;
-    text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
 }
 
 static void begin_list_item(struct html_reading *reading)
@@ -671,6 +601,7 @@ static void begin_heading(struct html_reading *reading, const char *name)
     text_layout_push(&reading->layout, "", mark + (level < LEVELS_MAX ? LEVELS_MAX - level : 0));
 }
 
+/* Returns true if the row's text is in one line so far. */
 static bool is_line(const struct html_reading *reading)
 {
     return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
@@ -685,37 +616,10 @@ static bool breaks_row(const struct html_reading *reading)
            (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
 }
 
-static void begin_row(struct html_reading *reading)
-{
-    reading->row = (struct table_row){
-        .is_open = true,
-        .follows_columns = reading->row.follows_columns,
-        .lines = reading->layout.lines,
-    };
-}
-
-static void end_row(struct html_reading *reading)
-{
-    struct table_row *row = &reading->row;
-    row->follows_columns = row->cells > 1 && is_line(reading);
-    row->is_open = false;
-    if (row->follows_columns)
-        reading->layout.owed_breaks = 0;
-}
-
-static void begin_cell(struct html_reading *reading)
-{
-    if (reading->row.cells > 0 && is_line(reading))
-        reading->layout.owed_breaks = 0;
-    reading->row.cells++;
-    reading->row.cell_begin = reading->layout.out->len;
-    text_layout_space(&reading->layout, 2);
-}
-
 /* ---- from elements to text: elements */
 
-/* Line ends before and after each element: 1 puts it on lines of its own, 2 leaves blank lines. begin_list()
- * and end_list() add those of lists. */
+/* Line ends before and after each element: 1 puts it on lines of its own, 2 leaves blank lines. Lists depend
+ * on their depth, and are not in the table. */
 static const unsigned char breaks_around[] = {
     [HTML_LINE] = 1,      [HTML_PARAGRAPH] = 2,  [HTML_HEADING] = 2,      [HTML_QUOTE] = 2,
     [HTML_LIST_ITEM] = 1, [HTML_DEFINITION] = 1, [HTML_PREFORMATTED] = 2, [HTML_RULE] = 2,
@@ -758,10 +662,18 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         layout->keeps_blanks = true;
         break;
     case HTML_ROW:
-        begin_row(reading);
+        reading->row = (struct table_row){
+            .is_open = true,
+            .follows_columns = reading->row.follows_columns,
+            .lines = layout->lines,
+        };
         break;
     case HTML_CELL:
-        begin_cell(reading);
+        if (reading->row.cells > 0 && is_line(reading))
+            layout->pending_breaks = 0;
+        reading->row.cells++;
+        reading->row.cell_begin = layout->out->len;
+        text_layout_space(layout, 2);
         break;
     case HTML_COLUMN:
         text_layout_space(layout, 2);
@@ -775,7 +687,9 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         text_layout_break(layout, 2);
         break;
     case HTML_LINK:
-        begin_link(reading, attributes);
+        free(reading->link);
+        reading->link = html_link_address(html_attribute(attributes, "href"));
+        reading->link_begin = layout->out->len;
         break;
     case HTML_IMAGE:
         read_image(reading, attributes);
@@ -790,7 +704,10 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     struct text_layout *layout = &reading->layout;
     switch (meaning) {
     case HTML_ROW:
-        end_row(reading);
+        reading->row.follows_columns = reading->row.cells > 1 && is_line(reading);
+        reading->row.is_open = false;
+        if (reading->row.follows_columns)
+            layout->pending_breaks = 0;
         break;
     case HTML_TABLE:
         reading->row = (struct table_row){.is_open = false};
@@ -801,7 +718,8 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
         break;
     case HTML_LIST:
     case HTML_NUMBERED_LIST:
-        end_list(reading);
+        reading->lists--;
+        text_layout_break(layout, reading->lists == 0 ? 2 : 1);
         break;
     case HTML_QUOTE:
     case HTML_LIST_ITEM:
@@ -821,16 +739,17 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     break_around(reading, meaning);
 }
 
-/* The calls of html_reading_begin() and html_reading_end() are properly nested pairs. `attributes` is as in
- * html_attribute(). */
 static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
 {
     enum html_meaning meaning = html_element_meaning(name);
-    if (meaning == HTML_NONE && html_is_column(attributes))
+    if (meaning == HTML_NONE &&
+        (has_style(attributes, "display", "inline-block") || has_style(attributes, "display", "table-cell") ||
+         has_style(attributes, "float", "left") || has_style(attributes, "float", "right")))
         meaning = HTML_COLUMN;
-    bool is_hidden = meaning == HTML_HIDDEN || (!reading->shows_all && !html_is_displayed(attributes));
+    bool has_hiding_style =
+        has_style(attributes, "display", "none") || html_attribute(attributes, "hidden") != NULL;
     reading->open++;
-    if (reading->hidden > 0 || is_hidden)
+    if (reading->hidden > 0 || meaning == HTML_HIDDEN || (has_hiding_style && !reading->shows_all))
         reading->hidden++;
     else
         begin_element(reading, meaning, name, attributes);
@@ -876,19 +795,12 @@ struct html_reader {
 struct source {
     const char *text;
     size_t len;
-    const char *behind; /* follows `text`; or NULL */
+    const char *behind; /* the text that follows; NULL if there is none */
     size_t behind_len;
 };
 
 /* Precedes the HTML, since the parser puts text outside a body into paragraphs of its own. */
 static const char prefix[] = "<html><body>";
-
-static void stop(struct html_reader *reader)
-{
-    const xmlParserInput *input = reader->parser->input;
-    reader->resume_at = (long)input->consumed + (input->cur - input->base);
-    xmlStopParser(reader->parser);
-}
 
 static void on_begin(void *context, const xmlChar *name, const xmlChar **attributes)
 {
@@ -896,8 +808,11 @@ static void on_begin(void *context, const xmlChar *name, const xmlChar **attribu
     if (reader->resume_at >= 0)
         return;
     html_reading_begin(&reader->reading, (const char *)name, (const char *const *)attributes);
-    if (reader->reading.layout.out->error != 0 || reader->reading.open >= OPEN_ELEMENTS_MAX)
-        stop(reader);
+    if (reader->reading.layout.out->error != 0 || reader->reading.open >= OPEN_ELEMENTS_MAX) {
+        const xmlParserInput *input = reader->parser->input;
+        reader->resume_at = (long)input->consumed + (input->cur - input->base);
+        xmlStopParser(reader->parser);
+    }
 }
 
 static void on_end(void *context, const xmlChar *name)
