@@ -22,12 +22,13 @@ enum {
 };
 
 static const char too_large[] = "552 5.3.4 The message is too large";
+static const char unknown_parameter[] = "555 5.5.4 One of the parameters is not known here";
 static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
 
 /* The position of the next byte in a message. */
 enum place {
     PLACE_LINE_START,  /* behind <CR><LF>, or at the beginning of the message */
-    PLACE_DOT,         /* behind a dot at the start of a line, which is no part of the message */
+    PLACE_DOT,         /* behind a dot at the start of a line; this dot is no part of the message */
     PLACE_DOT_CR,      /* behind such a dot and <CR>: an <LF> ends the message */
     PLACE_WITHIN_LINE, /* anywhere else */
     PLACE_CR,          /* behind a <CR> that is part of the message */
@@ -104,28 +105,19 @@ static void keep(struct smtp_session *session, const char *bytes, size_t len)
 /* Appends the byte if it belongs to the message. Returns true if the byte completes <CR><LF>.<CR><LF>. */
 static bool take_byte(struct smtp_session *session, char c)
 {
-    switch (session->place) {
-    case PLACE_LINE_START:
-        if (c == '.') {
-            session->place = PLACE_DOT;
-            return false;
-        }
-        break;
-    case PLACE_DOT:
-        if (c == '\r') {
-            session->place = PLACE_DOT_CR;
-            return false;
-        }
-        break;
-    case PLACE_DOT_CR:
+    if (session->place == PLACE_LINE_START && c == '.') {
+        session->place = PLACE_DOT;
+        return false;
+    }
+    if (session->place == PLACE_DOT && c == '\r') {
+        session->place = PLACE_DOT_CR;
+        return false;
+    }
+    if (session->place == PLACE_DOT_CR) {
         if (c == '\n')
             return true;
         keep(session, "\r", 1);
         session->place = PLACE_CR;
-        break;
-    case PLACE_WITHIN_LINE:
-    case PLACE_CR:
-        break;
     }
     keep(session, &c, 1);
     if (c == '\n' && session->place == PLACE_CR)
@@ -133,15 +125,6 @@ static bool take_byte(struct smtp_session *session, char c)
     else
         session->place = c == '\r' ? PLACE_CR : PLACE_WITHIN_LINE;
     return false;
-}
-
-/* Keeps the bytes up to the next <CR>, which within a line are all text. Returns their number. */
-static size_t take_run(struct smtp_session *session, const char *bytes, size_t len)
-{
-    const char *end = memchr(bytes, '\r', len);
-    size_t run = end != NULL ? (size_t)(end - bytes) : len;
-    keep(session, bytes, run);
-    return run;
 }
 
 /* Appends an answer of the host, with "?" for all bytes that are not printable ASCII. */
@@ -181,8 +164,12 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 {
     size_t taken = 0;
     while (taken < len) {
-        if (session->place == PLACE_WITHIN_LINE)
-            taken += take_run(session, bytes + taken, len - taken);
+        if (session->place == PLACE_WITHIN_LINE) {
+            const char *cr = memchr(bytes + taken, '\r', len - taken);
+            size_t end = cr != NULL ? (size_t)(cr - bytes) : len;
+            keep(session, bytes + taken, end - taken);
+            taken = end;
+        }
         if (taken < len && take_byte(session, bytes[taken++])) {
             end_message(session);
             break;
@@ -192,11 +179,6 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 }
 
 /* ---------------------------------------------------------------- paths and parameters */
-
-static const char *skip_blanks(const char *text)
-{
-    return text + strspn(text, " \t");
-}
 
 /* Returns the first of `ends` outside quoted strings, or the end of the text. */
 static const char *find_unquoted(const char *text, const char *ends)
@@ -215,7 +197,8 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     size_t len = strlen(word);
     if (strncasecmp(text, word, len) != 0 || text[len] != ':')
         return false;
-    const char *start = skip_blanks(text + len + 1);
+    const char *start = text + len + 1;
+    start += strspn(start, " \t");
     bool has_brackets = *start == '<';
     start += has_brackets;
     const char *end = find_unquoted(start, has_brackets ? ">" : " ");
@@ -230,39 +213,28 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     return *ret_address != NULL;
 }
 
-/* Returns the answer that refuses a declared size, or NULL. */
-static const char *check_size(const char *digits, size_t max_bytes)
-{
-    size_t len = strlen(digits);
-    if (len == 0 || len > 20 || strspn(digits, "0123456789") != len)
-        return "501 5.5.4 SIZE is a number of bytes";
-    return strtoull(digits, NULL, 10) > max_bytes ? too_large : NULL;
-}
-
-static const char *check_parameter(const char *parameter, size_t max_bytes)
-{
-    if (strncasecmp(parameter, "SIZE=", 5) == 0)
-        return check_size(parameter + 5, max_bytes);
-    if (strncasecmp(parameter, "AUTH=", 5) == 0)
-        return NULL; /* the user who logged in to another server (RFC 4954), of no use here */
-    static const char *const known[] = {"BODY=7BIT", "BODY=8BITMIME", "SMTPUTF8"};
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (strcasecmp(parameter, known[i]) == 0)
-            return NULL;
-    }
-    return "555 5.5.4 One of the parameters is not known here";
-}
-
 /* Returns the answer that refuses the parameters of MAIL, or NULL. Splits the text. */
 static const char *check_parameters(char *text, size_t max_bytes)
 {
-    const char *trouble = NULL;
-    char *parameter;
-    while (trouble == NULL && (parameter = strsep(&text, " ")) != NULL) {
-        if (parameter[0] != '\0')
-            trouble = check_parameter(parameter, max_bytes);
+    while (text != NULL) {
+        const char *parameter = strsep(&text, " ");
+        if (strncasecmp(parameter, "SIZE=", 5) == 0) {
+            const char *size = parameter + 5;
+            size_t len = strlen(size);
+            if (len == 0 || len > 20 || strspn(size, "0123456789") != len)
+                return "501 5.5.4 SIZE is a number of bytes";
+            if (strtoull(size, NULL, 10) > max_bytes)
+                return too_large;
+            continue;
+        }
+        /* AUTH= is the user who logged in to another server (RFC 4954), of no use here. */
+        bool is_known = *parameter == '\0' || strncasecmp(parameter, "AUTH=", 5) == 0 ||
+                        strcasecmp(parameter, "BODY=7BIT") == 0 ||
+                        strcasecmp(parameter, "BODY=8BITMIME") == 0 || strcasecmp(parameter, "SMTPUTF8") == 0;
+        if (!is_known)
+            return unknown_parameter;
     }
-    return trouble;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- AUTH and STARTTLS */
@@ -282,13 +254,7 @@ static const struct mechanism {
     {"XOAUTH2", {""}},
 };
 
-static bool is_base64(const char *text)
-{
-    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
-    size_t padding = strspn(text + len, "=");
-    return text[len + padding] == '\0' && padding <= 2 && (len + padding) % 4 == 0;
-}
-
+/* Sends the next challenge; after the last response, logs the user in. */
 static void ask_for_response(struct smtp_session *session)
 {
     const char *challenge =
@@ -302,16 +268,18 @@ static void ask_for_response(struct smtp_session *session)
     answer(session, "235 2.7.0 Logged in, as anybody is");
 }
 
-static void take_response(struct smtp_session *session, const char *response)
+/* Returns the answer that refuses the response, or NULL. */
+static const char *take_response(struct smtp_session *session, const char *response)
 {
-    if (is_base64(response)) {
+    size_t len = strspn(response, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    size_t padding = strspn(response + len, "=");
+    if (response[len + padding] == '\0' && padding <= 2 && (len + padding) % 4 == 0) {
         session->responses++;
         ask_for_response(session);
-        return;
+        return NULL;
     }
-    session->mechanism = NULL;
-    refuse(session, strcmp(response, "*") == 0 ? "501 5.7.0 The login is cancelled"
-                                               : "501 5.5.2 The response is not base64");
+    return strcmp(response, "*") == 0 ? "501 5.7.0 The login is cancelled"
+                                      : "501 5.5.2 The response is not base64";
 }
 
 /* Returns the answer that refuses a command at the wrong time, or NULL. */
@@ -323,60 +291,56 @@ static const char *check_order(const struct smtp_session *session)
     return session->sender != NULL ? "503 5.5.1 A message is begun already" : NULL;
 }
 
-static void do_auth(struct smtp_session *session, char *argument)
+static const char *do_auth(struct smtp_session *session, char *argument)
 {
-    const char *trouble = session->host->takes_login ? check_order(session)
-                                                     : "502 5.5.1 Nobody logs in here: leave user and "
-                                                       "password out";
+    if (!session->host->takes_login)
+        return "502 5.5.1 Nobody logs in here: leave user and password out";
+    const char *trouble = check_order(session);
+    if (trouble != NULL)
+        return trouble;
+    if (session->is_logged_in)
+        return "503 5.5.1 Logged in already";
     const char *name = strsep(&argument, " ");
-    if (trouble == NULL && session->is_logged_in)
-        trouble = "503 5.5.1 Logged in already";
-    for (size_t i = 0; i < ARRAY_LEN(mechanisms); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(mechanisms); i++)
         if (strcasecmp(mechanisms[i].name, name) == 0)
             session->mechanism = &mechanisms[i];
-    }
-    if (trouble == NULL && session->mechanism == NULL)
-        trouble = "504 5.5.4 Log in by PLAIN, LOGIN, CRAM-MD5 or XOAUTH2";
-    if (trouble != NULL) {
-        session->mechanism = NULL;
-        refuse(session, trouble);
-        return;
-    }
+    if (session->mechanism == NULL)
+        return "504 5.5.4 Log in by PLAIN, LOGIN, CRAM-MD5 or XOAUTH2";
     session->responses = 0;
-    if (argument == NULL || *argument == '\0')
-        ask_for_response(session);
-    else
-        take_response(session, strcmp(argument, "=") == 0 ? "" : argument);
+    if (argument != NULL && *argument != '\0')
+        return take_response(session, strcmp(argument, "=") == 0 ? "" : argument);
+    ask_for_response(session);
+    return NULL;
 }
 
-static void do_starttls(struct smtp_session *session, char *argument)
+static const char *do_starttls(struct smtp_session *session, char *argument)
 {
-    const char *trouble = check_order(session);
     if (!session->host->offers_tls)
-        trouble = "502 5.5.1 There is no TLS here: switch it off";
-    else if (session->is_encrypted)
-        trouble = "503 5.5.1 This is TLS already";
-    else if (*argument != '\0')
-        trouble = "501 5.5.4 Write STARTTLS alone";
-    if (trouble != NULL) {
-        refuse(session, trouble);
-        return;
-    }
+        return "502 5.5.1 There is no TLS here: switch it off";
+    if (session->is_encrypted)
+        return "503 5.5.1 This is TLS already";
+    if (*argument != '\0')
+        return "501 5.5.4 Write STARTTLS alone";
+    const char *trouble = check_order(session);
+    if (trouble != NULL)
+        return trouble;
     answer(session, "220 2.0.0 Begin TLS");
     session->wants_tls = true;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- commands */
 
-static void do_helo(struct smtp_session *session, char *argument)
+static const char *do_helo(struct smtp_session *session, char *argument)
 {
     forget_message(session);
     session->has_greeted = true;
     strbuf_appendf(session->answers, "250 %s\r\n", session->host->domain);
+    return NULL;
 }
 
 /* Carries out EHLO and LHLO. */
-static void do_ehlo(struct smtp_session *session, char *argument)
+static const char *do_ehlo(struct smtp_session *session, char *argument)
 {
     const struct smtp_host *host = session->host;
     forget_message(session);
@@ -387,9 +351,10 @@ static void do_ehlo(struct smtp_session *session, char *argument)
                    host->domain, host->message_max_bytes,
                    host->takes_login ? "250-AUTH PLAIN LOGIN CRAM-MD5 XOAUTH2\r\n" : "",
                    host->offers_tls && !session->is_encrypted ? "250-STARTTLS\r\n" : "");
+    return NULL;
 }
 
-static void do_mail(struct smtp_session *session, char *argument)
+static const char *do_mail(struct smtp_session *session, char *argument)
 {
     _cleanup_free_ char *sender = NULL;
     char *parameters = NULL;
@@ -398,16 +363,15 @@ static void do_mail(struct smtp_session *session, char *argument)
         trouble = "501 5.5.4 Write MAIL FROM:<address>";
     if (trouble == NULL)
         trouble = check_parameters(parameters, session->host->message_max_bytes);
-    if (trouble != NULL) {
-        refuse(session, trouble);
-        return;
-    }
+    if (trouble != NULL)
+        return trouble;
     session->sender = TAKE_PTR(sender);
     answer(session, "250 2.1.0 Sender noted");
+    return NULL;
 }
 
-/* Adds the host's domain to a local name such as "postmaster"; copies any other address. The caller frees;
- * NULL when out of memory. */
+/* Returns the address, to which a local name such as "postmaster" gets the host's domain; the caller frees
+ * it. NULL when out of memory. */
 static char *complete_address(const char *domain, const char *address)
 {
     char *whole = NULL;
@@ -431,49 +395,52 @@ static void add_recipient(struct smtp_session *session, char **address)
     answer_for_host(session, text != NULL ? text : "250 2.1.5 Recipient noted");
 }
 
-static void do_rcpt(struct smtp_session *session, char *argument)
+static const char *do_rcpt(struct smtp_session *session, char *argument)
 {
     _cleanup_free_ char *address = NULL;
     char *parameters = NULL;
     if (session->sender == NULL)
-        refuse(session, "503 5.5.1 First comes MAIL");
-    else if (!read_path(argument, "TO", &address, &parameters))
-        refuse(session, "501 5.5.4 Write RCPT TO:<address>");
-    else if (*skip_blanks(parameters) != '\0')
-        refuse(session, "555 5.5.4 One of the parameters is not known here");
-    else if (session->recipients_len == SMTP_RECIPIENTS_MAX)
+        return "503 5.5.1 First comes MAIL";
+    if (!read_path(argument, "TO", &address, &parameters))
+        return "501 5.5.4 Write RCPT TO:<address>";
+    if (parameters[strspn(parameters, " \t")] != '\0')
+        return unknown_parameter;
+    if (session->recipients_len == SMTP_RECIPIENTS_MAX)
         answer(session, "452 4.5.3 Too many recipients; send it again to the rest");
     else
         add_recipient(session, &address);
+    return NULL;
 }
 
-static void do_data(struct smtp_session *session, char *argument)
+static const char *do_data(struct smtp_session *session, char *argument)
 {
-    if (session->recipients_len == 0) {
-        refuse(session, "503 5.5.1 There is no recipient");
-        return;
-    }
+    if (session->recipients_len == 0)
+        return "503 5.5.1 There is no recipient";
     session->is_in_message = true;
     session->place = PLACE_LINE_START;
     answer(session, "354 Send the message; a dot alone on a line ends it");
+    return NULL;
 }
 
-static void do_rset(struct smtp_session *session, char *argument)
+static const char *do_rset(struct smtp_session *session, char *argument)
 {
     forget_message(session);
     answer(session, "250 2.0.0 Forgotten");
+    return NULL;
 }
 
-static void do_help(struct smtp_session *session, char *argument)
+static const char *do_help(struct smtp_session *session, char *argument)
 {
     const char *program = session->host->program;
     strbuf_appendf(session->answers, "214 2.0.0 This is %s; its manual is %s(8)\r\n", program, program);
+    return NULL;
 }
 
-static void do_quit(struct smtp_session *session, char *argument)
+static const char *do_quit(struct smtp_session *session, char *argument)
 {
     answer(session, "221 2.0.0 Good bye");
     session->is_over = true;
+    return NULL;
 }
 
 enum {
@@ -482,11 +449,12 @@ enum {
     IN_BOTH = IN_SMTP | IN_LMTP,
 };
 
-/* A command with a fixed answer has `answer` instead of a function. */
+/* A command with a fixed answer has `answer` instead of a function. A function returns the answer that
+ * refuses the command; or NULL after it appended another answer. */
 static const struct command {
     const char *name;
     int dialects;
-    void (*run)(struct smtp_session *session, char *argument);
+    const char *(*run)(struct smtp_session *session, char *argument);
     const char *answer;
 } commands[] = {
     {"HELO", IN_SMTP, do_helo, NULL},
@@ -504,29 +472,23 @@ static const struct command {
     {"STARTTLS", IN_BOTH, do_starttls, NULL},
 };
 
-static const struct command *find_command(const struct smtp_session *session, const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        if ((commands[i].dialects & (1 << session->host->dialect)) != 0 &&
-            strcasecmp(commands[i].name, name) == 0)
-            return &commands[i];
-    }
-    return NULL;
-}
-
-static void run_command(struct smtp_session *session, char *line)
+/* Returns the answer that refuses the command, or NULL. */
+static const char *run_command(struct smtp_session *session, char *line)
 {
     char *argument = line + strcspn(line, " ");
     if (*argument != '\0')
         *argument++ = '\0';
     argument += strspn(argument, " ");
-    const struct command *command = find_command(session, line);
-    if (command == NULL)
-        refuse(session, "500 5.5.1 There is no such command");
-    else if (command->run != NULL)
-        command->run(session, argument);
-    else
-        answer(session, command->answer);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if ((commands[i].dialects & (1 << session->host->dialect)) == 0 ||
+            strcasecmp(commands[i].name, line) != 0)
+            continue;
+        if (commands[i].run != NULL)
+            return commands[i].run(session, argument);
+        answer(session, commands[i].answer);
+        return NULL;
+    }
+    return "500 5.5.1 There is no such command";
 }
 
 static bool has_control_character(const char *line, size_t len)
@@ -545,9 +507,15 @@ static void wipe_line(struct smtp_session *session)
     strbuf_clear(&session->line);
 }
 
-/* Handles the line, which is complete except for its <LF>. */
-static void end_line(struct smtp_session *session)
+/* Returns how many of the bytes belong to the line. */
+static size_t receive_line(struct smtp_session *session, const char *bytes, size_t len)
 {
+    const char *newline = memchr(bytes, '\n', len);
+    size_t part = newline != NULL ? (size_t)(newline - bytes) : len;
+    if (strbuf_append(&session->line, bytes, part) != 0)
+        session->has_long_line = true;
+    if (newline == NULL)
+        return part;
     struct strbuf *line = &session->line;
     bool has_cr = line->len > 0 && line->data[line->len - 1] == '\r';
     strbuf_truncate(line, line->len - has_cr);
@@ -560,28 +528,16 @@ static void end_line(struct smtp_session *session)
         trouble = "500 5.5.2 The line is empty";
     else if (has_control_character(line->data, line->len))
         trouble = "500 5.5.2 There is a control character in the line";
+    else if (session->mechanism != NULL)
+        trouble = take_response(session, line->data);
+    else
+        trouble = run_command(session, line->data);
     if (trouble != NULL) {
         session->mechanism = NULL;
         refuse(session, trouble);
-    } else if (session->mechanism != NULL) {
-        take_response(session, line->data);
-    } else {
-        run_command(session, line->data);
     }
     session->has_long_line = false;
     wipe_line(session);
-}
-
-/* Returns how many of the bytes belong to the line. */
-static size_t receive_line(struct smtp_session *session, const char *bytes, size_t len)
-{
-    const char *newline = memchr(bytes, '\n', len);
-    size_t part = newline != NULL ? (size_t)(newline - bytes) : len;
-    if (strbuf_append(&session->line, bytes, part) != 0)
-        session->has_long_line = true;
-    if (newline == NULL)
-        return part;
-    end_line(session);
     return part + 1;
 }
 
