@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The table holds the phrases that mail programs write around history, in many languages. The functions after
- * it classify one line. The last part reads the text line by line, keeps the new lines, and ends at the first
- * history that is not quoted. Phrases are compared as bytes, in the case that mail programs write.
+ * it classify one line. The last part of the file reads the text line by line, keeps the new lines, and ends
+ * at the first history that is not quoted. Phrases are compared as bytes, with the capitals that mail
+ * programs write.
  */
 #include "mail/new_text.h"
 
@@ -19,7 +20,7 @@
 enum phrase {
     PHRASE_OPENING,   /* before the date in an attribution; others begin with the date itself */
     PHRASE_VERB,      /* within an attribution */
-    PHRASE_ORIGINAL,  /* between dashes, above history */
+    PHRASE_ORIGINAL,  /* between dashes, in a separator above history */
     PHRASE_FORWARDED, /* between dashes or before a colon, above a forwarded mail */
     PHRASE_FROM,      /* PHRASE_FROM to PHRASE_SUBJECT: a label in a block of headers */
     PHRASE_DATE,
@@ -28,7 +29,7 @@ enum phrase {
     PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
     PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
     PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* in the same line, which needs it unless it has marks around it; in small letters */
+    PHRASE_ANSWER, /* another phrase that this line must have unless marks surround it; in small letters */
     PHRASE_COUNT,
 };
 
@@ -104,7 +105,7 @@ static const char *const phrases[PHRASE_COUNT] = {
 
 /* ---- bytes */
 
-/* A line without its newline, or several joined by blanks, or a part of one. */
+/* A line without its newline, a part of a line, or several lines joined by blanks. */
 struct text_line {
     const char *text;
     size_t len;
@@ -181,7 +182,7 @@ static struct text_line trim(struct text_line line, const char *bytes)
 
 enum {
     RULE_MIN = 3,
-    MARK_MAX_BYTES = 120, /* length of a rule, a separator, the line of a telephone */
+    MARK_MAX_BYTES = 120, /* length of a rule, a separator or a telephone's line */
     LABEL_MAX_BYTES = 40,
     ATTRIBUTION_MAX_BYTES = 400,
     WRAPPED_MIN = 56, /* length in characters of a line that a mail program wrapped */
@@ -214,12 +215,6 @@ static bool is_rule(struct text_line line)
         if (line.text[i] != line.text[0] || line.text[line.len - 1 - i] != line.text[0])
             return false;
     return true;
-}
-
-/* Returns true for "-----Original Message-----" and the like. */
-static bool is_separator(struct text_line line)
-{
-    return is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL);
 }
 
 /* Returns true for "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to comment". */
@@ -368,12 +363,6 @@ static bool can_be_wrapped(struct text_line line, struct text_line rest)
            !ends_sentence(line);
 }
 
-static bool begins_small(struct text_line line)
-{
-    gunichar c = line.len > 0 ? g_utf8_get_char_validated(line.text, (gssize)line.len) : 0;
-    return c < 0x110000 && g_unichar_islower(c);
-}
-
 /* Returns true if an attribution of several lines can begin with this one. */
 static bool begins_attribution(struct text_line line)
 {
@@ -397,7 +386,7 @@ struct new_text {
     enum new_text_kind kind;
     size_t begin;             /* offset in `out` at which the new text begins */
     const char *end;          /* end of the text that is read */
-    unsigned int blank_lines; /* blank lines not appended yet */
+    unsigned int blank_lines; /* number of blank lines not appended yet */
     bool has_left_out;        /* text was left out since the last line that was kept */
     bool is_signature;        /* the current line is within a signature */
     bool is_forward;          /* the current line is within a forwarded mail */
@@ -423,30 +412,25 @@ static struct text_line read_next(const struct new_text *reading, const char *at
 
 /* ---- the text: what is kept */
 
-static void append_blank_lines(struct new_text *reading)
-{
-    bool is_first = reading->out->len == reading->begin;
-    unsigned int count = reading->has_left_out ? 1 : reading->blank_lines;
-    for (unsigned int i = 0; !is_first && i < count; i++)
-        strbuf_append_char(reading->out, '\n');
-    reading->blank_lines = 0;
-    reading->has_left_out = false;
-}
-
 static void keep(struct new_text *reading, struct text_line line)
 {
     if (is_blank(line)) {
         reading->blank_lines++;
         return;
     }
-    append_blank_lines(reading);
+    bool is_first = reading->out->len == reading->begin;
+    unsigned int count = is_first ? 0 : reading->has_left_out ? 1 : reading->blank_lines;
+    while (count-- > 0)
+        strbuf_append_char(reading->out, '\n');
+    reading->blank_lines = 0;
+    reading->has_left_out = false;
     strbuf_append(reading->out, line.text, line.len);
     strbuf_append_char(reading->out, '\n');
 }
 
-/* Notes that text is left out here, and removes the last kept lines that are blank or that `goes` accepts.
- * It accepts only short lines, so that no long line is searched repeatedly. */
-static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
+/* Notes that text is left out here, and removes the last kept lines that are blank or that `is_left_out`
+ * accepts. This callback accepts only short lines, so that no long line is searched repeatedly. */
+static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_line))
 {
     struct strbuf *out = reading->out;
     while (!reading->has_left_out && out->len > reading->begin) {
@@ -456,7 +440,7 @@ static void leave_out(struct new_text *reading, bool (*goes)(struct text_line))
         const char *newline = memrchr(end - searched, '\n', searched);
         const char *begin = newline != NULL ? newline + 1 : end - searched;
         struct text_line line = {.text = begin, .len = (size_t)(end - begin)};
-        if ((newline == NULL && searched < len) || (!is_blank(line) && !goes(line)))
+        if ((newline == NULL && searched < len) || (!is_blank(line) && !is_left_out(line)))
             break;
         strbuf_truncate(out, (size_t)(begin - out->data));
     }
@@ -538,7 +522,8 @@ static bool is_near_end(const struct new_text *reading, struct text_line line)
     return true;
 }
 
-/* Returns true if a signature or a list's footer begins here. Many programs drop the blank of "-- ". */
+/* Returns true if a signature or a mailing list's footer begins here. Many programs drop the blank of "-- ".
+ */
 static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))
@@ -574,7 +559,8 @@ static enum history find_history(const struct new_text *reading, struct text_lin
         *ret_next = next;
         return HISTORY_ATTRIBUTION;
     }
-    if (attribution == ATTRIBUTION_SURE || is_separator(line) || is_reply_line(line))
+    if (attribution == ATTRIBUTION_SURE ||
+        (is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL)) || is_reply_line(line))
         return HISTORY_MARKED;
     return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
@@ -609,7 +595,8 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
             reading->is_wrapped = true;
             return before.next;
         }
-        is_small = is_small || (i == 0 && begins_small(line));
+        gunichar c = line.len > 0 ? g_utf8_get_char_validated(line.text, (gssize)line.len) : 0;
+        is_small = is_small || (i == 0 && (c < 0x110000 && g_unichar_islower(c)));
         if (!can_be_wrapped(before, line))
             return quote.next;
         before = line;
@@ -642,7 +629,7 @@ static const char *read_one(struct new_text *reading, const char *at)
     bool begins_signature = !reading->is_signature && is_signature(reading, line);
     if (is_end || begins_signature)
         leave_out(reading, is_rule_or_of_device);
-    reading->is_signature = reading->is_signature || begins_signature;
+    reading->is_signature |= begins_signature;
     if (!reading->is_signature && !is_end)
         keep(reading, line);
     return is_end ? NULL : line.next;
