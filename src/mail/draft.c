@@ -25,12 +25,6 @@ enum {
 
 /* ---- answers: fields of the user, completed by those of the answered email */
 
-static bool is_json(const char *bytes, size_t len)
-{
-    size_t blank = draft_blank_len(bytes, len);
-    return blank < len && bytes[blank] == '{';
-}
-
 /* Also takes an unusable text, since the answer needs the whole list. */
 static void take_list(struct address_list *list, struct address_list *missing)
 {
@@ -44,25 +38,18 @@ static void take_text(char **text, char **missing)
         *text = TAKE_PTR(*missing);
 }
 
-/* An answer cannot name another email: the folder of the reply file decides which email is answered. */
-static int check_target(const struct draft_reading *reading, const struct draft_reading *answered)
+/* Refuses an answer that names another email: the folder of the reply file decides which one is answered. */
+static int take_missing(struct draft_reading *reading, struct draft_reading *answered)
 {
     bool is_other = reading->message_type != NULL && answered->message_type != NULL &&
                     (strcmp(reading->message_type, answered->message_type) != 0 ||
                      strcmp(reading->existing_email_id, answered->existing_email_id) != 0);
-    return is_other ? reason_give(reading->ret_reason, -EBADMSG,
-                                  "existing_email_id, message_type: not those of the email answered here")
-                    : 0;
-}
-
-static int take_missing(struct draft_reading *reading, struct draft_reading *answered)
-{
-    int error = check_target(reading, answered);
-    if (error != 0)
-        return error;
-    if (!reading->says_to)
+    if (is_other)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "existing_email_id, message_type: not those of the email answered here");
+    if (!reading->has_to)
         take_list(&reading->to, &answered->to);
-    if (!reading->says_cc)
+    if (!reading->has_cc)
         take_list(&reading->cc, &answered->cc);
     take_text(&reading->from, &answered->from);
     take_text(&reading->subject, &answered->subject);
@@ -80,9 +67,10 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
     from_email.is_from_email = true;
     reading->is_answer = true;
     int error = draft_read_json(&from_email, answered, strlen(answered));
+    size_t blank = draft_blank_len(bytes, len);
+    bool is_json = blank < len && bytes[blank] == '{';
     if (error == 0)
-        error = is_json(bytes, len) ? draft_read_json(reading, bytes, len)
-                                    : draft_read_answer_text(reading, bytes, len);
+        error = is_json ? draft_read_json(reading, bytes, len) : draft_read_answer_text(reading, bytes, len);
     return error != 0 ? error : take_missing(reading, &from_email);
 }
 
@@ -195,39 +183,34 @@ static void write_addresses_if_any(struct json_writer *writer, const char *key,
         address_list_write(list, writer, key);
 }
 
-static void write_fields(const struct draft_reading *reading, struct json_writer *writer)
-{
-    address_list_write(&reading->to, writer, "to_addresses");
-    write_addresses_if_any(writer, "cc_addresses", &reading->cc);
-    write_addresses_if_any(writer, "bcc_addresses", &reading->bcc);
-    write_addresses_if_any(writer, "reply_to_addresses", &reading->reply_to);
-    if (reading->subject != NULL || reading->message_type == NULL)
-        json_member_string(writer, "subject", reading->subject == NULL ? "" : reading->subject);
-    json_member_string(writer, "plain_text", reading->plain_text == NULL ? "" : reading->plain_text);
-    if (reading->html != NULL && reading->html[0] != '\0') {
-        json_member_string(writer, "html", reading->html);
-        json_member_boolean(writer, "alternative_content", reading->alternative_content);
-    }
-    if (reading->message_type != NULL) {
-        json_member_string(writer, "existing_email_id", reading->existing_email_id);
-        json_member_string(writer, "message_type", reading->message_type);
-    }
-    if (reading->attachment_ids->len > 0) {
-        json_key(writer, "attachment_ids");
-        json_begin_array(writer);
-        for (unsigned int i = 0; i < reading->attachment_ids->len; i++)
-            json_write_string(writer, reading->attachment_ids->pdata[i]);
-        json_end_array(writer);
-    }
-}
-
 static int write_request(const struct draft_reading *reading, char **ret_request)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(REQUEST_MAX_BYTES);
     struct json_writer writer;
     json_writer_init(&writer, &text, 0);
     json_begin_object(&writer);
-    write_fields(reading, &writer);
+    address_list_write(&reading->to, &writer, "to_addresses");
+    write_addresses_if_any(&writer, "cc_addresses", &reading->cc);
+    write_addresses_if_any(&writer, "bcc_addresses", &reading->bcc);
+    write_addresses_if_any(&writer, "reply_to_addresses", &reading->reply_to);
+    if (reading->subject != NULL || reading->message_type == NULL)
+        json_member_string(&writer, "subject", reading->subject == NULL ? "" : reading->subject);
+    json_member_string(&writer, "plain_text", reading->plain_text == NULL ? "" : reading->plain_text);
+    if (reading->html != NULL && reading->html[0] != '\0') {
+        json_member_string(&writer, "html", reading->html);
+        json_member_boolean(&writer, "alternative_content", reading->alternative_content);
+    }
+    if (reading->message_type != NULL) {
+        json_member_string(&writer, "existing_email_id", reading->existing_email_id);
+        json_member_string(&writer, "message_type", reading->message_type);
+    }
+    if (reading->attachment_ids->len > 0) {
+        json_key(&writer, "attachment_ids");
+        json_begin_array(&writer);
+        for (unsigned int i = 0; i < reading->attachment_ids->len; i++)
+            json_write_string(&writer, reading->attachment_ids->pdata[i]);
+        json_end_array(&writer);
+    }
     json_end_object(&writer);
     if (text.error == -EMSGSIZE)
         return reason_give(reading->ret_reason, -EMSGSIZE, "the message is too large to be sent");
@@ -266,17 +249,6 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 
-/* The likeliest ids come first: In-Reply-To, then References from the last to the first. */
-static void take_message_ids(struct draft_reading *reading, struct draft *draft)
-{
-    if (reading->existing_email_id != NULL)
-        return;
-    GPtrArray *ids = reading->in_reply_to;
-    for (unsigned int i = reading->references->len; i-- > 0;)
-        g_ptr_array_add(ids, g_ptr_array_steal_index(reading->references, i));
-    draft->message_ids = (char **)g_ptr_array_steal(ids, &draft->message_ids_len);
-}
-
 /* Moves the fields that the draft keeps out of `reading`. */
 static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
 {
@@ -291,7 +263,12 @@ static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
         (char **)g_ptr_array_steal(reading->attachment_names, &draft->attachment_names_len);
     draft->not_carried = (char **)g_ptr_array_steal(reading->not_carried, &draft->not_carried_len);
     draft->parts = g_array_steal(reading->parts, &draft->parts_len);
-    take_message_ids(reading, draft);
+    if (reading->existing_email_id == NULL) {
+        /* The likeliest ids come first: In-Reply-To, then References from the last to the first. */
+        for (unsigned int i = reading->references->len; i-- > 0;)
+            g_ptr_array_add(reading->in_reply_to, g_ptr_array_steal_index(reading->references, i));
+        draft->message_ids = (char **)g_ptr_array_steal(reading->in_reply_to, &draft->message_ids_len);
+    }
     *ret_draft = draft;
     return 0;
 }
@@ -308,21 +285,6 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     return error != 0 ? error : make_draft(&reading, ret_draft);
 }
 
-/* Appends the ids to those of the request, and moves the list to its end. Return: 0 or -ENOMEM. */
-static int add_attachment_ids(json_t *request, const char *const *ids, size_t len)
-{
-    json_t *all = json_incref(json_object_get(request, "attachment_ids"));
-    json_object_del(request, "attachment_ids");
-    if (all == NULL && len > 0)
-        all = json_array();
-    int error = 0;
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = json_array_append_new(all, json_string(ids[i])) == 0 ? 0 : -ENOMEM;
-    if (all != NULL && json_object_set_new(request, "attachment_ids", all) != 0)
-        error = -ENOMEM;
-    return error;
-}
-
 int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
                            const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request)
 {
@@ -337,7 +299,15 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
         (json_object_set_new(request, "existing_email_id", json_string(replies_to)) != 0 ||
          json_object_set_new(request, "message_type", json_string("reply")) != 0))
         return -ENOMEM;
-    if (add_attachment_ids(request, attachment_ids, attachment_ids_len) != 0)
+    /* The list of attachments moves to the end of the request. */
+    _cleanup_json_ json_t *all = json_incref(json_object_get(request, "attachment_ids"));
+    json_object_del(request, "attachment_ids");
+    if (all == NULL && attachment_ids_len > 0)
+        all = json_array();
+    for (size_t i = 0; i < attachment_ids_len; i++)
+        if (json_array_append_new(all, json_string(attachment_ids[i])) != 0)
+            return -ENOMEM;
+    if (all != NULL && json_object_set(request, "attachment_ids", all) != 0)
         return -ENOMEM;
     json_writer_init(&writer, &text, 0);
     json_value_write(request, &writer);

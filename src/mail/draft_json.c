@@ -79,21 +79,17 @@ static int refuse_field(const struct draft_reading *reading, const char *path, c
                        path, name, meant);
 }
 
-static int refuse_address_field(const struct draft_reading *reading, const char *path, const char *name)
-{
-    char prefix[PATH_BYTES + 2];
-    snprintf(prefix, sizeof(prefix), "%s: ", path);
-    return refuse_field(reading, prefix, name, same_field(name, "email") ? "address" : NULL);
-}
-
 static int read_address_object(struct draft_reading *reading, const char *path, const json_t *object,
                                struct address_list *list)
 {
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)object, key, value)
+    json_object_foreach ((json_t *)object, key, value) {
+        char prefix[PATH_BYTES + 2];
+        snprintf(prefix, sizeof(prefix), "%s: ", path);
         if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
-            return refuse_address_field(reading, path, key);
+            return refuse_field(reading, prefix, key, same_field(key, "email") ? "address" : NULL);
+    }
 
     const char *address = json_string_value(json_object_get(object, "address"));
     const json_t *name = json_object_get(object, "name");
@@ -291,15 +287,6 @@ static int read_field(struct draft_reading *reading, const char *name, const jso
     return refuse_field(reading, "", name, find_meant(name));
 }
 
-static int check_reply(const struct draft_reading *reading)
-{
-    if (reading->message_type != NULL && reading->existing_email_id == NULL)
-        return refuse(reading, "existing_email_id", "needed for a reply or forward");
-    if (reading->message_type == NULL && reading->existing_email_id != NULL)
-        return refuse(reading, "existing_email_id", "needs message_type \"reply\" or \"forward\"");
-    return 0;
-}
-
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len)
 {
     json_error_t problem;
@@ -317,5 +304,9 @@ int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len
         if (error != 0)
             return error;
     }
-    return check_reply(reading);
+    if (reading->message_type != NULL && reading->existing_email_id == NULL)
+        return refuse(reading, "existing_email_id", "needed for a reply or forward");
+    if (reading->message_type == NULL && reading->existing_email_id != NULL)
+        return refuse(reading, "existing_email_id", "needs message_type \"reply\" or \"forward\"");
+    return 0;
 }

@@ -163,36 +163,14 @@ static bool has_bare_return(struct span text)
     return false;
 }
 
-/* Returns the number of the line in the user's file, from 1 on. */
-static unsigned int line_number(const struct draft_reading *reading, const char *line)
+static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
 {
     unsigned int number = 1;
     for (const char *c = reading->message; c < line; c++)
         number += *c == '\n';
-    return number;
-}
-
-static int refuse_header_line(const struct draft_reading *reading, const char *where, const char *line)
-{
     return reason_give(reading->ret_reason, -EBADMSG,
                        "%sline %u is neither a header nor the blank line after them",
-                       where[0] == '\0' ? "not a message: " : where, line_number(reading, line));
-}
-
-static int check_field(struct draft_reading *reading, const char *where, const struct mime_field *field,
-                       struct header_section *section)
-{
-    if (!has_header_name(field) || has_bare_return(field->line))
-        return refuse_header_line(reading, where, field->line.bytes);
-    const struct header *known = find_header(field->name);
-    if (known == NULL)
-        return 0;
-    bool *is_seen = &section->seen[known - headers];
-    if ((known->traits & HEADER_IS_SINGLE) != 0 && *is_seen)
-        return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
-    *is_seen = true;
-    section->traits |= known->traits;
-    return 0;
+                       where[0] == '\0' ? "not a message: " : where, number);
 }
 
 static bool is_ended(const struct header_section *section)
@@ -213,13 +191,21 @@ static int read_header_section(struct draft_reading *reading, const char *where,
         return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
                            HEADER_SECTION_MAX_BYTES);
     struct span rest = section.header;
-    int error = 0;
-    while (error == 0 && mime_take_field(&rest, &field))
-        error = check_field(reading, where, &field, &section);
-    if (error == 0 && !is_ended(&section) && section.body.len > 0)
-        error = refuse_header_line(reading, where, section.body.bytes);
+    while (mime_take_field(&rest, &field)) {
+        if (!has_header_name(&field) || has_bare_return(field.line))
+            return refuse_header_line(reading, where, field.line.bytes);
+        const struct header *known = find_header(field.name);
+        if (known == NULL)
+            continue;
+        if ((known->traits & HEADER_IS_SINGLE) != 0 && section.seen[known - headers])
+            return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
+        section.seen[known - headers] = true;
+        section.traits |= known->traits;
+    }
+    if (!is_ended(&section) && section.body.len > 0)
+        return refuse_header_line(reading, where, section.body.bytes);
     *ret_section = section;
-    return error;
+    return 0;
 }
 
 /* Checks that the bytes begin with the header section of a message: only header lines up to a blank line,
@@ -445,15 +431,6 @@ static int judge_defect(void *context, const struct mime_entity *entity, enum mi
     return 0;
 }
 
-/* Reads the id behind "cid:" in HTML. Returns its length there. */
-static size_t take_cid(const char *text, char ret_id[MIME_CONTENT_ID_SIZE])
-{
-    size_t len = strcspn(text, "\"'<>() \t\r\n");
-    g_autofree char *id = g_uri_unescape_segment(text, text + len, NULL);
-    snprintf(ret_id, MIME_CONTENT_ID_SIZE, "%s", id == NULL || strlen(id) >= MIME_CONTENT_ID_SIZE ? "" : id);
-    return len;
-}
-
 /* Notes the pictures that the html refers to by Content-ID, which attachments of the service do not have. */
 static void note_content_ids(struct draft_reading *reading)
 {
@@ -465,27 +442,13 @@ static void note_content_ids(struct draft_reading *reading)
                             g_array_index(reading->parts, struct draft_part, i).name);
     const char *at = reading->html;
     while ((at = strcasestr(at, "cid:")) != NULL) {
-        char id[MIME_CONTENT_ID_SIZE];
-        at += strlen("cid:");
-        at += take_cid(at, id);
-        const char *name = id[0] == '\0' ? NULL : g_hash_table_lookup(parts, id);
+        const char *escaped = at + strlen("cid:");
+        at = escaped + strcspn(escaped, "\"'<>() \t\r\n");
+        g_autofree char *id = g_uri_unescape_segment(escaped, at, NULL);
+        const char *name = id == NULL || *id == '\0' ? NULL : g_hash_table_lookup(parts, id);
         if (name != NULL)
             draft_note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
     }
-}
-
-/* A body is cut above its bound, for check_whole() (draft.c) to refuse it. The cut is at a character, which
- * has at most four bytes. */
-static int read_parts(struct draft_reading *reading, struct span message)
-{
-    struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
-    int error = mime_read(message, &visitor);
-    if (error == 0)
-        error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
-                                &reading->html, &reading->alternative_content);
-    if (error == 0)
-        note_content_ids(reading);
-    return error;
 }
 
 /* Returns true if another message of an mbox file follows: a blank line, a line "From …", and a header. */
@@ -518,19 +481,20 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     int error = read_message_header_section(reading, message, &section);
     if (error == 0)
         error = draft_read_headers(reading, section.header);
-    return error != 0 ? error : read_parts(reading, message);
+    struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
+    if (error == 0)
+        error = mime_read(message, &visitor);
+    /* A body is cut above its bound, for check_whole() (draft.c) to refuse it. The cut is at a character,
+     * which has at most four bytes. */
+    if (error == 0)
+        error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
+                                &reading->html, &reading->alternative_content);
+    if (error == 0)
+        note_content_ids(reading);
+    return error;
 }
 
 /* ---- answers */
-
-/* A body without headers is read as a MIME message that names no charset. */
-static int read_answer_body(struct draft_reading *reading, const char *bytes, size_t len)
-{
-    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
-    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
-    strbuf_append(&message, bytes, len);
-    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
-}
 
 int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
@@ -543,5 +507,9 @@ int draft_read_answer_text(struct draft_reading *reading, const char *bytes, siz
     if (error != -EBADMSG || draft_begins_with_header(text))
         return error;
     free(TAKE_PTR(*reading->ret_reason));
-    return read_answer_body(reading, bytes, len);
+    /* A body without headers is read as a MIME message that names no charset. */
+    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
+    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
+    strbuf_append(&message, bytes, len);
+    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
 }

@@ -28,20 +28,15 @@ void draft_parts_free(struct draft_part *parts, size_t len)
     g_free(parts);
 }
 
-static GPtrArray *new_strings(void)
-{
-    return g_ptr_array_new_null_terminated(0, g_free, true);
-}
-
 void draft_reading_init(struct draft_reading *reading, char **ret_reason)
 {
     *reading = (struct draft_reading){
-        .attachment_ids = new_strings(),
-        .attachment_names = new_strings(),
-        .in_reply_to = new_strings(),
-        .references = new_strings(),
-        .content_ids = new_strings(),
-        .not_carried = new_strings(),
+        .attachment_ids = g_ptr_array_new_null_terminated(0, g_free, true),
+        .attachment_names = g_ptr_array_new_null_terminated(0, g_free, true),
+        .in_reply_to = g_ptr_array_new_null_terminated(0, g_free, true),
+        .references = g_ptr_array_new_null_terminated(0, g_free, true),
+        .content_ids = g_ptr_array_new_null_terminated(0, g_free, true),
+        .not_carried = g_ptr_array_new_null_terminated(0, g_free, true),
         .parts = g_array_new(false, false, sizeof(struct draft_part)),
         .ret_reason = ret_reason,
     };
@@ -136,6 +131,6 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
 
 void draft_note_given(struct draft_reading *reading, const struct address_list *list)
 {
-    reading->says_to = reading->says_to || list == &reading->to;
-    reading->says_cc = reading->says_cc || list == &reading->cc;
+    reading->has_to = reading->has_to || list == &reading->to;
+    reading->has_cc = reading->has_cc || list == &reading->cc;
 }

@@ -20,8 +20,8 @@ struct draft_reading {
     bool is_answer;     /* missing fields will be those of the answered email */
     bool is_from_email; /* read from an answered email, whose lists may have an unusable text */
     char *from;
-    bool says_to; /* the message has this list itself, perhaps an empty one; likewise cc */
-    bool says_cc;
+    bool has_to; /* the message itself has this list, perhaps an empty one */
+    bool has_cc;
     struct address_list to;
     struct address_list cc;
     struct address_list bcc;
@@ -49,7 +49,7 @@ void draft_parts_free(struct draft_part *parts, size_t len);
 void draft_reading_init(struct draft_reading *reading, char **ret_reason);
 void draft_reading_release(struct draft_reading *reading);
 
-/* Adds a description of a part of the message that the request cannot express, unless it is there already. */
+/* Adds a description of a part of the message that the request cannot express, unless the list has it. */
 __attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
                                                                   const char *format, ...);
 
