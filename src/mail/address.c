@@ -128,16 +128,6 @@ static const char *skip_encoded_word(const char *c)
     return strncmp(end, "?=", 2) == 0 ? end + 2 : NULL;
 }
 
-/* Skips a word of a name. */
-static const char *skip_word(const char *c)
-{
-    const char *end = skip_encoded_word(c);
-    if (end != NULL)
-        return end;
-    end = c + strcspn(c, "\"(),:;<>@ \t\r\n");
-    return end == c ? NULL : end;
-}
-
 /* Skips any token other than blanks and separators. */
 static const char *skip_token(const char *c)
 {
@@ -146,7 +136,11 @@ static const char *skip_token(const char *c)
         return literal != NULL ? literal : c + 1;
     if (*c == '"' || *c == '(')
         return *c == '"' ? header_text_skip_quoted(c) : header_text_skip_comment(c);
-    return skip_word(c);
+    const char *end = skip_encoded_word(c);
+    if (end != NULL)
+        return end;
+    end = c + strcspn(c, "\"(),:;<>@ \t\r\n");
+    return end == c ? NULL : end;
 }
 
 /* ---------------------------------------------------------------- one address */
@@ -161,7 +155,7 @@ static size_t atom_len(const char *c)
     return len;
 }
 
-/* Appends the text without the line ends of its folds. */
+/* Appends the text without its line ends, which fold long lines. */
 static void append_unfolded(struct strbuf *out, const char *start, const char *end)
 {
     for (const char *c = start; c < end; c++)
@@ -222,8 +216,8 @@ static bool is_shown(const char *text)
     return true;
 }
 
-/* Reads `local@domain` with gaps before and within it, and appends it to `address` without the gaps. With a
- * `domain`, a local part alone is an address there. Returns the end; NULL if there is no address. */
+/* Reads `local@domain` with gaps before and within it, and appends it to `address` without the gaps. A local
+ * part alone gets `domain`, if that is not NULL. Returns the end; NULL if there is no address. */
 static const char *read_address(const char *text, const char *domain, struct strbuf *address)
 {
     const char *local_end = read_words(text, true, address);
@@ -272,7 +266,7 @@ struct list_item {
     const char *opening; /* the "<" of "<…>"; NULL if there is none */
     const char *closing; /* the position behind the ">" */
     const char *end;     /* the separator behind the item, or the text's end */
-    bool is_damaged;     /* a token has no end, or is not allowed where it is */
+    bool is_damaged;     /* a token has no end, or is not allowed at its position */
 };
 
 /* Returns the position behind "<…>"; NULL if it has no end. */
@@ -312,22 +306,15 @@ static void scan_item(const char *text, struct list_item *ret)
     scan_rest_of_item(text, ret);
 }
 
-/* A name as it was written, with one blank in place of each gap. */
-struct phrase {
-    struct strbuf text;
-    unsigned int words;
-    bool has_at; /* outside quotes, as in an address */
-};
-
-static void phrase_release(struct phrase *phrase)
-{
-    strbuf_release(&phrase->text);
-}
-
-static void read_phrase(const char *start, const char *end, struct phrase *phrase)
+/* Appends a name as it was written, with one blank in place of each gap. *ret_has_at is true if the name has
+ * an
+ * "@" outside quotes. Returns the number of words. */
+static unsigned int read_phrase(const char *start, const char *end, struct strbuf *text, bool *ret_has_at)
 {
     bool is_behind_gap = false;
     bool is_behind_word = false;
+    unsigned int words = 0;
+    *ret_has_at = false;
     for (const char *c = start; c < end;) {
         const char *token = c;
         if (character_is_blank(*c) || *c == '(') {
@@ -335,15 +322,16 @@ static void read_phrase(const char *start, const char *end, struct phrase *phras
             is_behind_gap = true;
             continue;
         }
-        if (is_behind_gap && phrase->words > 0)
-            strbuf_append_char(&phrase->text, ' ');
-        phrase->words += is_behind_gap || !is_behind_word;
+        if (is_behind_gap && words > 0)
+            strbuf_append_char(text, ' ');
+        words += is_behind_gap || !is_behind_word;
         c = skip_token(c);
-        strbuf_append(&phrase->text, token, (size_t)(c - token));
-        phrase->has_at = phrase->has_at || *token == '@';
+        strbuf_append(text, token, (size_t)(c - token));
+        *ret_has_at = *ret_has_at || *token == '@';
         is_behind_gap = false;
         is_behind_word = true;
     }
+    return words;
 }
 
 /* Reads the text of a comment at `start`, if there is one. */
@@ -363,12 +351,11 @@ static int read_comment(const char *start, const char *end, char **ret_text)
     return text.error != 0 ? text.error : header_text_decode(strbuf_str(&text), text.len, ret_text);
 }
 
-/* The state of reading a text. */
 struct list_reading {
     struct address_list *list;
     const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
     const char *closing; /* the last ";" of the text; NULL if there is none */
-    size_t left;         /* how many more addresses the text may have */
+    size_t left;         /* number of addresses that the text may still have */
     bool has_looked_for_closing;
     bool is_in_group;
 };
@@ -378,9 +365,8 @@ static int append_found(struct list_reading *reading, const struct strbuf *addre
     if (reading->left == 0)
         return -EMSGSIZE;
     reading->left--;
-    if (name != NULL && !address_name_is_valid(name))
-        return -EBADMSG;
-    return append(reading->list, strbuf_str(address), name);
+    bool is_valid = name == NULL || address_name_is_valid(name);
+    return is_valid ? append(reading->list, strbuf_str(address), name) : -EBADMSG;
 }
 
 /* Skips the obsolete route in "<@one.example,@two.example:a@x.example>". */
@@ -396,19 +382,20 @@ static const char *skip_route(const char *c)
 static int take_bracketed(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
-    _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
+    _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
     _cleanup_free_ char *name = NULL;
+    bool has_at = false;
     const char *end = read_address(skip_route(item->opening + 1), reading->domain, &address);
     if (end == NULL || skip_gap(end) != item->closing - 1 || skip_gap(item->closing) != item->end)
         return -EBADMSG;
-    read_phrase(item->start, item->opening, &phrase);
+    unsigned int words = read_phrase(item->start, item->opening, &phrase, &has_at);
     /* "a@x.example Bob <b@x.example>" may lack a comma. */
-    if (phrase.has_at && phrase.words > 1)
+    if (has_at && words > 1)
         return -EBADMSG;
-    int error = phrase.text.error;
+    int error = phrase.error;
     if (error == 0)
-        error = phrase.words > 0 ? header_text_decode_phrase(phrase.text.data, phrase.text.len, &name)
-                                 : read_comment(item->closing, item->end, &name);
+        error = words > 0 ? header_text_decode_phrase(phrase.data, phrase.len, &name)
+                          : read_comment(item->closing, item->end, &name);
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
@@ -425,7 +412,7 @@ static int take_bare(struct list_reading *reading, const struct list_item *item)
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-/* Returns true if a ";" follows, to end a group that begins with this item. */
+/* Returns true if a later ";" can end a group that begins with this item. */
 static bool is_closed(struct list_reading *reading, const struct list_item *item)
 {
     struct list_item later = *item;
@@ -441,12 +428,12 @@ static bool is_closed(struct list_reading *reading, const struct list_item *item
 /* Takes "name:". A group must have a name, and cannot contain a group. */
 static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
-    _cleanup_(phrase_release) struct phrase phrase = {.text = STRBUF_INIT(SIZE_MAX / 2)};
+    _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
+    bool has_at = false;
     if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
         !is_closed(reading, item))
         return false;
-    read_phrase(item->start, item->end, &phrase);
-    reading->is_in_group = phrase.words > 0 && !phrase.has_at;
+    reading->is_in_group = read_phrase(item->start, item->end, &phrase, &has_at) > 0 && !has_at;
     return reading->is_in_group;
 }
 
@@ -463,14 +450,6 @@ static int take_item(struct list_reading *reading, struct list_item *item)
     return item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
 }
 
-static char *copy_item(const struct list_item *item)
-{
-    _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
-    append_unfolded(&copy, item->start, item->end);
-    char *text = strbuf_take(&copy, NULL);
-    return text != NULL ? g_strstrip(text) : NULL;
-}
-
 int address_list_parse_at(struct address_list *list, const char *text, const char *domain, char **ret_refused)
 {
     struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
@@ -482,8 +461,13 @@ int address_list_parse_at(struct address_list *list, const char *text, const cha
         error = take_item(&reading, &item);
         text = item.end + 1;
     } while (error == 0 && *item.end != '\0');
-    if (error == -EBADMSG && ret_refused != NULL)
-        *ret_refused = copy_item(&item);
+    if (error == -EBADMSG && ret_refused != NULL) {
+        _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
+        append_unfolded(&copy, item.start, item.end);
+        *ret_refused = strbuf_take(&copy, NULL);
+        if (*ret_refused != NULL)
+            g_strstrip(*ret_refused);
+    }
     if (error != 0)
         truncate_list(list, len_before);
     return error;
@@ -492,16 +476,6 @@ int address_list_parse_at(struct address_list *list, const char *text, const cha
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
 {
     return address_list_parse_at(list, text, NULL, ret_refused);
-}
-
-/* Passes on the item with the ";" behind it, which may end a group. */
-static int hand_over(struct list_reading *reading, const struct list_item *item, address_other_fn *other,
-                     void *context)
-{
-    if (reading->left == 0)
-        return -EMSGSIZE;
-    reading->left--;
-    return other(context, item->start, (size_t)(item->end - item->start) + (*item->end == ';'));
 }
 
 int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
@@ -514,8 +488,13 @@ int address_list_parse_each(struct address_list *list, const char *text, address
     do {
         scan_item(text, &item);
         error = take_item(&reading, &item);
-        if (error == -EBADMSG)
-            error = hand_over(&reading, &item, other, context);
+        if (error == -EBADMSG && reading.left == 0)
+            error = -EMSGSIZE;
+        if (error == -EBADMSG) {
+            reading.left--;
+            /* A ";" behind the item may end a group. */
+            error = other(context, item.start, (size_t)(item.end - item.start) + (*item.end == ';'));
+        }
         text = item.end + 1;
     } while (error == 0 && *item.end != '\0');
     if (error != 0 && error != -EMSGSIZE)

@@ -61,13 +61,13 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * as it was written (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
-/* Parses as address_list_parse(), but takes a local part alone for an address at `domain`, which is not
+/* Parses as address_list_parse(), but completes a local part alone with "@" and `domain`, which is not
  * checked. If `domain` is NULL, a local part alone is refused. */
 int address_list_parse_at(struct address_list *list, const char *text, const char *domain,
                           char **ret_refused);
 
-/* Receives an item of a list that is not an address, as it was written, with the ";" that follows the item,
- * if any. A result other than 0 ends the reading. */
+/* Receives an item of a list that is not an address, as it was written, with the ";" behind it, if any. A
+ * result other than 0 ends the reading. */
 typedef int address_other_fn(void *context, const char *item, size_t len);
 
 /* Appends the addresses that can be read, and calls `other` for each other item. Stops without an error when
