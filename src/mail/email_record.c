@@ -2,8 +2,8 @@
 /*
  * Reads one record of any server, which must only be a JSON object. For speed, this file copies most of the
  * record into its layout without making jansson values: it parses brackets, and strings without escapes.
- * Jansson parses all else, and the known fields. The last section makes a line of index.jsonl from the
- * text.
+ * Jansson parses everything else, and the known fields. The last section of the file makes a line of
+ * index.jsonl from the text.
  */
 #include "mail/email_record.h"
 
@@ -43,17 +43,17 @@ static const char after_name[] = "\"}\n";
 
 /* A field in its layout: a comma, a line break, key and value. */
 struct field {
-    size_t start; /* in reading.fields */
+    size_t start; /* offset in reading.fields; `end` likewise */
     size_t key_len;
     size_t end;
-    size_t known; /* index in known_fields; their number if the field is not known */
+    size_t known; /* index in known_fields; ARRAY_LEN(known_fields) for any other field */
 };
 
 struct record_reading {
     const char *at; /* the next byte to read */
     const char *end;
     unsigned int depth;
-    struct json_writer writer; /* to `fields` */
+    struct json_writer writer; /* writes to `fields` */
     struct strbuf fields;
     json_t *known;       /* an object of the known fields that are read */
     struct field *table; /* room for EMAIL_RECORD_MAX_FIELDS */
@@ -95,15 +95,6 @@ static bool is_plain_string(const char *text, size_t len)
     return len >= 2 && text[0] == '"' && json_plain_len(text + 1, len - 2) == len - 2 && text[len - 1] == '"';
 }
 
-static bool is_word(const char *text, size_t len)
-{
-    static const char *const words[] = {"null", "true", "false"};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0)
-            return true;
-    return false;
-}
-
 static int take_string(struct record_reading *reading)
 {
     const char *text = reading->at;
@@ -120,8 +111,9 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Checks a number. One that is out of range for jansson is valid if all its bytes are part of the number. */
-static int judge_number(const char *text, size_t len)
+/* Checks a number, true, false or null. A number that is out of jansson's range is valid if it is well
+ * formed. */
+static int check_word(const char *text, size_t len)
 {
     json_error_t problem;
     char *end = NULL;
@@ -135,7 +127,7 @@ static int judge_number(const char *text, size_t len)
     return end == text + len ? 0 : -EBADMSG;
 }
 
-/* Copies a number, true, false or null unchanged. */
+/* Copies a number, true, false or null without a change. */
 static int take_word(struct record_reading *reading)
 {
     const char *text = reading->at;
@@ -145,7 +137,7 @@ static int take_word(struct record_reading *reading)
     size_t len = (size_t)(reading->at - text);
     if (reading->at == reading->end) /* the record lacks its closing bracket */
         return -EBADMSG;
-    int error = is_word(text, len) ? 0 : judge_number(text, len);
+    int error = check_word(text, len);
     if (error == 0)
         json_write_verbatim_n(&reading->writer, text, len);
     return error;
@@ -166,19 +158,23 @@ static int take_key(struct record_reading *reading)
 }
 
 /* Reads the items of an array or an object behind its bracket, and the closing bracket. */
-static int take_items(struct record_reading *reading, bool is_object)
+static int take_items(struct record_reading *reading, char bracket,
+                      int (*take_item)(struct record_reading *reading))
 {
-    char bracket = is_object ? '}' : ']';
     if (take(reading, bracket))
         return 0;
     do {
-        int error = is_object ? take_key(reading) : 0;
-        if (error == 0)
-            error = take_value(reading);
+        int error = take_item(reading);
         if (error != 0)
             return error;
     } while (take(reading, ','));
     return take(reading, bracket) ? 0 : -EBADMSG;
+}
+
+static int take_member(struct record_reading *reading)
+{
+    int error = take_key(reading);
+    return error != 0 ? error : take_value(reading);
 }
 
 static int take_bracketed(struct record_reading *reading, bool is_object)
@@ -188,7 +184,7 @@ static int take_bracketed(struct record_reading *reading, bool is_object)
         return -EMSGSIZE;
     (is_object ? json_begin_object : json_begin_array)(writer);
     reading->depth++;
-    int error = take_items(reading, is_object);
+    int error = is_object ? take_items(reading, '}', take_member) : take_items(reading, ']', take_value);
     reading->depth--;
     (is_object ? json_end_object : json_end_array)(writer);
     return error;
@@ -211,15 +207,6 @@ static int take_value(struct record_reading *reading)
 static const char *key_of(const struct record_reading *reading, const struct field *field)
 {
     return reading->fields.data + field->start + KEY_START;
-}
-
-static size_t find_known(const char *key, size_t len)
-{
-    size_t i = 0;
-    while (i < ARRAY_LEN(known_fields) &&
-           (strlen(known_fields[i].key) != len || memcmp(known_fields[i].key, key, len) != 0))
-        i++;
-    return i;
 }
 
 static bool is_key_twice(const struct record_reading *reading, const struct field *field)
@@ -261,14 +248,20 @@ static int read_field(struct record_reading *reading)
     field->key_len = reading->fields.len - field->start - KEY_START - KEY_REST;
     if (is_key_twice(reading, field))
         return -EEXIST;
-    field->known = find_known(key_of(reading, field), field->key_len);
+    const char *key = key_of(reading, field);
+    size_t known = 0;
+    while (known < ARRAY_LEN(known_fields) && (strlen(known_fields[known].key) != field->key_len ||
+                                               memcmp(known_fields[known].key, key, field->key_len) != 0))
+        known++;
+    field->known = known;
     pass_blanks(reading);
     const char *value = reading->at;
-    if ((error = take_value(reading)) != 0)
+    error = take_value(reading);
+    if (error != 0)
         return error;
     field->end = reading->fields.len;
     reading->count++;
-    return keep_known(reading, field->known, value);
+    return keep_known(reading, known, value);
 }
 
 static int read_fields(struct record_reading *reading)
@@ -276,15 +269,9 @@ static int read_fields(struct record_reading *reading)
     if (!take(reading, '{'))
         return -EBADMSG;
     reading->depth = 1;
-    if (!take(reading, '}')) {
-        do {
-            int error = read_field(reading);
-            if (error != 0)
-                return error;
-        } while (take(reading, ','));
-        if (!take(reading, '}'))
-            return -EBADMSG;
-    }
+    int error = take_items(reading, '}', read_field);
+    if (error != 0)
+        return error;
     pass_blanks(reading);
     return reading->at == reading->end ? reading->fields.error : -EBADMSG;
 }
@@ -320,12 +307,6 @@ static int write_json(const struct record_reading *reading, struct strbuf *texts
 }
 
 /* ---------------------------------------------------------------- the known fields */
-
-static void read_date(const json_t *object, struct email_record *record)
-{
-    const char *date = json_string_value(json_object_get(object, "date"));
-    record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
-}
 
 static bool is_quarantined(const json_t *object)
 {
@@ -398,7 +379,8 @@ static int read_record(struct record_reading *reading, const char *text, size_t 
         error = write_json(reading, &texts, record);
     if (error != 0)
         return error;
-    read_date(reading->known, record);
+    const char *date = json_string_value(json_object_get(reading->known, "date"));
+    record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
     record->is_quarantined = is_quarantined(reading->known);
     return read_names(reading->known, text, len, &texts, record);
 }
@@ -448,14 +430,6 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* Returns string_len(), faster for a string without escapes, as most keys are. */
-static size_t key_len(const char *text, size_t len)
-{
-    const char *quote = memchr(text + 1, '"', len - 1);
-    bool is_plain = quote != NULL && quote[-1] != '\\';
-    return is_plain ? (size_t)(quote - text) + 1 : string_len(text, len);
-}
-
 /* Appends a line of the layout without its indentation and the blank behind its key. */
 static void append_compact(struct line_writer *line, const char *text, size_t len)
 {
@@ -463,7 +437,7 @@ static void append_compact(struct line_writer *line, const char *text, size_t le
         text++;
         len--;
     }
-    size_t key = len > 0 && *text == '"' ? key_len(text, len) : 0;
+    size_t key = len > 0 && *text == '"' ? string_len(text, len) : 0;
     if (key > 0 && key + 1 < len && text[key] == ':') {
         append_bytes(line, text, key + 1);
         text += key + 2;

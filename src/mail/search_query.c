@@ -28,16 +28,9 @@ void search_query_release(struct search_query *query)
     query->len = 0;
 }
 
-static bool is_ascii(const char *text)
-{
-    while (*text != '\0' && (unsigned char)*text < 0x80)
-        text++;
-    return *text == '\0';
-}
-
 char *search_fold(const char *text)
 {
-    if (is_ascii(text))
+    if (g_str_is_ascii(text))
         return g_ascii_strdown(text, -1);
     /* Accents are separated from letters before and after folding, since folding can compose them. */
     _cleanup_free_ char *apart = g_utf8_normalize(text, -1, G_NORMALIZE_ALL);
@@ -74,7 +67,7 @@ static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
 }
 
 enum {
-    OPERATOR_MAX = 16,
+    OPERATOR_MAX = 16, /* length in bytes */
 };
 
 /* Returns the length of a possible operator's name; 0 for "12:30", "fe80::1", "std::string" and the like. */
@@ -85,16 +78,12 @@ static size_t operator_len(const char *text)
     return is_name && text[len] == ':' && text[len + 1] != ':' ? len : 0;
 }
 
-static bool begins_a_term(const char *text)
-{
-    return *text == '"' || g_unichar_isalnum(g_utf8_get_char(text));
-}
-
 static int take_word(const char **text, struct word *ret)
 {
     const char *start = *text;
     size_t len;
-    *ret = (struct word){.is_negated = *start == '-' && begins_a_term(start + 1)};
+    *ret = (struct word){.is_negated = *start == '-' && (*(start + 1) == '"' ||
+                                                         g_unichar_isalnum(g_utf8_get_char(start + 1)))};
     start += ret->is_negated;
     ret->name = start;
     ret->name_len = operator_len(start);
@@ -116,7 +105,8 @@ static bool is_bare(const struct word *word, const char *text)
 struct parsing {
     struct search_query *query;
     int64_t now_ms;
-    bool is_joining;      /* an OR was read, and its second term not yet */
+    bool is_joining; /* an OR was read, but not its second term yet */
+    bool has_or;
     bool has_parenthesis; /* a word begins with "(" */
     char **reason;
 };
@@ -129,18 +119,6 @@ static const struct {
     {"has", SEARCH_ATTACHMENT},  {"in", SEARCH_IN},     {"after", SEARCH_AFTER},
     {"before", SEARCH_BEFORE},
 };
-
-static bool find_operator(const struct word *word, enum search_term_kind *ret)
-{
-    for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
-        if (strlen(operators[i].name) != word->name_len ||
-            g_ascii_strncasecmp(operators[i].name, word->name, word->name_len) != 0)
-            continue;
-        *ret = operators[i].kind;
-        return true;
-    }
-    return false;
-}
 
 /* Parses an age: "7d" is the time seven days ago. */
 static bool parse_age(const char *text, int64_t now_ms, int64_t *ret_ms)
@@ -167,15 +145,6 @@ static bool parse_date(const char *text, int64_t *ret_ms)
     return date_parse(date, ret_ms) == 0;
 }
 
-static int set_date(struct parsing *parsing, const struct word *word, struct search_term *term)
-{
-    if (parse_age(word->text, parsing->now_ms, &term->date_ms) || parse_date(word->text, &term->date_ms))
-        return 0;
-    return reason_give(parsing->reason, -EINVAL,
-                       "%.*s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s",
-                       (int)word->name_len, word->name, word->text);
-}
-
 static int set_attachment(struct parsing *parsing, const struct word *word, struct search_term *term)
 {
     if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
@@ -196,7 +165,12 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
     switch (term->kind) {
     case SEARCH_AFTER:
     case SEARCH_BEFORE:
-        return set_date(parsing, word, term);
+        if (parse_age(word->text, parsing->now_ms, &term->date_ms) || parse_date(word->text, &term->date_ms))
+            return 0;
+        return reason_give(
+            parsing->reason, -EINVAL,
+            "%.*s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s",
+            (int)word->name_len, word->name, word->text);
     case SEARCH_ATTACHMENT:
         return set_attachment(parsing, word, term);
     case SEARCH_IN:
@@ -210,8 +184,13 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
 
 static int set_meaning(struct parsing *parsing, struct word *word, struct search_term *term)
 {
-    if (word->name_len > 0 && find_operator(word, &term->kind))
+    for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
+        if (strlen(operators[i].name) != word->name_len ||
+            g_ascii_strncasecmp(operators[i].name, word->name, word->name_len) != 0)
+            continue;
+        term->kind = operators[i].kind;
         return set_argument(parsing, word, term);
+    }
     bool is_text = word->name_len == 0 || reply_mark_of(word->name) != REPLY_MARK_NONE ||
                    (word->text[0] == '\0' && !word->is_quoted);
     if (is_text) {
@@ -229,27 +208,17 @@ static int set_meaning(struct parsing *parsing, struct word *word, struct search
 
 /* ---- combinations of terms */
 
-static int check_alternative(struct parsing *parsing, const struct search_term *before,
-                             const struct search_term *term)
-{
-    if (before->is_negated || term->is_negated)
-        return reason_give(parsing->reason, -EINVAL, "what has a - before it cannot stand beside OR");
-    if (search_term_is_fact(before) != search_term_is_fact(term))
-        return reason_give(parsing->reason, -EINVAL,
-                           "OR does not join in:, after: or before: with anything else");
-    return 0;
-}
-
 static int add_term(struct parsing *parsing, const struct search_term *term)
 {
     struct search_query *query = parsing->query;
-    int error = 0;
     if (query->len == SEARCH_TERMS_MAX)
         return reason_give(parsing->reason, -EINVAL, "more than %d terms", SEARCH_TERMS_MAX);
-    if (parsing->is_joining)
-        error = check_alternative(parsing, &query->terms[query->len - 1], term);
-    if (error != 0)
-        return error;
+    const struct search_term *before = parsing->is_joining ? &query->terms[query->len - 1] : NULL;
+    if (before != NULL && (before->is_negated || term->is_negated))
+        return reason_give(parsing->reason, -EINVAL, "what has a - before it cannot stand beside OR");
+    if (before != NULL && search_term_is_fact(before) != search_term_is_fact(term))
+        return reason_give(parsing->reason, -EINVAL,
+                           "OR does not join in:, after: or before: with anything else");
     query->terms[query->len] = *term;
     query->terms[query->len++].is_alternative = parsing->is_joining;
     parsing->is_joining = false;
@@ -260,11 +229,11 @@ static int take_or(struct parsing *parsing)
 {
     if (parsing->is_joining || parsing->query->len == 0)
         return reason_give(parsing->reason, -EINVAL, "OR stands between two terms; in quotes it is text");
-    parsing->is_joining = true;
+    parsing->is_joining = parsing->has_or = true;
     return 0;
 }
 
-static int take_meaning(struct parsing *parsing, struct word *word)
+static int take_term(struct parsing *parsing, struct word *word)
 {
     struct search_term term = {.is_negated = word->is_negated, .is_quoted = word->is_quoted};
     if (is_bare(word, "OR"))
@@ -285,29 +254,11 @@ static int take_meaning(struct parsing *parsing, struct word *word)
     return error;
 }
 
-static int take_term(struct parsing *parsing, const char **text)
-{
-    struct word word;
-    int error = take_word(text, &word);
-    if (error == 0)
-        error = take_meaning(parsing, &word);
-    free(word.text);
-    return error;
-}
-
-static bool has_alternatives(const struct search_query *query)
-{
-    for (size_t i = 0; i < query->len; i++)
-        if (query->terms[i].is_alternative)
-            return true;
-    return false;
-}
-
 static int check_whole(struct parsing *parsing)
 {
     if (parsing->is_joining)
         return take_or(parsing);
-    if (parsing->has_parenthesis && has_alternatives(parsing->query))
+    if (parsing->has_parenthesis && parsing->has_or)
         return reason_give(parsing->reason, -EINVAL,
                            "parentheses mean nothing here: OR binds closer than a blank");
     return parsing->query->len == 0 ? -ENOENT : 0;
@@ -327,7 +278,11 @@ int search_query_parse(const char *text, int64_t now_ms, struct search_query *re
             text++;
         if (*text == '\0')
             break;
-        error = take_term(&parsing, &text);
+        struct word word;
+        error = take_word(&text, &word);
+        if (error == 0)
+            error = take_term(&parsing, &word);
+        free(word.text);
     }
     if (error == 0)
         error = check_whole(&parsing);
