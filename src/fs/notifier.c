@@ -32,16 +32,6 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     clock_condition_init(&notifier->pause_ended);
 }
 
-static void notify_kernel(const struct notifier *notifier, const struct invalidation *invalidation)
-{
-    /* Ignores errors: the kernel does not know the inode, or has gone, and caches nothing then. */
-    if (invalidation->name[0] != '\0')
-        fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
-                                         strlen(invalidation->name));
-    else
-        fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
-}
-
 /* Changes come in bursts. The kernel is notified of the first immediately and of the others together,
  * since each wake-up of this thread may take the CPU from the thread that makes the changes. */
 static void pause_locked(struct notifier *notifier)
@@ -73,8 +63,12 @@ static void *work(void *argument)
         pthread_mutex_unlock(&notifier->lock);
         if (must_answer_readers)
             stream_readers_answer(notifier->readers);
-        if (invalidation != NULL)
-            notify_kernel(notifier, invalidation);
+        /* Ignores errors: the kernel does not know the inode, or the mount has ended. */
+        if (invalidation != NULL && invalidation->name[0] != '\0')
+            fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
+                                             strlen(invalidation->name));
+        else if (invalidation != NULL)
+            fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
         pthread_mutex_lock(&notifier->lock);
         if (invalidation != NULL) {
             notifier->done++;
@@ -129,23 +123,17 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-/* An equal invalidation that is still queued covers this change, too. */
-static bool is_queued_locked(const struct notifier *notifier, uint64_t ino, const char *name)
-{
-    const GList *link = notifier->queue.head;
-    for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
-        const struct invalidation *invalidation = link->data;
-        if (invalidation->ino == ino && strcmp(invalidation->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void push(struct notifier *notifier, uint64_t ino, const char *name)
 {
     size_t name_size = strlen(name) + 1;
     LOCK_GUARD(&notifier->lock);
-    if (notifier->is_ending || is_queued_locked(notifier, ino, name))
+    const GList *link = notifier->queue.head;
+    for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
+        const struct invalidation *queued = link->data;
+        if (queued->ino == ino && strcmp(queued->name, name) == 0)
+            return; /* it covers this change, too */
+    }
+    if (notifier->is_ending)
         return;
     struct invalidation *invalidation = g_malloc(sizeof(*invalidation) + name_size);
     invalidation->ino = ino;
@@ -168,9 +156,8 @@ void notifier_forget_content(struct notifier *notifier, uint64_t ino)
 static void stream_grew(void *context)
 {
     struct notifier *notifier = context;
-    pthread_mutex_lock(&notifier->lock);
+    LOCK_GUARD(&notifier->lock);
     notifier->must_answer_readers = true;
-    pthread_mutex_unlock(&notifier->lock);
     pthread_cond_broadcast(&notifier->changed);
     pthread_cond_signal(&notifier->pause_ended);
 }

@@ -35,12 +35,11 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
  * asks for the attributes again after a read.
  *
  * This notification is the only one made from within a request. It waits only for locks of the file's pages,
- * which only a read of the same file can hold. Before the first open there was no read; and one thread
- * carries out all requests that are answered at once (fs/request_loop.h), so no other open is answered at the
- * same time. While the loop ends, several threads do; then at most one of them is in this function, and
- * another answers the read.
+ * which only a read of the same file can hold. Before the first open there was no read, and no other open is
+ * answered at the same time, since one thread carries out all requests that are answered at once
+ * (request_loop.h). While the loop ends, several threads carry them out; at most one of them is then in this
+ * function, and another answers the read.
  */
-
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
 {
     struct tree_data data;
@@ -48,8 +47,9 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
         return;
     if (tree_take_first_content(handle, &data)) {
         struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
-        bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse only reads it */
-        /* If the kernel refuses, it reads later. A change may have been notified before the content came. */
+        bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse does not write to it */
+        /* If the kernel refuses the content, it reads later. If the email changed meanwhile, the notification
+         * of that change may have come before this one. */
         if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
             !tree_is_first_content_current(handle))
             notifier_forget_content(operations->notifier, ino);
@@ -60,15 +60,15 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
 
 /* ---------------------------------------------------------------- inodes */
 
-static bool is_watch_helper(const struct operations *operations, pid_t pid)
+static bool is_watch_helper(const struct operations *operations, const struct tree_caller *caller)
 {
-    return watch_helper_is(operations->notifier->watch_helper, pid) ||
-           watch_helper_is(operations->notifier->message_helper, pid);
+    return watch_helper_is(operations->notifier->watch_helper, caller->pid) ||
+           watch_helper_is(operations->notifier->message_helper, caller->pid);
 }
 
 enum {
     WATCH_WAIT_MS = 10 * 1000,        /* only a very busy machine or a stopped process takes so long */
-    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* the process waits in a folder where a message is fetched */
+    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* the process may be waiting for a folder where a message is fetched */
 };
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
@@ -82,14 +82,12 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_entry entry;
+    const struct tree_caller *caller = begin(&request, fuse);
     /* The watch helper can only create a file whose lookup finds nothing. */
-    if (is_watch_helper(operations, fuse_req_ctx(fuse)->pid) && tree_is_announced(parent)) {
-        reply_status(fuse, -ENOENT);
-        return;
-    }
-    int error = tree_lookup(operations->tree, begin(&request, fuse), parent, name, &entry);
-    request_end(&request);
-    reply_entry(fuse, operations->tree, error, &entry);
+    int error = is_watch_helper(operations, caller) && tree_is_announced(parent)
+                    ? -ENOENT
+                    : tree_lookup(operations->tree, caller, parent, name, &entry);
+    reply_entry(request_end(&request), operations->tree, error, &entry);
 }
 
 static void op_forget(fuse_req_t fuse, fuse_ino_t ino, uint64_t lookups)
@@ -110,8 +108,7 @@ static void op_getattr(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
     struct fs_request request;
     struct tree_attributes attributes;
     int error = tree_get_attributes(operations_of(fuse)->tree, begin(&request, fuse), ino, &attributes);
-    request_end(&request);
-    reply_attributes(fuse, operations_of(fuse)->tree, error, &attributes);
+    reply_attributes(request_end(&request), operations_of(fuse)->tree, error, &attributes);
 }
 
 static struct timespec time_to_set(int to_set, int field, int field_now, struct timespec given)
@@ -161,8 +158,7 @@ static void op_setattr(fuse_req_t fuse, fuse_ino_t ino, struct stat *stat, int t
     int error = tree_set_attributes(tree, caller, ino, file != NULL ? handle_of(file) : NULL, &change);
     if (error == 0)
         error = tree_get_attributes(tree, caller, ino, &attributes);
-    request_end(&request);
-    reply_attributes(fuse, tree, error, &attributes);
+    reply_attributes(request_end(&request), tree, error, &attributes);
 }
 
 static void op_readlink(fuse_req_t fuse, fuse_ino_t ino)
@@ -196,8 +192,7 @@ static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name,
     struct fs_request request;
     struct tree_entry entry;
     int error = tree_make(tree, begin(&request, fuse), parent, name, what, &entry);
-    request_end(&request);
-    reply_entry(fuse, tree, error, &entry);
+    reply_entry(request_end(&request), tree, error, &entry);
 }
 
 static void op_mkdir(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode_t mode)
@@ -224,8 +219,7 @@ static void op_unlink(fuse_req_t fuse, fuse_ino_t parent, const char *name)
 {
     struct fs_request request;
     int error = tree_unlink(operations_of(fuse)->tree, begin(&request, fuse), parent, name);
-    request_end(&request);
-    reply_status(fuse, error);
+    reply_status(request_end(&request), error);
 }
 
 static void op_rmdir(fuse_req_t fuse, fuse_ino_t parent, const char *name)
@@ -239,8 +233,7 @@ static void op_rename(fuse_req_t fuse, fuse_ino_t parent, const char *name, fuse
     struct fs_request request;
     int error = tree_rename(operations_of(fuse)->tree, begin(&request, fuse), parent, name, new_parent,
                             new_name, flags);
-    request_end(&request);
-    reply_status(fuse, error);
+    reply_status(request_end(&request), error);
 }
 
 /* ---------------------------------------------------------------- open files */
@@ -264,14 +257,11 @@ static void op_create(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode
     struct fs_request request;
     struct tree_handle *handle = NULL;
     struct tree_entry entry;
-    int error;
     const struct tree_caller *caller = begin(&request, fuse);
-    if (is_watch_helper(operations, caller->pid))
-        error = tree_create_announced(operations->tree, parent, name, &entry, &handle);
-    else
-        error = tree_create(operations->tree, caller, parent, name, mode, file->flags, &entry, &handle);
-    request_end(&request);
-    reply_create(fuse, operations->tree, error, &entry, handle, file);
+    int error = is_watch_helper(operations, caller)
+                    ? tree_create_announced(operations->tree, parent, name, &entry, &handle)
+                    : tree_create(operations->tree, caller, parent, name, mode, file->flags, &entry, &handle);
+    reply_create(request_end(&request), operations->tree, error, &entry, handle, file);
 }
 
 static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *file)
@@ -281,10 +271,9 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     struct tree_data data;
     int error;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
-        const struct stream_part part = {
-            .size = size, .offset = offset, .may_wait = (file->flags & O_NONBLOCK) == 0};
         const struct tree_caller *caller = begin(&request, fuse);
-        error = stream_read(operations_of(fuse)->readers, handle, &part, caller->cancel, &data);
+        struct cancel *cancel = (file->flags & O_NONBLOCK) == 0 ? caller->cancel : NULL;
+        error = stream_read(operations_of(fuse)->readers, handle, size, offset, cancel, &data);
         request_end(&request);
     } else {
         error = tree_read(handle, size, offset, &data);
@@ -305,8 +294,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
         notifier_wait(operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
     }
-    request_end(&request);
-    reply_count(fuse, written);
+    reply_count(request_end(&request), written);
 }
 
 static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset, off_t len,
@@ -314,8 +302,7 @@ static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset
 {
     struct fs_request request;
     int error = tree_allocate(handle_of(file), begin(&request, fuse), mode, offset, len);
-    request_end(&request);
-    reply_status(fuse, error);
+    reply_status(request_end(&request), error);
 }
 
 /* The kernel sends only SEEK_DATA and SEEK_HOLE. */
@@ -334,8 +321,7 @@ static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *fil
 {
     struct fs_request request;
     int error = tree_flush(handle_of(file), begin(&request, fuse));
-    request_end(&request);
-    reply_status(fuse, error);
+    reply_status(request_end(&request), error);
 }
 
 static void op_fsync(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file)
@@ -386,8 +372,7 @@ static void op_opendir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
     struct fs_request request;
     struct tree_dir *dir = NULL;
     int error = tree_open_dir(operations_of(fuse)->tree, begin(&request, fuse), ino, &dir);
-    request_end(&request);
-    reply_open_dir(fuse, error, dir);
+    reply_open_dir(request_end(&request), error, dir);
 }
 
 static bool put_entry(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
@@ -451,11 +436,10 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
     int error = tree_sync_folder(operations->tree, caller, ino);
     if (tree_is_barrier(ino))
         wait_for_watch_helpers(operations, caller->cancel);
-    request_end(&request);
-    reply_status(fuse, error);
+    reply_status(request_end(&request), error);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- the connection, and the table */
 
 static void want(struct fuse_conn_info *connection, unsigned int capability, bool is_wanted)
 {

@@ -57,47 +57,41 @@ bool request_signals_only_inform(pid_t task)
 
 /* ---------------------------------------------------------------- interrupts */
 
-/* Returns true if a request is left whose pending signals only inform. */
-static bool check_signals_locked(struct request_list *list)
-{
-    bool is_any = false;
-    for (const GList *link = list->requests.head; link != NULL; link = link->next) {
-        struct fs_request *request = link->data;
-        if (request->is_informed && request_signals_only_inform(request->caller.pid)) {
-            is_any = true;
-        } else if (request->is_informed) {
-            request->is_informed = false;
-            cancel_set(&request->cancel);
-        }
-    }
-    return is_any;
-}
-
+/* Checks until no request is left whose pending signals only inform. */
 static void check_signals(struct worker_job *job)
 {
     struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, check));
     struct clock *clock = clock_system();
+    bool is_any = true;
     LOCK_GUARD(&list->lock);
-    while (check_signals_locked(list))
-        clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + CHECK_INTERVAL_MS);
+    while (is_any) {
+        is_any = false;
+        for (const GList *link = list->requests.head; link != NULL; link = link->next) {
+            struct fs_request *request = link->data;
+            bool was_informed = request->is_informed;
+            request->is_informed = was_informed && request_signals_only_inform(request->caller.pid);
+            if (request->is_informed)
+                is_any = true;
+            else if (was_informed)
+                cancel_set(&request->cancel);
+        }
+        if (is_any)
+            clock_wait(clock, &list->changed, &list->lock, clock_monotonic_ms(clock) + CHECK_INTERVAL_MS);
+    }
     list->is_checking = false;
-}
-
-/* Returns true if the request may go on waiting: a thread checks its signals from now on. */
-static bool keep_informed(struct request_list *list, struct fs_request *request)
-{
-    LOCK_GUARD(&list->lock);
-    if (!list->is_closed && !list->is_checking)
-        list->is_checking = worker_pool_submit(list->pool, &list->check) == 0;
-    request->is_informed = !list->is_closed && list->is_checking;
-    return request->is_informed;
 }
 
 /* libfuse calls this with its own lock of the request held. */
 static void interrupted(fuse_req_t fuse, void *context)
 {
     struct fs_request *request = context;
-    if (!request_signals_only_inform(request->caller.pid) || !keep_informed(request->list, request))
+    struct request_list *list = request->list;
+    bool only_informs = request_signals_only_inform(request->caller.pid);
+    LOCK_GUARD(&list->lock);
+    if (only_informs && !list->is_closed && !list->is_checking)
+        list->is_checking = worker_pool_submit(list->pool, &list->check) == 0;
+    request->is_informed = only_informs && !list->is_closed && list->is_checking;
+    if (!request->is_informed)
         cancel_set(&request->cancel);
 }
 
@@ -142,7 +136,7 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     fuse_req_interrupt_func(fuse, interrupted, request);
 }
 
-void request_end(struct fs_request *request)
+fuse_req_t request_end(struct fs_request *request)
 {
     struct request_list *list = request->list;
     /* Waits for an interrupt that is being delivered. */
@@ -153,6 +147,7 @@ void request_end(struct fs_request *request)
         pthread_cond_signal(&list->changed);
     pthread_mutex_unlock(&list->lock);
     cancel_release(&request->cancel);
+    return request->fuse;
 }
 
 /* ---------------------------------------------------------------- answers */

@@ -53,9 +53,10 @@ void request_list_close(struct request_list *list);
 void request_list_release(struct request_list *list);
 
 /* `request` must stay valid until request_end(), and `fuse` until it is answered. request_begin() does not
- * wait; request_end() waits for an interrupt that is being delivered. */
+ * wait. request_end() waits for an interrupt that is being delivered; it returns `fuse`, which the caller
+ * answers next. */
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
-void request_end(struct fs_request *request);
+fuse_req_t request_end(struct fs_request *request);
 
 /* Returns true if all signals that are pending for the task (a thread's id) are of the kind that is ignored
  * by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. Returns true if none is pending: another thread of the

@@ -33,8 +33,6 @@ struct request_thread {
     _Alignas(struct fuse_in_header) char message[BUFFER_BYTES];
 };
 
-/* ---------------------------------------------------------------- carrying out */
-
 static void carry_out(const struct request_loop *loop, char *message, size_t len)
 {
     const struct fuse_buf buffer = {.mem = message, .size = len};
@@ -118,55 +116,29 @@ static ssize_t await_message(struct request_thread *thread)
 
 static void *run_thread(void *argument);
 
-/* After this, the thread must not use the loop, which may be released. */
-static void leave(struct request_loop *loop)
-{
-    LOCK_GUARD(&loop->lock);
-    loop->threads--;
-    pthread_cond_broadcast(&loop->thread_ended);
-}
-
-static int start_thread(struct request_loop *loop)
+/* Starts a thread. Return: 0; -EAGAIN when there are REQUEST_LOOP_THREADS_MAX; another -errno. */
+static int add_thread(struct request_loop *loop)
 {
     pthread_t id;
+    LOCK_GUARD(&loop->lock);
+    if (loop->threads >= REQUEST_LOOP_THREADS_MAX)
+        return -EAGAIN;
     struct request_thread *thread = malloc(sizeof(*thread));
     if (thread == NULL)
         return -ENOMEM;
     thread->loop = loop;
     int error = thread_start(&id, "fs-request", run_thread, thread);
-    if (error == 0)
-        pthread_detach(id);
-    else
+    if (error != 0) {
         free(thread);
-    return error;
+        return error;
+    }
+    pthread_detach(id);
+    loop->threads++;
+    return 0;
 }
 
-/* Starts a thread. Return: 0; -EAGAIN when there are REQUEST_LOOP_THREADS_MAX; another -errno. */
-static int add_thread(struct request_loop *loop)
-{
-    pthread_mutex_lock(&loop->lock);
-    bool may_start = loop->threads < REQUEST_LOOP_THREADS_MAX;
-    if (may_start)
-        loop->threads++;
-    pthread_mutex_unlock(&loop->lock);
-    int error = may_start ? start_thread(loop) : -EAGAIN;
-    if (may_start && error != 0)
-        leave(loop);
-    return error;
-}
-
-/* Polls before it sleeps, since short requests often follow one another. */
-static void await_call(struct request_loop *loop)
-{
-    int64_t until_ns = loop->may_spin ? now_ns() + SPIN_NS : 0;
-    bool is_called = false;
-    while (!(is_called = sem_trywait(&loop->called) == 0) && now_ns() < until_ns)
-        sched_yield();
-    while (!is_called)
-        is_called = sem_wait(&loop->called) == 0;
-}
-
-/* Waits until this thread is to lead. Returns false if enough threads wait already. */
+/* Waits until this thread is to lead; polls before it sleeps, since short requests often follow one another.
+ * Returns false if enough threads wait already. */
 static bool lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -176,9 +148,17 @@ static bool lead(struct request_loop *loop)
     if (waits)
         loop->waiting++;
     pthread_mutex_unlock(&loop->lock);
-    if (waits)
-        await_call(loop);
-    return is_first || waits;
+    if (!waits)
+        return is_first;
+    int64_t until_ns = loop->may_spin ? now_ns() + SPIN_NS : 0;
+    bool is_called = sem_trywait(&loop->called) == 0;
+    while (!is_called && now_ns() < until_ns) {
+        sched_yield();
+        is_called = sem_trywait(&loop->called) == 0;
+    }
+    while (!is_called)
+        is_called = sem_wait(&loop->called) == 0;
+    return true;
 }
 
 /* Ends the leader's lead. Returns false if no thread waits to lead. */
@@ -203,14 +183,6 @@ static void end_all_threads(const struct request_loop *loop)
         log_error("cannot end the request loop: eventfd");
 }
 
-static void report_end(struct request_loop *loop)
-{
-    fuse_session_exit(loop->fuse);
-    end_all_threads(loop);
-    if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_reported))
-        loop->ended(loop->context);
-}
-
 /* Leads: reads messages and carries them out. Before the first message that may wait, another thread is
  * called or started to lead; if none can be started, requests wait in the kernel until this thread is done.
  * Returns the last result of await_message(); if it is not above 0, this thread still leads. */
@@ -227,14 +199,6 @@ static ssize_t take_messages(struct request_thread *thread)
     return len;
 }
 
-/* The kernel may already have handed out the last close of an email that is being written. */
-static void take_last_messages(struct request_thread *thread)
-{
-    ssize_t len;
-    for (int i = 0; i < LAST_REQUESTS_MAX && (len = receive(thread)) > 0; i++)
-        carry_out(thread->loop, thread->message, (size_t)len);
-}
-
 static void *run_thread(void *argument)
 {
     struct request_thread *thread = argument;
@@ -244,12 +208,25 @@ static void *run_thread(void *argument)
         len = take_messages(thread);
     if (len <= 0)
         call_next(loop);
-    if (len == 0)
-        take_last_messages(thread);
+    if (len < 0) {
+        fuse_session_exit(loop->fuse);
+        end_all_threads(loop);
+        if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_reported))
+            loop->ended(loop->context);
+    }
+    /* When the threads are to end, the kernel may already have handed out the last close of an email that is
+     * being written. */
+    for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
+        ssize_t last_len = receive(thread);
+        if (last_len <= 0)
+            break;
+        carry_out(loop, thread->message, (size_t)last_len);
+    }
     free(thread);
-    if (len < 0)
-        report_end(loop);
-    leave(loop);
+    /* After the unlock, the loop may be released. */
+    LOCK_GUARD(&loop->lock);
+    loop->threads--;
+    pthread_cond_broadcast(&loop->thread_ended);
     return NULL;
 }
 

@@ -124,25 +124,20 @@ struct fs_session {
 
 /* ---------------------------------------------------------------- options */
 
-/* A comma or backslash in the source must not end the option. */
-static void append_escaped(struct strbuf *options, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == ',' || *c == '\\')
-            strbuf_append_char(options, '\\');
-        strbuf_append_char(options, *c);
-    }
-}
-
-/* noatime: reads do not change the access time here. */
+/* Returns the options for the kernel and libfuse (caller frees), or NULL when out of memory. */
 static char *mount_options(const struct fs_session_config *config)
 {
-    _cleanup_strbuf_ struct strbuf options = STRBUF_INIT(OPTIONS_MAX_BYTES);
-    strbuf_append_str(&options, "default_permissions,noatime,subtype=inboxfs,fsname=");
-    append_escaped(&options, config->source);
-    if (config->mount_options != NULL && config->mount_options[0] != '\0')
-        strbuf_appendf(&options, ",%s", config->mount_options);
-    return strbuf_take(&options, NULL);
+    char *options = NULL;
+    g_autofree char *source = g_strdup_printf("fsname=%s", config->source);
+    /* noatime: reads do not change the access time here. */
+    int error = fuse_opt_add_opt(&options, "default_permissions,noatime,subtype=inboxfs");
+    if (error == 0)
+        error = fuse_opt_add_opt_escaped(&options, source);
+    if (error == 0 && config->mount_options != NULL && config->mount_options[0] != '\0')
+        error = fuse_opt_add_opt(&options, config->mount_options);
+    if (error != 0)
+        free(options);
+    return error == 0 ? options : NULL;
 }
 
 /* "fuse: unknown option(s): `-o x'\n" → "unknown option(s): `-o x'" */
@@ -156,20 +151,15 @@ static char *reason_of_library(const struct strbuf *messages)
     return len > 0 ? strndup(text, len) : strdup("a mount option is not known");
 }
 
-/* libfuse passes max_read to the kernel, and expects op_init() to set the same number. */
-static int read_max_read(struct fs_session *session, struct fuse_args *arguments)
+static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
+                            char **ret_reason)
 {
+    /* libfuse passes max_read to the kernel, and expects op_init() to set the same number. */
     static const struct fuse_opt known[] = {
         {"max_read=%u", offsetof(struct operations, max_read), 0},
         {"max_read=", UINT_MAX, FUSE_OPT_KEY_KEEP}, /* FUSE_OPT_KEY() without clang's warning */
         FUSE_OPT_END,
     };
-    return fuse_opt_parse(arguments, &session->operations, known, NULL);
-}
-
-static int new_fuse_session(struct fs_session *session, const struct fs_session_config *config,
-                            char **ret_reason)
-{
     _cleanup_strbuf_ struct strbuf messages = STRBUF_INIT(OPTIONS_MAX_BYTES);
     struct fuse_args arguments = FUSE_ARGS_INIT(0, NULL);
     _cleanup_free_ char *options = mount_options(config);
@@ -181,7 +171,7 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
         (!config->is_debug || fuse_opt_add_arg(&arguments, "-d") == 0) &&
-        read_max_read(session, &arguments) == 0)
+        fuse_opt_parse(&arguments, &session->operations, known, NULL) == 0)
         session->operations.fuse = fuse_session_new(&arguments, operations_table(),
                                                     sizeof(struct fuse_lowlevel_ops), &session->operations);
     collected = NULL;
@@ -241,12 +231,12 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);
     session->watch_helper = config->watch_helper;
-    session->mountpoint = strdup(config->mountpoint);
+    session->mountpoint = g_strdup(config->mountpoint);
     /* Ignores a lack of memory: only inotify watchers of Maildirs then miss events. */
     (void)watch_helper_init_without_process(&session->message_helper, find_message_path, config->tree);
     int error = request_list_init(&session->requests);
     if (error == 0)
-        error = session->mountpoint == NULL ? -ENOMEM : new_fuse_session(session, config, ret_reason);
+        error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper,
                   &session->message_helper);
     int loop_error = request_loop_init(&session->loop, session->operations.fuse, mount_ended, session);
@@ -255,9 +245,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
 
 int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session, char **ret_reason)
 {
-    struct fs_session *session = calloc(1, sizeof(*session));
-    if (session == NULL)
-        return -ENOMEM;
+    struct fs_session *session = g_new0(struct fs_session, 1);
     int error = init_session(session, config, ret_reason);
     if (error != 0) {
         fs_session_free(session);
@@ -310,20 +298,15 @@ dev_t fs_session_device(const struct fs_session *session)
     return session->device;
 }
 
-/* Raises the limit, since each open file in drafts/ or outbox/ takes one or two descriptors. */
-static void allow_many_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_debug("cannot raise the number of open files");
-}
-
 int fs_session_start(struct fs_session *session)
 {
-    allow_many_files();
+    struct rlimit limit;
+    /* Each open file in drafts/ or outbox/ takes one or two descriptors. */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            log_debug("cannot raise the number of open files");
+    }
     session->is_started = true;
     const struct tree_listener listener = notifier_listener(&session->notifier);
     tree_set_listener(session->operations.tree, &listener);
@@ -347,25 +330,19 @@ static bool has_mountpoint(const struct fs_session *session)
            mounted_device(session->mountpoint) == session->device;
 }
 
-/* Replaces the device by a descriptor that poll(2) reports as broken: libfuse then assumes that the mount has
- * ended, and does not unmount what is now mounted there. */
-static void cut_off(struct fs_session *session)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return;
-    close(ends[0]);
-    if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)
-        log_debug("cannot close the FUSE device before the end");
-    close(ends[1]);
-}
-
 static void end_mount(struct fs_session *session)
 {
+    int ends[2];
     if (!session->is_mounted)
         return;
-    if (!has_mountpoint(session))
-        cut_off(session);
+    /* If the mount point is not ours any more, a descriptor that poll(2) reports as broken takes the place of
+     * the device: libfuse then assumes that the mount has ended, and does not unmount what is now there. */
+    if (!has_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
+        close(ends[0]);
+        if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)
+            log_debug("cannot close the FUSE device before the end");
+        close(ends[1]);
+    }
     fuse_session_unmount(session->operations.fuse);
     /* libfuse does not unmount a mount that was cut off before. */
     if (fs_mountpoint_is_dead(session->mountpoint))
@@ -388,11 +365,10 @@ void fs_session_stop(struct fs_session *session)
         notifier_stop(&session->notifier);
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);
-    }
-    if (session->is_started && has_mountpoint(session) && fs_mountpoint_unmount(session->mountpoint) == 0)
-        session->is_gone = is_gone(session);
-    if (session->is_started)
+        if (has_mountpoint(session) && fs_mountpoint_unmount(session->mountpoint) == 0)
+            session->is_gone = is_gone(session);
         request_loop_stop(&session->loop);
+    }
     if (session->is_gone)
         tree_close_handles(session->operations.tree);
     end_mount(session);

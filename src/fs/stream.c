@@ -37,17 +37,17 @@ void stream_readers_release(struct stream_readers *readers)
     pthread_mutex_destroy(&readers->lock);
 }
 
-int stream_read(struct stream_readers *readers, struct tree_handle *handle, const struct stream_part *part,
+int stream_read(struct stream_readers *readers, struct tree_handle *handle, size_t size, off_t offset,
                 struct cancel *cancel, struct tree_data *ret)
 {
     int waited = 0;
     LOCK_GUARD(&readers->lock);
     for (;;) {
-        int error = tree_read(handle, part->size, part->offset, ret);
-        if (error != 0 || ret->len > 0 || part->size == 0 || readers->is_closed)
+        int error = tree_read(handle, size, offset, ret);
+        if (error != 0 || ret->len > 0 || size == 0 || readers->is_closed)
             return error;
         tree_data_release(ret);
-        if (waited != 0 || !part->may_wait)
+        if (waited != 0 || cancel == NULL)
             return waited != 0 ? waited : -EAGAIN;
         waited = wait_until(clock_system(), &readers->grew, &readers->lock, CLOCK_FOREVER, cancel);
     }

@@ -24,17 +24,10 @@ struct stream_readers {
 void stream_readers_init(struct stream_readers *readers);
 void stream_readers_release(struct stream_readers *readers);
 
-/* The arguments of a read. */
-struct stream_part {
-    size_t size;
-    off_t offset;
-    bool may_wait; /* the file was not opened with O_NONBLOCK */
-};
-
-/* Reads a stream (tree_read()), and waits until there is something to read. Return: 0 (with no bytes when the
- * session ends); -EINTR when cancelled; -EAGAIN when there is nothing and the read may not wait; another
- * -errno of tree_read(). */
-int stream_read(struct stream_readers *readers, struct tree_handle *handle, const struct stream_part *part,
+/* Reads a stream (tree_read()), and waits until there is something to read; if `cancel` is NULL, it does not
+ * wait. Return: 0 (with no bytes when the session ends); -EINTR when cancelled; -EAGAIN when there is nothing
+ * and the read may not wait; another -errno of tree_read(). */
+int stream_read(struct stream_readers *readers, struct tree_handle *handle, size_t size, off_t offset,
                 struct cancel *cancel, struct tree_data *ret);
 
 /* Answers a POLL; if there is nothing to read, the kernel is notified later. Does not wait. Takes `poll`

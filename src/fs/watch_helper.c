@@ -45,34 +45,20 @@ struct announcement {
 /* The process may be forked from a program with threads. So it only makes system calls: it neither allocates
  * nor uses stdio. */
 
-/* Opens the mount point, unless by now another filesystem or none is mounted there: no file may then be
- * created. The kernel knows the device number without asking the daemon. */
+/* Opens the mount point. Return: a descriptor (the caller closes it); -1 when the mount has ended, even if
+ * another filesystem is mounted there now. The kernel knows the device number without asking the daemon. */
 static int open_root(const struct watch_helper_shared *shared)
 {
     struct statx status;
-    int fd = open(shared->mountpoint, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
-        makedev(status.stx_dev_major, status.stx_dev_minor) == shared->device)
-        return fd;
-    close(fd);
-    return -1;
+    _cleanup_close_ int fd = open(shared->mountpoint, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool is_ours = fd >= 0 && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
+                   makedev(status.stx_dev_major, status.stx_dev_minor) == shared->device;
+    return is_ours ? TAKE_FD(fd) : -1;
 }
 
-/* Ignores failures, since listings show the file all the same. O_EXCL makes the kernel send a request even
- * for a name that it knows from a listing; otherwise it would open the file without IN_CREATE. */
-static void create(int root_fd, const char *path)
-{
-    int fd = path[0] == '\0' || root_fd < 0
-                 ? -1
-                 : openat(root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    if (fd >= 0)
-        close(fd);
-}
-
-/* Creates the files of all whole strings; returns how many bytes they were. The root is open only during this
- * call, since it keeps the mount busy. */
+/* Creates the files of all whole paths in `bytes`. Returns the length of these paths. The root is open only
+ * during this call, since it keeps the mount busy. Ignores failures, since listings show the files all the
+ * same. */
 static size_t take_strings(struct watch_helper_shared *shared, const char *bytes, size_t len)
 {
     size_t taken = 0;
@@ -80,7 +66,14 @@ static size_t take_strings(struct watch_helper_shared *shared, const char *bytes
     const char *end;
     int root_fd = open_root(shared);
     for (; (end = memchr(bytes + taken, '\0', len - taken)) != NULL; paths++) {
-        create(root_fd, bytes + taken);
+        /* O_EXCL makes the kernel send a request even for a name that it knows from a listing; otherwise it
+         * would open the file without IN_CREATE. */
+        int fd =
+            root_fd < 0 || bytes[taken] == '\0'
+                ? -1
+                : openat(root_fd, bytes + taken, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+        if (fd >= 0)
+            close(fd);
         taken = (size_t)(end - bytes) + 1;
     }
     if (root_fd >= 0)
@@ -106,23 +99,10 @@ static _Noreturn void create_files(int fd, struct watch_helper_shared *shared)
     }
 }
 
-/* Makes the process end on the usual signals, and with the thread that started it. */
-static void expect_end(pid_t daemon)
+static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_shared *shared)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigset_t none;
-    sigaction(SIGTERM, &by_default, NULL);
-    sigaction(SIGINT, &by_default, NULL);
-    sigaction(SIGHUP, &by_default, NULL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != daemon)
-        _exit(0); /* the daemon ended before prctl(2) */
-}
-
-static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_shared *shared)
-{
     if (dup2(fd, STDIN_FILENO) < 0)
         _exit(1);
     closefrom(STDERR_FILENO + 1);
@@ -132,7 +112,15 @@ static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_sh
     if (chdir("/") != 0)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
-    expect_end(daemon);
+    /* The process ends on the usual signals, and with the thread that started it. */
+    sigaction(SIGTERM, &by_default, NULL);
+    sigaction(SIGINT, &by_default, NULL);
+    sigaction(SIGHUP, &by_default, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != daemon)
+        _exit(0); /* the daemon ended before prctl(2) */
     create_files(STDIN_FILENO, shared);
 }
 
@@ -198,12 +186,6 @@ int watch_helper_init(struct watch_helper *helper)
 
 /* ---------------------------------------------------------------- handing over */
 
-static bool is_ending(struct watch_helper *helper)
-{
-    LOCK_GUARD(&helper->lock);
-    return helper->is_ending;
-}
-
 /* Return: 0; -EPIPE when the process died; -ECANCELED when the thread is to end; another -errno. */
 static int send_whole(struct watch_helper *helper, const char *strings, size_t len)
 {
@@ -213,19 +195,16 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
         struct pollfd pipe = {.fd = helper->fd, .events = POLLOUT};
         if (errno != EAGAIN)
             return -errno;
-        if (is_ending(helper))
+        pthread_mutex_lock(&helper->lock);
+        bool is_ending = helper->is_ending;
+        pthread_mutex_unlock(&helper->lock);
+        if (is_ending)
             return -ECANCELED;
         /* A pipe with some space counts as writable before all bytes fit, so this sleeps for 1 ms. */
         if (poll(&pipe, 1, FULL_PIPE_MS) > 0 && (pipe.revents & POLLOUT) != 0)
             poll(NULL, 0, 1);
     }
     return 0;
-}
-
-/* Counts all paths as done, since no process is left to create the files. */
-static void count_all_done(struct watch_helper *helper)
-{
-    helper->shared->done = helper->taken;
 }
 
 static int restart_process(struct watch_helper *helper)
@@ -235,7 +214,7 @@ static int restart_process(struct watch_helper *helper)
     int error = 0;
     kill_process(helper);
     reap(helper);
-    count_all_done(helper);
+    helper->shared->done = helper->taken; /* no process is left to create the files */
     pthread_mutex_lock(&helper->lock);
     while (!helper->is_ending && error == 0)
         error = wait_until(clock, &helper->changed, &helper->lock, until_ms, NULL);
@@ -253,7 +232,7 @@ static void hand_over(struct watch_helper *helper, const char *strings, size_t l
         error = restart_process(helper) == 0 ? send_whole(helper, strings, len) : -ECANCELED;
     helper->taken += paths;
     if (error != 0)
-        count_all_done(helper);
+        helper->shared->done = helper->taken;
 }
 
 /* Takes as many paths as fit into one write, or one inode number whose path is to be found. */
@@ -275,15 +254,6 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     return len;
 }
 
-/* An inode without a path becomes an empty string, which the process only counts: so watch_helper_wait()
- * still waits for all paths before it. */
-static size_t find_path(const struct watch_helper *helper, uint64_t ino, char ret_path[PIPE_BYTES])
-{
-    if (helper->find_path(helper->context, ino, ret_path, PIPE_BYTES) != 0)
-        ret_path[0] = '\0';
-    return strlen(ret_path) + 1;
-}
-
 static void *work(void *argument)
 {
     struct watch_helper *helper = argument;
@@ -298,8 +268,13 @@ static void *work(void *argument)
             continue;
         }
         pthread_mutex_unlock(&helper->lock);
-        if (ino != 0)
-            len = find_path(helper, ino, strings);
+        if (ino != 0) {
+            /* Of an empty path, the process only counts that it came: so watch_helper_wait() still waits for
+             * all paths before it. */
+            if (helper->find_path(helper->context, ino, strings, sizeof(strings)) != 0)
+                strings[0] = '\0';
+            len = strlen(strings) + 1;
+        }
         hand_over(helper, strings, len, paths);
         pthread_mutex_lock(&helper->lock);
     }
