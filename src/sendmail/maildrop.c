@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message's file: "t" or "" (-t), the sender, the name, --root, and the recipients, each a string with its
- * NUL; an empty one behind the last recipient; then the text.
+ * The file of a message has these strings, each with its NUL: "t" or "" (-t), the sender, the name, --root,
+ * the recipients, and an empty string. Then it has the text.
  */
 #include "sendmail/maildrop.h"
 
@@ -23,17 +23,16 @@
 #include "sendmail/sendmail.h"
 
 enum {
-    ABANDONED_AFTER_SECONDS = 60 * 60, /* a file whose writer must have died */
+    ABANDONED_AFTER_SECONDS = 60 * 60, /* of a file that is still incomplete: its writer must have died */
 };
 
 /* ---------------------------------------------------------------- leaving a message */
 
-/* `make install` and the package install it in different places. */
-static const char *const programs[] = {"/usr/libexec/inboxfs-maildrop",
-                                       "/usr/local/libexec/inboxfs-maildrop"};
-
 static const char *find_program(void)
 {
+    /* `make install` and the package install it in different places. */
+    static const char *const programs[] = {"/usr/libexec/inboxfs-maildrop",
+                                           "/usr/local/libexec/inboxfs-maildrop"};
     for (size_t i = 0; i < ARRAY_LEN(programs); i++)
         if (access(programs[i], X_OK) == 0)
             return programs[i];
@@ -51,78 +50,59 @@ static void append_string(struct strbuf *out, const char *text)
     strbuf_append(out, text, strlen(text) + 1);
 }
 
-static void append_message(struct strbuf *out, const struct invocation *invocation, const char *text,
-                           size_t len)
-{
-    append_string(out, invocation->reads_headers ? "t" : "");
-    append_string(out, invocation->sender != NULL ? invocation->sender : "");
-    append_string(out, invocation->name != NULL ? invocation->name : "");
-    append_string(out, invocation->root != NULL ? invocation->root : "");
-    for (char **recipient = invocation->recipients; *recipient != NULL; recipient++)
-        if (**recipient != '\0')
-            append_string(out, *recipient);
-    append_string(out, "");
-    strbuf_append(out, text, len);
-}
-
 int maildrop_leave(const struct invocation *invocation, const char *text, size_t len)
 {
     _cleanup_strbuf_ struct strbuf call = STRBUF_INIT(MAILDROP_FILE_MAX_BYTES);
     _cleanup_close_ int file = memfd_create("message", MFD_CLOEXEC);
     const char *program = find_program();
-    append_message(&call, invocation, text, len);
-    int error = file < 0 || program == NULL ? -errno : call.error;
-    if (error == 0)
-        error = file_write_all(file, call.data, call.len);
+    if (file < 0 || program == NULL)
+        return -errno;
+    append_string(&call, invocation->reads_headers ? "t" : "");
+    append_string(&call, invocation->sender != NULL ? invocation->sender : "");
+    append_string(&call, invocation->name != NULL ? invocation->name : "");
+    append_string(&call, invocation->root != NULL ? invocation->root : "");
+    for (char **recipient = invocation->recipients; *recipient != NULL; recipient++)
+        if (**recipient != '\0')
+            append_string(&call, *recipient);
+    append_string(&call, "");
+    strbuf_append(&call, text, len);
+    int error = call.error != 0 ? call.error : file_write_all(file, call.data, call.len);
     if (error != 0)
         return error;
-    if (lseek(file, 0, SEEK_SET) != 0 || dup2(file, STDIN_FILENO) < 0)
-        return -errno;
-    execl(program, program, NULL);
+    if (lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) >= 0)
+        execl(program, program, NULL);
     return -errno;
 }
 
-/* ---------------------------------------------------------------- taking messages out */
+/* ---------------------------------------------------------------- sending the messages */
 
 struct maildrop {
     int folder;
-    int failed;
+    int failed_folder;
     maildrop_send_fn *send;
     void *context;
     unsigned int failed_messages;
 };
 
 /* Takes a string off the bytes. Returns NULL if they have no NUL. */
-static const char *take_string(const char **bytes, size_t *len)
+static const char *take_string(struct span *bytes)
 {
-    const char *text = *bytes;
-    const char *end = *len > 0 ? memchr(text, '\0', *len) : NULL;
+    const char *text = bytes->bytes;
+    const char *end = bytes->len > 0 ? memchr(text, '\0', bytes->len) : NULL;
     if (end == NULL)
         return NULL;
-    *len -= (size_t)(end + 1 - text);
-    *bytes = end + 1;
+    span_skip(bytes, (size_t)(end + 1 - text));
     return text;
 }
 
-static int take_recipients(const char **bytes, size_t *len, struct invocation *invocation)
+/* Makes an invocation of a file's content, which its strings point into. The caller frees the array of
+ * recipients, but not its strings. Returns 0 or -EBADMSG. */
+static int read_message(struct span content, struct invocation *invocation)
 {
-    GPtrArray *recipients = g_ptr_array_new();
-    const char *recipient;
-    while ((recipient = take_string(bytes, len)) != NULL && *recipient != '\0')
-        g_ptr_array_add(recipients, (char *)recipient);
-    g_ptr_array_add(recipients, NULL);
-    invocation->recipients = (char **)g_ptr_array_free(recipients, false);
-    return recipient != NULL ? 0 : -EBADMSG;
-}
-
-/* Reads the call, whose strings point into the bytes, and moves *text to the message. The caller frees the
- * array of recipients, but not its strings. Returns 0 or -EBADMSG. */
-static int read_message(const char **text, size_t *len, struct invocation *invocation)
-{
-    const char *flags = take_string(text, len);
-    const char *sender = take_string(text, len);
-    const char *name = take_string(text, len);
-    const char *root = take_string(text, len);
+    const char *flags = take_string(&content);
+    const char *sender = take_string(&content);
+    const char *name = take_string(&content);
+    const char *root = take_string(&content);
     *invocation = (struct invocation){
         .ignores_dots = true, .rewrites_from = true, .is_delegated = true, .is_from_maildrop = true};
     if (root == NULL)
@@ -131,10 +111,17 @@ static int read_message(const char **text, size_t *len, struct invocation *invoc
     invocation->sender = *sender != '\0' ? sender : NULL;
     invocation->name = *name != '\0' ? name : NULL;
     invocation->root = *root != '\0' ? root : NULL;
-    return take_recipients(text, len, invocation);
+    GPtrArray *recipients = g_ptr_array_new();
+    const char *recipient;
+    while ((recipient = take_string(&content)) != NULL && *recipient != '\0')
+        g_ptr_array_add(recipients, (char *)recipient);
+    g_ptr_array_add(recipients, NULL);
+    invocation->recipients = (char **)g_ptr_array_free(recipients, false);
+    invocation->text = content;
+    return recipient != NULL ? 0 : -EBADMSG;
 }
 
-/* Reads only plain files with one name, as inboxfs-maildrop makes them. Returns a status of sysexits.h. */
+/* Reads only regular files with one name, as inboxfs-maildrop makes them. Returns a status of sysexits.h. */
 static int send_file(const struct maildrop *maildrop, const char *name, uid_t *ret_owner)
 {
     struct stat status;
@@ -149,12 +136,11 @@ static int send_file(const struct maildrop *maildrop, const char *name, uid_t *r
         return EX_DATAERR;
     *ret_owner = status.st_uid;
     int error = file_read_fd(fd, MAILDROP_FILE_MAX_BYTES, &bytes, &len);
-    const char *text = bytes;
     if (error == 0)
-        error = read_message(&text, &len, &invocation);
+        error = read_message((struct span){bytes, len}, &invocation);
     int result = error == -EBADMSG || error == -EFBIG ? EX_DATAERR : EX_TEMPFAIL;
     if (error == 0)
-        result = maildrop->send(maildrop->context, &invocation, text, len, name);
+        result = maildrop->send(maildrop->context, &invocation, name);
     free(invocation.recipients);
     return result;
 }
@@ -171,46 +157,35 @@ static bool take_out(struct maildrop *maildrop, const char *name)
     case EX_NOUSER:
         log_error("the message of user %d is kept as %s/%s", (int)owner, MAILDROP_FAILED, name);
         maildrop->failed_messages++;
-        return renameat(maildrop->folder, name, maildrop->failed, name) == 0;
+        return renameat(maildrop->folder, name, maildrop->failed_folder, name) == 0;
     default:
         return false;
     }
 }
 
-static void remove_abandoned(const struct maildrop *maildrop, const char *name)
+int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed)
 {
     struct stat status;
-    if (fstatat(maildrop->folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        status.st_mtime < time(NULL) - ABANDONED_AFTER_SECONDS)
-        unlinkat(maildrop->folder, name, 0);
-}
-
-static int take_all_out(struct maildrop *maildrop)
-{
     struct dirent **entries = NULL;
-    int count = scandirat(maildrop->folder, ".", &entries, NULL, alphasort);
+    _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int failed = open(MAILDROP_FAILED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct maildrop maildrop = {folder, failed, send, context, 0};
+    *ret_failed = 0;
+    if (folder < 0 || fstat(folder, &status) != 0 || status.st_uid != geteuid())
+        return 0;
+    int count = scandirat(folder, ".", &entries, NULL, alphasort);
     bool is_empty = count >= 0;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (name[0] != '.')
-            is_empty = take_out(maildrop, name) && is_empty;
-        else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-            remove_abandoned(maildrop, name);
+            is_empty = take_out(&maildrop, name) && is_empty;
+        else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+                 fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 status.st_mtime < time(NULL) - ABANDONED_AFTER_SECONDS)
+            unlinkat(folder, name, 0);
         free(entries[i]);
     }
     free(entries);
-    return is_empty ? 0 : -EAGAIN;
-}
-
-int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed)
-{
-    struct stat status;
-    _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    _cleanup_close_ int failed = open(MAILDROP_FAILED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct maildrop maildrop = {folder, failed, send, context, 0};
-    int result = 0;
-    if (folder >= 0 && fstat(folder, &status) == 0 && status.st_uid == geteuid())
-        result = take_all_out(&maildrop);
     *ret_failed = maildrop.failed_messages;
-    return result;
+    return is_empty ? 0 : -EAGAIN;
 }

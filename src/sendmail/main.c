@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxfs-sendmail: the program that others call as `sendmail`, on a mount of inboxfs. Its exit status says
- * whether the message is accepted.
+ * inboxfs-sendmail: the program that others call as `sendmail`. Its exit status shows whether the message is
+ * accepted.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -45,7 +45,7 @@ static const char usage[] =
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Returns -1 to continue; else the exit status. */
+/* Sets the mode of -b. Returns -1 to continue, else the exit status. */
 static int set_mode(const char *letter, struct invocation *invocation)
 {
     static const enum mode modes[UCHAR_MAX + 1] = {
@@ -58,8 +58,8 @@ static int set_mode(const char *letter, struct invocation *invocation)
     return -1;
 }
 
-/* Other sendmails take an argument of some of these flags only if it is attached. For some, Exim takes the
- * next argument, as in "-oMr local". */
+/* Takes -o. Other sendmails attach the arguments of its flags; of some, Exim takes the next argument, as in
+ * "-oMr local". */
 static void take_flag(struct invocation *invocation, char *const *argv)
 {
     static const char *const followed[] = {"A",   "P",  "X",  "Ma", "Maa", "Mai",
@@ -73,8 +73,8 @@ static void take_flag(struct invocation *invocation, char *const *argv)
         }
 }
 
-/* Refuses a second value, so that a user cannot override a value that a line of sudoers fixes. Returns -1 to
- * go on; else the exit status. */
+/* Takes an option that may not be given twice, so that a user cannot override a value that a line of sudoers
+ * has. Returns -1 to continue, else the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -83,6 +83,7 @@ static int take_once(const char *name, const char **value)
     return -1;
 }
 
+/* Returns -1 to continue, else the exit status. */
 static int parse_arguments(int argc, char **argv, struct invocation *invocation)
 {
     enum {
@@ -143,7 +144,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
     return status;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- the call */
 
 /* Returns true if a user without the rights of this process chose its arguments and the message. */
 static bool is_delegated(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The message is written to drafts/ and moved to outbox/, so that the rename returns the result of the
- * outbox's check. The message is durable then, and the caller does not wait for the service.
+ * The message is written to drafts/ and moved to outbox/: the rename makes it durable, and returns the result
+ * of the outbox's check. The program does not wait for the service.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,13 +32,13 @@
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
     SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
-    LOOK_MIN_MS = 20,     /* the first pause between looks for an outcome; the pauses grow */
-    LOOK_MAX_MS = 640,
+    PAUSE_MIN_MS = 20,    /* between looks for an outcome */
+    PAUSE_MAX_MS = 640,
 };
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Folders of these names outside a mount would accept the message, and no program would send it. */
+/* Returns false for a folder outside a mount: it could accept a message, and no program would send it. */
 static bool is_mount(int fd)
 {
     struct statfs file_system;
@@ -46,73 +46,60 @@ static bool is_mount(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
-/* The path may lead elsewhere by now: another file system may be mounted over it, or over a folder above. */
-static bool is_of_device(int fd, dev_t device)
+/* Returns a negative status, and a copy of the reason. */
+static int refuse(int status, const char *reason, char **ret_reason)
 {
-    struct stat stat;
-    return fstat(fd, &stat) == 0 && stat.st_dev == device;
+    *ret_reason = g_strdup(reason);
+    return -status;
 }
 
-/* Returns true if mail may go to the mount without --mount: any user can mount a file system of this type,
- * and let root in. */
-static bool is_trusted(const struct mount *mount)
-{
-    return mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
-}
-
-/* Opens the only mount that this user can look into. Returns -1, with the exit status and reason, on an
- * error. */
-static int open_only_mount(int *ret_status, const char **ret_reason)
+/* Opens the only mount that this user can enter. Any user can mount a file system of this type, and let root
+ * enter it: so without --mount only mounts of this user and of programs are used. */
+static int open_only_mount(char **ret_reason)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    *ret_status = EX_TEMPFAIL;
-    *ret_reason = "cannot read /proc/self/mountinfo";
     if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0)
-        return -1;
+        return refuse(EX_TEMPFAIL, "cannot read /proc/self/mountinfo", ret_reason);
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        _cleanup_close_ int fd =
-            is_trusted(mount) ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-        is_denied = is_denied || !is_trusted(mount) || (fd < 0 && errno == EACCES);
-        if (fd < 0 || !is_of_device(fd, mount->device) || !is_mount(fd)) /* the mount ended, or is hidden */
+        bool is_trusted = mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
+        _cleanup_close_ int fd = is_trusted ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        struct stat status;
+        is_denied = is_denied || !is_trusted || (fd < 0 && errno == EACCES);
+        /* Another file system may be mounted over the path since, or the mount may have ended. */
+        if (fd < 0 || fstat(fd, &status) != 0 || status.st_dev != mount->device || !is_mount(fd))
             continue;
-        if (found >= 0) {
-            *ret_status = EX_USAGE;
-            *ret_reason = "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT";
-            return -1;
-        }
+        if (found >= 0)
+            return refuse(EX_USAGE, "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT",
+                          ret_reason);
         found = TAKE_FD(fd);
     }
-    *ret_status = is_denied ? EX_NOPERM : EX_TEMPFAIL;
-    *ret_reason = is_denied ? "the inboxfs mount is another user's, or another group's: to use it all the "
-                              "same, name it by --mount=DIR"
-                            : "no inboxfs is mounted";
-    return TAKE_FD(found);
+    if (found >= 0)
+        return TAKE_FD(found);
+    return is_denied ? refuse(EX_NOPERM,
+                              "the inboxfs mount is another user's, or another group's: to use it all the "
+                              "same, name it by --mount=DIR",
+                              ret_reason)
+                     : refuse(EX_TEMPFAIL, "no inboxfs is mounted", ret_reason);
 }
 
-static int open_named_mount(const char *path, int *ret_status)
+int mount_open(const struct invocation *invocation, char **ret_reason)
 {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (invocation->mount == NULL)
+        return open_only_mount(ret_reason);
+    _cleanup_close_ int fd = open(invocation->mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && is_mount(fd))
         return TAKE_FD(fd);
-    *ret_status =
-        fd < 0 ? complain(errno == EACCES ? EX_NOPERM : EX_TEMPFAIL, "%s: %s", path, strerrordesc_np(errno))
-               : complain(EX_TEMPFAIL, "%s: no inboxfs is mounted there", path);
-    return -1;
-}
-
-int mount_open(const struct invocation *invocation, int *ret_status, const char **ret_reason)
-{
-    *ret_reason = NULL;
-    return invocation->mount != NULL ? open_named_mount(invocation->mount, ret_status)
-                                     : open_only_mount(ret_status, ret_reason);
+    int status = fd < 0 && errno == EACCES ? EX_NOPERM : EX_TEMPFAIL;
+    *ret_reason = g_strdup_printf("%s: %s", invocation->mount,
+                                  fd < 0 ? strerrordesc_np(errno) : "no inboxfs is mounted there");
+    return -status;
 }
 
 /* ---------------------------------------------------------------- handing in */
 
-/* Returns the error in the last event of the mount that has this path, or NULL if there is none. The caller
- * frees. */
+/* Returns the error in the last event of this path, or NULL if there is none. The caller frees. */
 static char *find_reason(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
@@ -125,11 +112,10 @@ static char *find_reason(int mount, const char *path)
     tail[len > 0 ? len : 0] = '\0';
     for (char *line = strtok_r(tail, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         json_auto_t *event = json_loads(line, JSON_ALLOW_NUL, NULL);
-        const char *told = json_string_value(json_object_get(event, "path"));
-        const char *words = json_string_value(json_object_get(event, "error"));
-        if (told != NULL && words != NULL && strcmp(told, path) == 0) {
+        const char *error = json_string_value(json_object_get(event, "error"));
+        if (error != NULL && g_strcmp0(json_string_value(json_object_get(event, "path")), path) == 0) {
             free(reason);
-            reason = g_strdup(words);
+            reason = g_strdup(error);
         }
     }
     return reason;
@@ -154,38 +140,31 @@ static int status_of_errno(int number)
     }
 }
 
-static int write_draft(int drafts, const char *name, const struct strbuf *message)
+int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
 {
-    _cleanup_close_ int fd = openat(drafts, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    int error = file_write_all(fd, message->data, message->len);
-    return error != 0 ? error : close(TAKE_FD(fd)) == 0 ? 0 : -errno;
-}
-
-int mount_hand_in(int mount, const char *name, const struct strbuf *message)
-{
-    char draft[80];
-    char path[100];
-    snprintf(draft, sizeof(draft), "drafts/.%s", name);
-    snprintf(path, sizeof(path), "outbox/%s", name);
-    unlinkat(mount, draft, 0); /* a crash may have left it: messages of the maildrop keep their names */
-    int error = write_draft(mount, draft, message);
+    char draft_path[80];
+    char outbox_path[100];
+    snprintf(draft_path, sizeof(draft_path), "drafts/.%s", name);
+    snprintf(outbox_path, sizeof(outbox_path), "outbox/%s", name);
+    unlinkat(mount, draft_path, 0); /* a crash may have left it: messages of the maildrop keep their names */
+    _cleanup_close_ int fd = openat(mount, draft_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int error = fd < 0 ? -errno : file_write_all(fd, draft->data, draft->len);
+    if (error == 0 && close(TAKE_FD(fd)) != 0)
+        error = -errno;
     if (error != 0) {
-        unlinkat(mount, draft, 0);
+        unlinkat(mount, draft_path, 0);
         return complain(status_of_errno(-error), "cannot write to drafts/: %s", strerrordesc_np(-error));
     }
-    if (renameat(mount, draft, mount, path) == 0)
+    if (renameat(mount, draft_path, mount, outbox_path) == 0)
         return EX_OK;
     int number = errno;
     if (number == ECONNABORTED)
-        return complain(
-            EX_UNAVAILABLE,
-            "the mount ended before it answered: the message may be accepted; if it is neither in "
-            "outbox/ nor in sent/, it is %s",
-            draft);
-    _cleanup_free_ char *reason = find_reason(mount, draft);
-    unlinkat(mount, draft, 0);
+        return complain(EX_UNAVAILABLE,
+                        "the mount ended before it answered: the message may be accepted; if it is neither "
+                        "in outbox/ nor in sent/, it is %s",
+                        draft_path);
+    _cleanup_free_ char *reason = find_reason(mount, draft_path);
+    unlinkat(mount, draft_path, 0);
     return complain(status_of_errno(number), "refused: %s",
                     reason != NULL ? reason : strerrordesc_np(number));
 }
@@ -245,13 +224,13 @@ static int settled_status(int mount, const char *name)
                                      words != NULL ? words : "");
 }
 
-/* Looks often at first, then every 0.6 s: a mount may be offline for hours. */
+/* The pauses grow to 0.6 s, for the mount may be offline for hours. */
 int mount_wait_for_service(int mount, const char *name)
 {
     char path[100];
     struct stat status;
     snprintf(path, sizeof(path), "outbox/%s", name);
-    for (int pause_ms = LOOK_MIN_MS;; pause_ms = pause_ms < LOOK_MAX_MS ? 2 * pause_ms : pause_ms) {
+    for (int pause_ms = PAUSE_MIN_MS;; pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : pause_ms) {
         bool is_waiting = fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
         int settled = settled_status(mount, name);
         if (settled >= 0)
@@ -266,7 +245,7 @@ int mount_wait_for_service(int mount, const char *name)
 
 /* ---------------------------------------------------------------- the queue */
 
-/* Prints the messages of a folder, in order of names. Return: their number, or -errno. */
+/* Prints the messages of a folder, sorted by name. Returns their number, or -errno. */
 static int list_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -295,14 +274,13 @@ static int list_folder(int dir, const char *folder)
 
 int mount_list_queue(const struct invocation *invocation)
 {
-    int status = EX_OK;
-    const char *reason;
+    _cleanup_free_ char *reason = NULL;
     int left = list_folder(AT_FDCWD, MAILDROP_FOLDER);
-    _cleanup_close_ int mount = mount_open(invocation, &status, &reason);
-    if (mount < 0 && left >= 0)
-        return EX_OK;
+    _cleanup_close_ int mount = mount_open(invocation, &reason);
+    if (mount < 0 && (left < 0 || invocation->mount != NULL))
+        log_error("%s", reason);
     if (mount < 0)
-        return reason != NULL ? complain(status, "%s", reason) : status;
+        return left < 0 ? -mount : EX_OK;
     int waiting = list_folder(mount, "outbox");
     if (waiting < 0)
         return complain(status_of_errno(-waiting), "outbox: %s", strerrordesc_np(-waiting));

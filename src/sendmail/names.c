@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Programs make addresses of a local name and the machine's name. The names of the machine come only from
- * files, because a look-up in the DNS could take a minute.
+ * files, because a query of the DNS can take a minute.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -25,81 +24,94 @@ enum {
     ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
     LINE_MAX_BYTES = 2048,
     HOST_LINES_MAX = 1000 * 1000,
-    HOST_NAMES_MAX_BYTES = 64 * 1024,
+    HOST_NAMES_MAX = 10 * 1000,
 };
+
+/* ---------------------------------------------------------------- recipients */
+
+void recipients_release(struct recipients *recipients)
+{
+    address_list_release(&recipients->list);
+    g_clear_pointer(&recipients->known, g_hash_table_unref);
+}
+
+bool recipients_has(const struct recipients *recipients, const char *address)
+{
+    _cleanup_free_ char *key = g_ascii_strdown(address, -1);
+    return recipients->known != NULL && g_hash_table_contains(recipients->known, key);
+}
+
+int recipients_add(struct recipients *recipients, const struct address *address)
+{
+    if (recipients->known == NULL)
+        recipients->known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    if (g_hash_table_add(recipients->known, g_ascii_strdown(address->address, -1)) &&
+        address_list_append(&recipients->list, address->address, address->name) != 0)
+        return complain(EX_TEMPFAIL, "out of memory");
+    return EX_OK;
+}
 
 /* ---------------------------------------------------------------- this machine's names */
 
-/* Returns true if the line has the word, before a comment. */
-static bool line_has(const char *line, const char *word)
-{
-    size_t line_end = strcspn(line, "#\r\n");
-    size_t word_len = strlen(word);
-    for (size_t at = 0; at < line_end;) {
-        size_t len = strcspn(line + at, " \t#\r\n");
-        if (len == word_len && len > 0 && strncasecmp(line + at, word, len) == 0)
-            return true;
-        at += len + 1;
-    }
-    return false;
-}
-
-/* Keeps the lines that have the word (NULL: all), as "127.0.1.1 box.example.com box". */
-static void keep_lines(struct local_names *names, const char *path, const char *word)
+/* Adds the words of each line, as "127.0.1.1 box.example.com box", that has the word `host` (NULL: of all).
+ */
+static void add_hosts(GHashTable *hosts, const char *path, const char *host)
 {
     char line[LINE_MAX_BYTES];
     _cleanup_fclose_ FILE *file = fopen(path, "re");
-    for (unsigned int i = 0; file != NULL && i < HOST_LINES_MAX && fgets(line, sizeof(line), file) != NULL;
-         i++)
-        if (word == NULL || line_has(line, word))
-            strbuf_appendf(&names->other_hosts, "%s\n", line);
-}
-
-static bool is_other_name(const struct local_names *names, const char *domain)
-{
-    for (const char *line = strbuf_str(&names->other_hosts); line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (line_has(line, domain))
-            return true;
+    for (unsigned int i = 0;
+         file != NULL && i < HOST_LINES_MAX && g_hash_table_size(hosts) < HOST_NAMES_MAX &&
+         fgets(line, sizeof(line), file) != NULL;
+         i++) {
+        _cleanup_free_ char *text = g_ascii_strdown(line, (gssize)strcspn(line, "#\r\n"));
+        g_auto(GStrv) words = g_strsplit_set(text, " \t", -1);
+        if (host == NULL || g_strv_contains((const char *const *)words, host))
+            for (char **word = words; *word != NULL; word++)
+                g_hash_table_add(hosts, g_strdup(*word));
     }
-    return false;
 }
 
 enum host local_names_host(const struct local_names *names, const char *address)
 {
-    const char *domain = strrchr(address, '@') + 1;
-    size_t first_label = strcspn(names->host, ".");
-    if (strcasecmp(domain, NO_DOMAIN) == 0 || strcasecmp(domain, "localhost") == 0 ||
-        strcasecmp(domain, "localhost.localdomain") == 0)
+    _cleanup_free_ char *domain = g_ascii_strdown(strrchr(address, '@') + 1, -1);
+    if (strcmp(domain, NO_DOMAIN) == 0 || strcmp(domain, "localhost") == 0 ||
+        strcmp(domain, "localhost.localdomain") == 0)
         return HOST_LOCAL;
-    bool is_own = strcasecmp(domain, names->host) == 0 ||
-                  (strlen(domain) == first_label && strncasecmp(domain, names->host, first_label) == 0) ||
-                  is_other_name(names, domain);
-    return !is_own ? HOST_OTHER : strchr(domain, '.') == NULL ? HOST_LOCAL : HOST_NAMED;
+    if (!g_hash_table_contains(names->hosts, domain))
+        return HOST_OTHER;
+    return strchr(domain, '.') == NULL ? HOST_LOCAL : HOST_NAMED;
 }
 
 /* The case of letters does not matter in an address; a service stores small letters. */
 bool local_names_has_inbox(const struct local_names *names, const char *address)
 {
-    char path[NAME_MAX + sizeof("inboxes/")];
     struct stat status;
     if (names->mount < 0 || !address_is_folder_name(address))
         return false;
-    snprintf(path, sizeof(path), "inboxes/%s", address);
-    if (fstatat(names->mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
-        return true;
-    for (char *at = path; *at != '\0'; at++)
-        *at = (char)tolower((unsigned char)*at);
-    return fstatat(names->mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    _cleanup_free_ char *path = g_strconcat("inboxes/", address, NULL);
+    _cleanup_free_ char *lower = g_ascii_strdown(path, -1);
+    return fstatat(names->mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0 ||
+           fstatat(names->mount, lower, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* ---------------------------------------------------------------- addresses and local names */
-
-/* The file is as aliases(5): NAME: ADDRESS, ADDRESS ... A line that begins with a blank continues the one
- * before. */
-static int read_aliases(const struct invocation *invocation, struct local_names *names)
+int local_names_init(struct local_names *names, const struct invocation *invocation, int mount)
 {
+    char host[256] = "";
     size_t len = 0;
+    *names = (struct local_names){
+        .hosts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL),
+        .mount = mount,
+        .path = invocation->aliases != NULL ? invocation->aliases : "/etc/aliases",
+        .root = invocation->root,
+        .defers_names = mount < 0,
+    };
+    if (gethostname(host, sizeof(host) - 1) == 0 && host[0] != '\0') {
+        char *lower = g_ascii_strdown(host, -1);
+        add_hosts(names->hosts, "/etc/hosts", lower);
+        g_hash_table_add(names->hosts, g_strndup(lower, strcspn(lower, ".")));
+        g_hash_table_add(names->hosts, lower);
+    }
+    add_hosts(names->hosts, "/etc/mailname", NULL);
     _cleanup_close_ int fd = open(names->path, O_RDONLY | O_CLOEXEC);
     int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &names->aliases, &len) : -errno;
     if (error == 0 || (invocation->aliases == NULL && (error == -ENOENT || error == -EACCES)))
@@ -107,38 +119,26 @@ static int read_aliases(const struct invocation *invocation, struct local_names 
     return complain(EX_TEMPFAIL, "%s: %s", names->path, strerrordesc_np(-error));
 }
 
-int local_names_init(struct local_names *names, const struct invocation *invocation, int mount)
-{
-    *names = (struct local_names){
-        .other_hosts = STRBUF_INIT(HOST_NAMES_MAX_BYTES),
-        .mount = mount,
-        .path = invocation->aliases != NULL ? invocation->aliases : "/etc/aliases",
-        .root = invocation->root,
-        .defers_names = mount < 0,
-    };
-    if (gethostname(names->host, sizeof(names->host) - 1) != 0)
-        names->host[0] = '\0';
-    keep_lines(names, "/etc/hosts", names->host);
-    keep_lines(names, "/etc/mailname", NULL);
-    return read_aliases(invocation, names);
-}
-
 void local_names_release(struct local_names *names)
 {
-    strbuf_release(&names->other_hosts);
+    g_hash_table_unref(names->hosts);
     free(names->aliases);
 }
 
-/* Returns the value of a name's line in the alias file, or NULL if there is none. The caller frees. */
+/* ---------------------------------------------------------------- local names */
+
+/* Returns the recipients of a name in the alias file (aliases(5): NAME: ADDRESS, ADDRESS ...; a line that
+ * begins with a blank continues the one before it), or NULL if the file does not have the name. The caller
+ * frees. */
 static char *find_alias(const struct local_names *names, const char *name)
 {
     struct span rest = {names->aliases, names->aliases != NULL ? strlen(names->aliases) : 0};
-    struct mime_field field;
-    while (rest.len > 0)
-        if (!mime_take_field(&rest, &field))
-            mime_take_line(&rest);
-        else if (field.name.len == strlen(name) && strncasecmp(field.name.bytes, name, field.name.len) == 0)
-            return strndup(field.value.bytes, field.value.len);
+    struct span value;
+    while (rest.len > 0) {
+        if (mime_next_field(&rest, name, &value))
+            return g_strndup(value.bytes, value.len);
+        mime_take_line(&rest);
+    }
     return NULL;
 }
 
@@ -149,110 +149,71 @@ static bool is_local_name(const char *text)
     return len > 0 && len < 64 && text[len] == '\0' && text[0] != '-';
 }
 
-/* A list of recipients. Errors show none of the text of a file: the caller may have no right to read it. */
-struct recipients_source {
+/* An address list. Errors show no text of a file, which the caller may not be allowed to read. */
+struct source {
     const char *text;
-    const char *name; /* the caller's local name for which the text stands; NULL: the text is the caller's */
+    const char *name; /* the caller's local name that the text replaces; NULL if the caller wrote the text */
     unsigned int depth; /* of aliases */
+    bool is_root;       /* the text of --root, whose local names have no aliases */
 };
 
-static int add_recipients(const struct local_names *names, struct recipients_source source,
-                          struct address_list *list);
-
-static int complain_of_part(const struct local_names *names, struct recipients_source source,
-                            const char *part)
+static int complain_of_part(const struct local_names *names, const struct source *source, const char *part)
 {
-    if (source.name != NULL)
+    if (source->name != NULL)
         return complain(EX_DATAERR, "what %s stands for, by %s or --root, is not an email address",
-                        source.name, names->path);
+                        source->name, names->path);
     return complain(EX_DATAERR, "not an email address: %s", part);
 }
 
-bool address_list_has(const struct address_list *list, const char *address)
-{
-    for (size_t i = 0; i < list->len; i++)
-        if (address_equals(list->items[i].address, address))
-            return true;
-    return false;
-}
+static int add_source(const struct local_names *names, const struct source *source,
+                      struct recipients *recipients);
 
-/* Appends an address unless the list has it already. */
-static int append_recipient(const struct address *address, struct address_list *list)
-{
-    if (address_list_has(list, address->address))
-        return EX_OK;
-    return address_list_append(list, address->address, address->name) == 0 ? EX_OK : complain_of_memory();
-}
-
-/* Appends a local name without an alias if `defers_names`; else complains of it. */
-static int add_unknown_name(const struct local_names *names, const char *name, const char *given_name,
-                            struct address_list *list)
-{
-    char address[ADDRESS_MAX_BYTES + 1];
-    snprintf(address, sizeof(address), "%s@localhost", name);
-    if (names->defers_names)
-        return append_recipient(&(struct address){.address = address}, list);
-    return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS", given_name,
-                    names->path);
-}
-
-/* Appends the recipients for whom the local name stands. If the name has a domain (`is_of_domain`), only root
- * and the names in the alias file are known to be local; any other name may be an address elsewhere. */
-static int add_local_name(const struct local_names *names, const char *name, bool is_of_domain,
-                          struct recipients_source from, struct address_list *list, bool *ret_is_known)
-{
-    _cleanup_free_ char *alias = find_alias(names, name);
-    struct recipients_source source = {alias, from.name != NULL ? from.name : name, from.depth + 1};
-    struct local_names root_only = *names;
-    root_only.aliases = NULL;
-    root_only.root = NULL;
-    *ret_is_known = alias != NULL || !is_of_domain || strcasecmp(name, "root") == 0;
-    if (!*ret_is_known)
-        return EX_OK;
-    if (alias == NULL)
-        source.text = names->root;
-    if (source.text != NULL && from.depth < ALIAS_DEPTH_MAX)
-        return add_recipients(alias != NULL ? names : &root_only, source, list);
-    return add_unknown_name(names, name, source.name, list);
-}
-
-static int add_recipient(const struct local_names *names, const struct address *address,
-                         struct recipients_source source, struct address_list *list)
+/* Adds an address, or the recipients for whom its local name stands. If the domain is one of the machine's
+ * full names, only root and the names in the alias file are known to be local. */
+static int add_address(const struct local_names *names, const struct address *address,
+                       const struct source *source, struct recipients *recipients)
 {
     const char *at = strrchr(address->address, '@');
     enum host host = local_names_host(names, address->address);
-    bool is_alone = strcmp(at + 1, NO_DOMAIN) == 0;
-    if (host == HOST_OTHER || (!is_alone && local_names_has_inbox(names, address->address)))
-        return append_recipient(address, list);
+    bool has_domain = strcmp(at + 1, NO_DOMAIN) != 0;
+    if (host == HOST_OTHER || (has_domain && local_names_has_inbox(names, address->address)))
+        return recipients_add(recipients, address);
     _cleanup_free_ char *name = g_strndup(address->address, (size_t)(at - address->address));
-    bool is_known = false;
-    if (is_local_name(name)) {
-        int status = add_local_name(names, name, host == HOST_NAMED, source, list, &is_known);
-        if (is_known)
-            return status;
-    } else if (host == HOST_LOCAL)
-        return complain_of_part(names, source, is_alone ? name : address->address);
-    return append_recipient(address, list);
+    if (!is_local_name(name))
+        return host == HOST_NAMED ? recipients_add(recipients, address)
+                                  : complain_of_part(names, source, has_domain ? address->address : name);
+    _cleanup_free_ char *alias = source->is_root ? NULL : find_alias(names, name);
+    if (host == HOST_NAMED && alias == NULL && strcasecmp(name, "root") != 0)
+        return recipients_add(recipients, address);
+
+    const char *given_name = source->name != NULL ? source->name : name;
+    const char *root = source->is_root ? NULL : names->root;
+    const struct source next = {alias != NULL ? alias : root, given_name, source->depth + 1, alias == NULL};
+    if (next.text != NULL && source->depth < ALIAS_DEPTH_MAX)
+        return add_source(names, &next, recipients);
+    if (!names->defers_names)
+        return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
+                        given_name, names->path);
+    _cleanup_free_ char *deferred = g_strconcat(name, "@localhost", NULL);
+    return recipients_add(recipients, &(struct address){.address = deferred});
 }
 
-/* Appends the recipients of a list, and replaces local names by their aliases. Returns EX_OK, or the exit
- * status. */
-static int add_recipients(const struct local_names *names, struct recipients_source source,
-                          struct address_list *list)
+static int add_source(const struct local_names *names, const struct source *source,
+                      struct recipients *recipients)
 {
-    _cleanup_addresses_ struct address_list named = {0};
+    _cleanup_addresses_ struct address_list list = {0};
     _cleanup_free_ char *refused = NULL;
-    int error = address_list_parse_at(&named, source.text, NO_DOMAIN, &refused);
+    int error = address_list_parse_at(&list, source->text, NO_DOMAIN, &refused);
     int status = error == -EBADMSG    ? complain_of_part(names, source, refused != NULL ? refused : "")
                  : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
-                 : error != 0         ? complain_of_memory()
+                 : error != 0         ? complain(EX_TEMPFAIL, "out of memory")
                                       : EX_OK;
-    for (size_t i = 0; i < named.len && status == EX_OK; i++)
-        status = add_recipient(names, &named.items[i], source, list);
+    for (size_t i = 0; i < list.len && status == EX_OK; i++)
+        status = add_address(names, &list.items[i], source, recipients);
     return status;
 }
 
-int local_names_resolve(const struct local_names *names, const char *text, struct address_list *list)
+int local_names_resolve(const struct local_names *names, const char *text, struct recipients *recipients)
 {
-    return add_recipients(names, (struct recipients_source){.text = text}, list);
+    return add_source(names, &(struct source){.text = text}, recipients);
 }

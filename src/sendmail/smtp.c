@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client. It uses the grammar
- * of mail/smtp_session.h.
+ * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client, with the grammar of
+ * mail/smtp_session.h.
  *
- * A recipient is checked, and a message is sent, by a call of submit.c in a process of its own, which reports
- * as the whole program does: by a status of sysexits.h and words on standard error. The session makes its
- * answer of both. So no message affects the next one.
+ * A recipient is checked, and a message is sent, by a call of submit.c in a child process, which reports as
+ * the whole program does: by a status of sysexits.h and a text on standard error. The server makes its answer
+ * of both. So no message affects the next one.
  *
  * A client whose first line ends with LF alone may end all its lines so, as people and scripts do. For any
  * other client LF alone is no line end, so that no text of a message ends that message.
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -29,7 +28,7 @@
 enum {
     READ_BYTES = 16 * 1024,
     ANSWERS_MAX_BYTES = 1024 * 1024, /* more than the answers to one read(2) */
-    WORDS_MAX_BYTES = 4096,          /* of the output of a call */
+    OUTPUT_MAX_BYTES = 4096,         /* of a call of submit.c */
 };
 
 struct server {
@@ -37,26 +36,25 @@ struct server {
     struct strbuf answer; /* the last answer */
 };
 
-/* ---------------------------------------------------------------- a call in a process of its own */
+/* ---------------------------------------------------------------- a call in a child process */
 
-static int send_message(const struct invocation *invocation, const struct smtp_message *message)
+static int send_message(const struct invocation *caller, const struct smtp_message *message)
 {
-    _cleanup_free_ char **recipients = calloc(message->recipients_len + 1, sizeof(*recipients));
-    int text = memfd_create("message", MFD_CLOEXEC);
-    if (recipients == NULL || text < 0 || file_write_all(text, message->text, message->text_len) != 0 ||
-        lseek(text, 0, SEEK_SET) != 0 || dup2(text, STDIN_FILENO) < 0) {
-        fputs("there is not enough memory for the message\n", stderr);
-        return EX_TEMPFAIL;
-    }
+    _cleanup_free_ char **recipients = g_new0(char *, message->recipients_len + 1);
+    struct invocation invocation = *caller;
     memcpy(recipients, message->recipients, message->recipients_len * sizeof(*recipients));
-    return submit_from_session(invocation, message->sender, recipients);
+    invocation.recipients = recipients;
+    invocation.sender = message->sender;
+    invocation.text = (struct span){message->text, message->text_len};
+    invocation.reads_headers = false;
+    invocation.ignores_dots = true;
+    return submit_message(&invocation);
 }
 
-/* Sends the message, or checks the recipient if `message` is NULL, in a new process. Its standard output and
- * error go to `words`, for this process's standard output carries answers. Returns the call's status, and the
- * first line that it wrote. */
+/* Sends the message, or checks the recipient if `message` is NULL, in a child process. `output` gets the
+ * first line that the child writes on its standard output or error. Returns the status of the call. */
 static int run_call(const struct invocation *invocation, const struct smtp_message *message,
-                    const char *recipient, struct strbuf *words)
+                    const char *recipient, struct strbuf *output)
 {
     int ends[2];
     int status = 0;
@@ -73,68 +71,65 @@ static int run_call(const struct invocation *invocation, const struct smtp_messa
     }
     close(ends[1]);
     if (child > 0)
-        strbuf_read_to_end(words, ends[0]);
+        strbuf_read_to_end(output, ends[0]);
     close(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return EX_OSERR;
-    strbuf_truncate(words, strcspn(strbuf_str(words), "\n"));
+    strbuf_truncate(output, strcspn(strbuf_str(output), "\n"));
     return WEXITSTATUS(status);
 }
 
-/* ---------------------------------------------------------------- its answer */
+/* ---------------------------------------------------------------- the answer */
 
-/* A client must not send again by itself a message that may be accepted already (EX_UNAVAILABLE). */
-static const char *code_of_status(int status)
+/* Returns the answer to the client. *ret_status is the status of the call. */
+static const char *answer(struct server *server, const struct smtp_message *message, const char *recipient,
+                          int *ret_status)
 {
+    static const char prefix[] = "inboxfs-sendmail: ";
+    /* Any other status lets the client send again by itself, which it must not do with a message that may be
+     * accepted already (EX_UNAVAILABLE). */
     static const char *const codes[EX__MAX + 1] = {
         [EX_OK] = "250 2.0.0",    [EX_NOUSER] = "550 5.1.1", [EX_DATAERR] = "554 5.6.0",
         [EX_USAGE] = "554 5.3.5", [EX_NOPERM] = "550 5.7.1", [EX_UNAVAILABLE] = "554 5.3.0",
     };
-    return status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0";
-}
-
-/* Returns the answer to the client; *ret_is_taken: whether the call took the recipient or the message. */
-static const char *answer(struct server *server, const struct smtp_message *message, const char *recipient,
-                          bool *ret_is_taken)
-{
-    static const char prefix[] = "inboxfs-sendmail: ";
-    _cleanup_strbuf_ struct strbuf words = STRBUF_INIT(WORDS_MAX_BYTES);
-    int status = run_call(server->invocation, message, recipient, &words);
-    const char *text = strbuf_str(&words);
+    _cleanup_strbuf_ struct strbuf output = STRBUF_INIT(OUTPUT_MAX_BYTES);
+    int status = run_call(server->invocation, message, recipient, &output);
+    const char *text = strbuf_str(&output);
     if (strncmp(text, prefix, strlen(prefix)) == 0)
         text += strlen(prefix);
     if (*text == '\0')
         text = status == EX_OK ? "Accepted" : "Not accepted; try again later";
     strbuf_clear(&server->answer);
-    strbuf_appendf(&server->answer, "%s %s", code_of_status(status), text);
-    *ret_is_taken = status == EX_OK;
+    strbuf_appendf(&server->answer, "%s %s",
+                   status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0", text);
+    *ret_status = status;
     return server->answer.error == 0 ? strbuf_str(&server->answer) : "451 4.3.0 Out of memory";
 }
 
 static const char *check_recipient(void *context, const char *address)
 {
-    bool is_taken = false;
-    const char *text = answer(context, NULL, address, &is_taken);
-    return is_taken ? NULL : text;
+    int status = EX_OK;
+    const char *text = answer(context, NULL, address, &status);
+    return status == EX_OK ? NULL : text;
 }
 
 static const char *deliver(void *context, const struct smtp_message *message)
 {
-    bool is_taken = false;
-    return answer(context, message, NULL, &is_taken);
+    int status = EX_OK;
+    return answer(context, message, NULL, &status);
 }
 
 /* ---------------------------------------------------------------- the conversation */
 
 enum line_end {
-    LINE_END_UNKNOWN, /* the first line is not over */
+    LINE_END_UNKNOWN, /* the end of the first line was not received yet */
     LINE_END_CRLF,
     LINE_END_LF,
 };
 
 struct input {
     enum line_end line_end;
-    char previous; /* the last byte that was received */
+    char previous; /* the byte received last */
 };
 
 /* Makes each LF without CR a CR LF, if the client's first line ended with LF alone. */
@@ -178,7 +173,7 @@ static int converse(struct smtp_session *session, struct strbuf *answers)
 int sendmail_smtp_run(const struct invocation *invocation)
 {
     atomic_size_t text_bytes = 0;
-    struct server server = {invocation, STRBUF_INIT(WORDS_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
+    struct server server = {invocation, STRBUF_INIT(OUTPUT_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
     _cleanup_strbuf_ struct strbuf answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
     const struct smtp_host host = {
         .context = &server,
@@ -194,7 +189,7 @@ int sendmail_smtp_run(const struct invocation *invocation)
     };
     struct smtp_session *session = NULL;
     int status = EX_TEMPFAIL;
-    signal(SIGCHLD, SIG_DFL); /* if it were ignored, as some callers leave it, no call would have a status */
+    signal(SIGCHLD, SIG_DFL); /* some callers leave it ignored, and waitpid(2) would then get no status */
     if (smtp_session_new(&host, &answers, &session) == 0)
         status = converse(session, &answers);
     smtp_session_free(session);

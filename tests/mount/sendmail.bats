@@ -371,11 +371,8 @@ on_box() { # ARGUMENT... <MESSAGE
   run -65 sendmail "$BOB" < <(printf 'Subject: x\n\na\0b\n')
   run -65 sendmail "$BOB" < <(head -c 30000000 /dev/zero | tr '\0' 'a')
   contains "$output" 'over 23000000 bytes'
-  # Long addresses, for of short ones there would be so many that they take seconds.
-  local label
-  label=$(printf 'x%.0s' {1..60})
   # shellcheck disable=SC2046 # a word each
-  run -65 sendmail $(seq -f "number-%.0f@$label.$label.$label.example" 5200) < <(head -c 22999000 /dev/zero | tr '\0' 'a')
+  run -65 sendmail $(seq -f 'number-%.0f@x.example' 45000) < <(head -c 22999000 /dev/zero | tr '\0' 'a')
   contains "$output" 'the message and its recipients are over'
   nothing_was_sent
 }
