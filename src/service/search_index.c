@@ -12,91 +12,69 @@
 #include "base/thread.h"
 
 enum {
-    TRIGRAMS_MAX = 8,              /* of a term; each takes time, and these leave few candidates */
-    BATCH_MESSAGES = 64,           /* in one turn to write */
-    BATCH_CHARACTERS = 128 * 1024, /* the turn ends with the message that passes this many */
-    TEXT_MAX_CHARACTERS = 256 * 1024,
+    TRIGRAMS_MAX = 8,                 /* of a term; each takes time, and these leave few candidates */
+    BATCH_MESSAGES = 64,              /* in one turn to write */
+    BATCH_CHARACTERS = 128 * 1024,    /* the message that exceeds them is the last of its batch */
+    TEXT_MAX_CHARACTERS = 256 * 1024, /* of a message that is indexed */
     PAUSE_MS = 100,
     QUIET_MS = 1000,
     PATIENCE_MS = 5000,  /* after this time a batch is indexed, even while messages are being stored */
     IDLE_MS = 60 * 1000, /* between two looks for messages that other processes have stored */
 };
 
-/* The index has this in place of a text that is too long. A search compares each such message. */
+/* The index has this instead of a text that is too long; each search looks for it, too. */
 #define TOO_LONG "\1\1\1"
 
-struct search_index {
-    struct database *database;
-    struct cancel cancel;
-    pthread_t thread;
-};
-
 /* ---------------------------------------------------------------- searching */
-
-static void append_trigram(struct strbuf *match, const char *text)
-{
-    const char *end = g_utf8_offset_to_pointer(text, 3);
-    strbuf_append_str(match, match->len > 1 ? " AND \"" : "\"");
-    for (; text < end; text++)
-        strbuf_appendf(match, *text == '"' ? "\"%c" : "%c", *text);
-    strbuf_append_char(match, '"');
-}
-
-/* Writes the query for the first and the last trigram, and some at even distances between. */
-static char *write_match(const char *term, long trigrams)
-{
-    _cleanup_strbuf_ struct strbuf match = STRBUF_INIT(1024);
-    long count = trigrams < TRIGRAMS_MAX ? trigrams : TRIGRAMS_MAX;
-    strbuf_append_char(&match, '(');
-    for (long i = 0; i < count; i++)
-        append_trigram(&match,
-                       g_utf8_offset_to_pointer(term, count > 1 ? i * (trigrams - 1) / (count - 1) : 0));
-    strbuf_append_str(&match, ") OR \"" TOO_LONG "\"");
-    return match.error == 0 ? strdup(strbuf_str(&match)) : NULL;
-}
-
-/* With c candidates, the index leads to c texts; without it, a search reads about limit * emails / c. */
-static int64_t most_candidates(int64_t emails, int64_t limit)
-{
-    int64_t max = 1;
-    while (max < emails / 2 && max * max < limit * emails / 2)
-        max *= 2;
-    return max;
-}
 
 int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t limit, char **ret_match)
 {
     *ret_match = NULL;
-    long characters = g_utf8_strlen(term, -1);
-    if (characters < 3)
+    long trigrams = g_utf8_strlen(term, -1) - 2;
+    if (trigrams < 1)
         return 0;
-    _cleanup_free_ char *match = write_match(term, characters - 2);
-    if (match == NULL)
-        return -ENOMEM;
-    int64_t max = most_candidates(emails, limit);
+    /* Looks for the first and the last trigram, and some at even distances between. */
+    long used = trigrams < TRIGRAMS_MAX ? trigrams : TRIGRAMS_MAX;
+    _cleanup_strbuf_ struct strbuf match = STRBUF_INIT(1024);
+    for (long i = 0; i < used; i++) {
+        const char *text = g_utf8_offset_to_pointer(term, used > 1 ? i * (trigrams - 1) / (used - 1) : 0);
+        const char *end = g_utf8_offset_to_pointer(text, 3);
+        strbuf_append_str(&match, i > 0 ? " AND \"" : "(\"");
+        for (; text < end; text++)
+            strbuf_appendf(&match, *text == '"' ? "\"%c" : "%c", *text);
+        strbuf_append_char(&match, '"');
+    }
+    if (strbuf_append_str(&match, ") OR \"" TOO_LONG "\"") != 0)
+        return match.error;
+
+    /* With c candidates, the index leads to c texts; without it, a search reads about limit * emails / c. */
+    int64_t max = 1;
+    while (max < emails / 2 && max * max < limit * emails / 2)
+        max *= 2;
     int64_t count = 0;
     int error = query_integer(
         db, &count, "SELECT count(*) FROM (SELECT 1 FROM " SEARCH_INDEX_CANDIDATES("?1") " LIMIT ?2)", "si",
-        match, max);
-    if (error == 0 && count < max)
-        *ret_match = TAKE_PTR(match);
-    return error;
+        strbuf_str(&match), max);
+    if (error != 0 || count >= max)
+        return error;
+    *ret_match = strdup(strbuf_str(&match));
+    return *ret_match != NULL ? 0 : -ENOMEM;
 }
 
 /* ---------------------------------------------------------------- indexing */
 
-/* *ret_last is the last message of the next batch, *ret_first the last one before the batch. Both are equal
- * if there is no batch. */
-static int find_batch(sqlite3 *db, int64_t *ret_first, int64_t *ret_last)
+/* *ret_indexed is the last message that is indexed, and *ret_last the last message of the next batch. Both
+ * are equal if there is no batch. */
+static int find_batch(sqlite3 *db, int64_t *ret_indexed, int64_t *ret_last)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_integer(db, ret_first, "SELECT value FROM settings WHERE name = 'indexed'", "");
+    int error = query_integer(db, ret_indexed, "SELECT value FROM settings WHERE name = 'indexed'", "");
     if (error == 0)
         error =
             query_prepare(db, &statement,
                           "SELECT seq, length(search_text) FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
-                          "ii", *ret_first, (int64_t)BATCH_MESSAGES);
-    *ret_last = *ret_first;
+                          "ii", *ret_indexed, (int64_t)BATCH_MESSAGES);
+    *ret_last = *ret_indexed;
     int64_t characters = 0;
     int step = 0;
     while (error == 0 && characters < BATCH_CHARACTERS && (step = query_step(statement)) > 0) {
@@ -106,32 +84,30 @@ static int find_batch(sqlite3 *db, int64_t *ret_first, int64_t *ret_last)
     return error != 0 ? error : step < 0 ? step : 0;
 }
 
-static int index_messages(sqlite3 *db, int64_t first, int64_t last)
-{
-    int error =
-        query_execute(db,
-                      "INSERT INTO trigrams (rowid, text) SELECT seq, iif(length(search_text) > ?3, ?4,"
-                      " search_text) FROM messages WHERE seq > ?1 AND seq <= ?2",
-                      "iiis", first, last, (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
-    return error != 0 ? error
-                      : query_execute(db, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
-}
-
 /* Return: 0; -ENOENT if all messages are indexed; -errno. */
 static int index_batch(struct database *database)
 {
     struct connection *connection = NULL;
-    int64_t first = 0, last = 0;
+    int64_t indexed = 0, last = 0;
     int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
-    error = find_batch(connection->db, &first, &last);
+    error = find_batch(connection->db, &indexed, &last);
     database_end_read(database, connection);
-    if (error == 0 && first == last)
+    if (error == 0 && indexed == last)
         error = -ENOENT;
     if (error == 0)
         error = database_begin_write(database, &connection);
-    return error == 0 ? database_end_write(database, index_messages(connection->db, first, last)) : error;
+    if (error != 0)
+        return error;
+    error = query_execute(connection->db,
+                          "INSERT INTO trigrams (rowid, text) SELECT seq, iif(length(search_text) > ?3, ?4,"
+                          " search_text) FROM messages WHERE seq > ?1 AND seq <= ?2",
+                          "iiis", indexed, last, (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
+    if (error == 0)
+        error =
+            query_execute(connection->db, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
+    return database_end_write(database, error);
 }
 
 static int64_t in_ms(int64_t ms)
@@ -166,29 +142,22 @@ static void *index_thread(void *argument)
     return NULL;
 }
 
-int search_index_start(struct database *database, struct search_index **ret_index)
+int search_index_start(struct search_index *index, struct database *database)
 {
-    struct search_index *index = calloc(1, sizeof(*index));
-    if (index == NULL)
-        return -ENOMEM;
     index->database = database;
     cancel_init(&index->cancel);
     int error = thread_start(&index->thread, "inboxd-index", index_thread, index);
-    if (error != 0) {
+    index->has_thread = error == 0;
+    if (error != 0)
         cancel_release(&index->cancel);
-        free(index);
-        return error;
-    }
-    *ret_index = index;
-    return 0;
+    return error;
 }
 
 void search_index_stop(struct search_index *index)
 {
-    if (index == NULL)
+    if (!index->has_thread)
         return;
     cancel_set(&index->cancel);
     pthread_join(index->thread, NULL);
     cancel_release(&index->cancel);
-    free(index);
 }

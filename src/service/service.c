@@ -40,7 +40,7 @@ struct service {
     char *domain;
     struct relay *relay;
     struct webhook *webhook;
-    struct search_index *index;
+    struct search_index index;
     SSL_CTX *tls;            /* NULL without TLS */
     struct open_door *doors; /* in the configuration's order */
     size_t doors_len;
@@ -59,7 +59,7 @@ void service_stop(struct service *service)
     SSL_CTX_free(service->tls);
     relay_stop(service->relay);
     webhook_stop(service->webhook);
-    search_index_stop(service->index);
+    search_index_stop(&service->index);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -170,7 +170,7 @@ static int start(const struct service_config *config, struct service **ret_servi
         error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
     service->context.has_relay = service->relay != NULL;
     if (error == 0)
-        error = search_index_start(service->context.database, &service->index);
+        error = search_index_start(&service->index, service->context.database);
     if (error == 0)
         error = tls_context_new(&config->tls, &service->tls, ret_reason);
     for (size_t i = 0; i < doors_len && error == 0; i++)
