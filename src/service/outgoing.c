@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table `outgoing` and the threads that work on it.
- *
  * A thread sleeps until a row is due or this process committed. `inboxd deliver` commits in a process of its
  * own, so the thread looks every second for rows of the kind that it adds.
  */
@@ -26,17 +24,10 @@ enum {
     POLL_MS = 1000,
 };
 
-/* By kind. */
+/* Names in the table `settings`, by kind. */
 static const char *const settings[] = {
     [OUTGOING_RELAY] = "relay",
     [OUTGOING_WEBHOOK] = "webhooks",
-};
-
-struct outgoing {
-    const struct outgoing_work *work;
-    struct database *database;
-    struct cancel cancel;
-    pthread_t thread;
 };
 
 /* ---------------------------------------------------------------- adding rows */
@@ -76,8 +67,8 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
     character_replace(result->reason, CHARACTER_NOT_PLAIN, '?');
 }
 
-/* A row that is due later than after the longest pause was written before the clock was set back, so it is
- * due now. Return: 0; -ENOENT if no row is due; -errno. */
+/* If a row is due later than after the longest pause, the clock was set back, and the row is due now. Return:
+ * 0; -ENOENT if no row is due; -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
     struct connection *connection = NULL;
@@ -89,7 +80,7 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     error = query_first(connection->db, &statement,
                         "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
                         " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
-                        "iii", (int64_t)outgoing->work->kind, now, now + PAUSE_MAX_MS);
+                        "iii", (int64_t)outgoing->kind, now, now + PAUSE_MAX_MS);
     if (error == 0) {
         *ret_row = (struct outgoing_row){
             .seq = sqlite3_column_int64(statement, 0),
@@ -110,9 +101,9 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
 /* If the target is away, the attempt counts for all rows that are due there. If the target gave this row no
- * answer, its other rows wait a moment, so that rows of other targets come first. They then come before this
- * row, because they have fewer attempts. */
-static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
+ * answer, its other rows wait a moment, so that rows of other targets are tried first. After that they are
+ * tried before this row, because they have fewer attempts. */
+static int postpone(const struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
     int64_t now = clock_realtime_ms(clock_system());
@@ -120,31 +111,12 @@ static int postpone(const struct outgoing_work *work, sqlite3 *db, const struct 
         db,
         "UPDATE outgoing SET attempts = attempts + 1, due_ms = ?2 + min(?4, ?5 << min(attempts, ?6))"
         " WHERE seq = ?1 OR (?7 AND " SHARES_TARGET ")",
-        "iiiiiii", row->seq, now, (int64_t)work->has_one_target, (int64_t)PAUSE_MAX_MS, (int64_t)PAUSE_MIN_MS,
-        (int64_t)DOUBLINGS_MAX, (int64_t)result->is_away);
-    if (error != 0 || result->is_away || result->status != 0 || work->has_one_target)
+        "iiiiiii", row->seq, now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MAX_MS,
+        (int64_t)PAUSE_MIN_MS, (int64_t)DOUBLINGS_MAX, (int64_t)result->is_away);
+    if (error != 0 || result->is_away || result->status != 0 || outgoing->has_one_target)
         return error;
     return query_execute(db, "UPDATE outgoing SET due_ms = ?2 + ?4 WHERE " SHARES_TARGET, "iiii", row->seq,
-                         now, (int64_t)work->has_one_target, (int64_t)PAUSE_MIN_MS);
-}
-
-static int write_down(const struct outgoing_work *work, sqlite3 *db, const struct outgoing_row *row,
-                      const struct outgoing_result *result)
-{
-    int error = result->outcome == OUTGOING_LATER
-                    ? postpone(work, db, row, result)
-                    : query_execute(db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
-    return error == 0 ? work->settle(work->context, db, row, result) : error;
-}
-
-static int record(struct outgoing *outgoing, const struct outgoing_row *row,
-                  const struct outgoing_result *result)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(outgoing->database, &connection);
-    if (error != 0)
-        return error;
-    return database_end_write(outgoing->database, write_down(outgoing->work, connection->db, row, result));
+                         now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MIN_MS);
 }
 
 /* Sleeps for `wait_ms`, or until there is a commit after the first `commits`, or the cancel is set. */
@@ -155,12 +127,23 @@ static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int6
 }
 
 /* Repeats until the result is recorded: without a record, the thread would send this row again and again. */
-static void record_surely(struct outgoing *outgoing, const struct outgoing_row *row,
-                          const struct outgoing_result *result)
+static void record(struct outgoing *outgoing, const struct outgoing_row *row,
+                   const struct outgoing_result *result)
 {
     struct backoff backoff = {PAUSE_MIN_MS, POLL_MS * 60, 0};
-    int error;
-    while ((error = record(outgoing, row, result)) != 0 && !cancel_is_set(&outgoing->cancel)) {
+    for (;;) {
+        struct connection *connection = NULL;
+        int error = database_begin_write(outgoing->database, &connection);
+        if (error == 0) {
+            error = result->outcome == OUTGOING_LATER
+                        ? postpone(outgoing, connection->db, row, result)
+                        : query_execute(connection->db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+            if (error == 0)
+                error = outgoing->settle(outgoing, connection->db, row, result);
+            error = database_end_write(outgoing->database, error);
+        }
+        if (error == 0 || cancel_is_set(&outgoing->cancel))
+            return;
         log_error("what became of outgoing mail cannot be written down: %s", strerrordesc_np(-error));
         sleep_until_commit(outgoing, database_commits(outgoing->database), backoff_next_ms(&backoff));
     }
@@ -168,23 +151,22 @@ static void record_surely(struct outgoing *outgoing, const struct outgoing_row *
 
 static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 {
-    const struct outgoing_work *work = outgoing->work;
     struct outgoing_result result = {0};
     crash_point("outgoing_due");
-    int error = work->attempt(work->context, outgoing->database, row, &outgoing->cancel, &result);
+    int error = outgoing->attempt(outgoing, row, &result);
     if (error != 0) {
         result.outcome = OUTGOING_LATER;
         outgoing_explain(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
-    /* If our own end broke off the attempt, its result means nothing. */
+    /* The result of an attempt that the end of the service broke off means nothing. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
-    if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= work->attempts_max)
+    if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= outgoing->attempts_max)
         result.outcome = OUTGOING_FAILED;
     if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
         log_warning("%s", result.reason);
     if (!is_broken_off)
-        record_surely(outgoing, row, &result);
+        record(outgoing, row, &result);
     crash_point("outgoing_recorded");
 }
 
@@ -193,14 +175,14 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 /* Returns how long to sleep if there is no commit. */
 static int64_t next_wait_ms(struct outgoing *outgoing)
 {
-    int64_t poll_ms = outgoing->work->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
+    int64_t poll_ms = outgoing->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
     struct connection *connection = NULL;
     if (database_begin_read(outgoing->database, &connection) != 0)
         return POLL_MS;
     int64_t due = 0;
     int error = query_integer(connection->db, &due,
                               "SELECT due_ms FROM outgoing WHERE kind = ? ORDER BY due_ms LIMIT 1", "i",
-                              (int64_t)outgoing->work->kind);
+                              (int64_t)outgoing->kind);
     database_end_read(outgoing->database, connection);
     int64_t wait_ms = due - clock_realtime_ms(clock_system());
     if (error == -ENOENT || (error == 0 && wait_ms > poll_ms))
@@ -228,31 +210,21 @@ static void *outgoing_thread(void *argument)
     return NULL;
 }
 
-int outgoing_start(const struct outgoing_work *work, struct database *database,
-                   struct outgoing **ret_outgoing)
+int outgoing_start(struct outgoing *outgoing)
 {
-    struct outgoing *outgoing = calloc(1, sizeof(*outgoing));
-    if (outgoing == NULL)
-        return -ENOMEM;
-    outgoing->work = work;
-    outgoing->database = database;
     cancel_init(&outgoing->cancel);
-    int error = thread_start(&outgoing->thread, settings[work->kind], outgoing_thread, outgoing);
-    if (error != 0) {
+    int error = thread_start(&outgoing->thread, settings[outgoing->kind], outgoing_thread, outgoing);
+    outgoing->has_thread = error == 0;
+    if (error != 0)
         cancel_release(&outgoing->cancel);
-        free(outgoing);
-        return error;
-    }
-    *ret_outgoing = outgoing;
-    return 0;
+    return error;
 }
 
 void outgoing_stop(struct outgoing *outgoing)
 {
-    if (outgoing == NULL)
+    if (!outgoing->has_thread)
         return;
     cancel_set(&outgoing->cancel);
     pthread_join(outgoing->thread, NULL);
     cancel_release(&outgoing->cancel);
-    free(outgoing);
 }

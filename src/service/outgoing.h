@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Outgoing work: the service hands two kinds of things to other programs by itself. An email for a recipient
- * elsewhere goes to the relay (relay.c), and the report of a received email to the program of the inbox's
- * owner (webhook.c).
+ * Outgoing work: the service hands two kinds of things to other programs. An email for a recipient of another
+ * domain goes to the relay (relay.c), and the report of a received email to the program of the inbox's owner
+ * (webhook.c).
  *
- * Each is a row of the table `outgoing`, written in the same transaction as the email that makes it
- * necessary. Each kind has a thread, which makes an attempt at one row after the other as they become due,
- * and records the result. A row that failed is tried again after pauses that double from 1 second to
- * 1 hour, and given up after a number of attempts: the clock may jump, and the machine may be off for a week.
- * Among the rows that are due, the one with the fewest attempts is next, so that no row stops those behind
- * it. A row is deleted only after the other side accepted it, or after it was given up and the sender or the
- * log has the reason. So each row goes out at least once: if the program dies, or the connection is lost,
- * before the acceptance is recorded here, the other side gets the row again.
+ * Each is a row of the table `outgoing`, written in the same transaction as its email. Each kind has a
+ * thread, which makes an attempt at one row after the other as they become due, and records the result. A row
+ * that failed is tried again after pauses that double from 1 second to 1 hour, and given up after a number of
+ * attempts, not after a time: the clock may jump, and the machine may be off for a week. Among the rows that
+ * are due, the one with the fewest attempts is next, so that no row stops those behind it.
+ *
+ * A row is deleted only after the other side accepted it, or after the sender or the log got the reason why
+ * it was given up. So each row goes out at least once: if the program dies, or the connection is lost, before
+ * the acceptance is recorded, the other side gets the row again.
  */
 #ifndef INBOXFS_SERVICE_OUTGOING_H
 #define INBOXFS_SERVICE_OUTGOING_H
 
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,50 +39,51 @@ struct outgoing_row {
 
 enum outgoing_outcome {
     OUTGOING_DONE,
-    OUTGOING_LATER,
-    OUTGOING_FAILED, /* for good */
+    OUTGOING_LATER,  /* failed, to be tried again */
+    OUTGOING_FAILED, /* never to be tried again */
 };
 
 /* The result of an attempt. */
 struct outgoing_result {
     enum outgoing_outcome outcome;
     bool is_away;     /* nothing of this row was sent, and no other row could be sent now */
-    int status;       /* of a webhook's answer; 0: there was none */
+    int status;       /* of a webhook's answer; 0 if there was no answer */
     char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 
-struct outgoing_work {
+/* The work of one kind. The caller sets the first members and zeroes the others. */
+struct outgoing {
     enum outgoing_kind kind;
-    bool has_one_target;  /* all rows go to the same place, not to one for each address */
-    int64_t attempts_max; /* at a row: the last one that fails gives it up */
-    void *context;        /* borrowed, first argument of both functions */
+    bool has_one_target;       /* all rows go to the same place, not to one for each address */
+    int64_t attempts_max;      /* at a row: if the last one fails, the row is given up */
+    struct database *database; /* borrowed until outgoing_stop() */
 
-    /* Makes one attempt, outside of any transaction, and ends soon after the cancel is set. The caller passes
-     * a result of zeros. Return: 0; -errno if the email cannot be read here: the attempt is made later. */
-    int (*attempt)(void *context, struct database *database, const struct outgoing_row *row,
-                   struct cancel *cancel, struct outgoing_result *result);
+    /* Makes one attempt, outside of any transaction, and ends soon after the cancel is set. The result is
+     * zeroed. Return: 0; -errno if the email cannot be read: it is tried again later. */
+    int (*attempt)(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result);
 
-    /* Records the consequences of a result, inside the transaction that recorded the result. The row is
-     * deleted by then, except with OUTGOING_LATER. Return: 0 or -errno. */
-    int (*settle)(void *context, sqlite3 *db, const struct outgoing_row *row,
+    /* Records the consequences of a result, in the transaction that recorded the result. The row is deleted
+     * by then, except with OUTGOING_LATER. Return: 0 or -errno. */
+    int (*settle)(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result);
+
+    struct cancel cancel;
+    pthread_t thread;
+    bool has_thread;
 };
 
-struct outgoing;
-
-/* Records in the database whether this service does work of this kind, so that other processes that write to
- * the database add rows, too. Return: 0 or -errno. */
+/* Records in the database whether this service does work of this kind, so that all processes that write to
+ * the database know whether to add rows. Return: 0 or -errno. */
 int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_done);
 
-/* Adds a row that is due now, inside a write transaction. Does nothing if the service does no work of this
- * kind, or if the row exists. Return: 0 or -errno. */
+/* Adds a row that is due now. Does nothing if the service does no work of this kind, or if the row exists.
+ * The caller has the turn to write. Return: 0 or -errno. */
 int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char *address);
 
-/* Starts the thread. `work` and `database` are borrowed until outgoing_stop(). Return: 0 or -errno. */
-int outgoing_start(const struct outgoing_work *work, struct database *database,
-                   struct outgoing **ret_outgoing);
+/* Starts the thread. Return: 0 or -errno. */
+int outgoing_start(struct outgoing *outgoing);
 
-/* Cancels the attempt under way, waits for the thread, and frees. NULL-safe. */
+/* Cancels the attempt under way and waits for the thread. Accepts one that was not started. */
 void outgoing_stop(struct outgoing *outgoing);
 
 /* Formats the reason of a result, and makes one line of plain text of it. */

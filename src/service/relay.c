@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sends one message to one recipient by libcurl, interprets the server's answer, and records the result: the
- * email's status, or its bounce.
+ * An email's status is `failed` as soon as it was given up for a recipient, else `pending` until the relay
+ * has it for all recipients, else `sent`.
  */
 #include "service/relay.h"
 
@@ -33,24 +33,22 @@ enum {
 };
 
 struct relay {
-    struct outgoing_work work;
-    struct outgoing *outgoing;
+    struct outgoing outgoing; /* first, so that a pointer to it is one to the relay */
     const char *domain;
-    char *url;         /* its path is our name in EHLO */
+    char *url;         /* its path is the name of the service in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */
-    bool needs_tls;    /* if not by smtps://, by STARTTLS */
+    bool needs_tls;    /* STARTTLS with an smtp:// URL */
 };
 
 /* ---------------------------------------------------------------- one message */
 
-/* A message on its way to one recipient. */
 struct relay_transfer {
     struct transfer base;
-    char *sender; /* both are from message_ascii_address() */
+    char *sender; /* by message_ascii_address(), as recipient */
     char *recipient;
     struct strbuf text;
-    size_t offset;        /* of the next byte to be read */
-    struct strbuf answer; /* the newest one, cut; its lines as they came */
+    size_t offset;        /* of the next byte of text to be sent */
+    struct strbuf answer; /* the newest answer, cut at ANSWER_MAX_BYTES */
     bool is_answer_open;  /* another line of the answer follows */
 };
 
@@ -88,32 +86,7 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-static void set_server(struct transfer *transfer, const struct relay *relay)
-{
-    TRANSFER_SET(transfer, CURLOPT_URL, relay->url);
-    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
-    TRANSFER_SET(transfer, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
-    if (relay->credentials != NULL)
-        TRANSFER_SET(transfer, CURLOPT_USERPWD, relay->credentials);
-    TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
-}
-
-/* Sets no length: libcurl would stop too early, because it also counts the dots that it adds to the text. */
-static void set_message(struct relay_transfer *message, struct curl_slist *recipients)
-{
-    struct transfer *transfer = &message->base;
-    TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
-    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
-    TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
-    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
-    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
-}
-
-/* 421 and 530 (authentication required) refuse no message for good, at whatever step they come. */
+/* 421 and 530 (authentication required) are not about the message, at whatever step of SMTP they are. */
 static void judge(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
 {
     bool is_done = transfer->base.result == CURLE_OK;
@@ -131,22 +104,37 @@ static void judge(const struct relay_transfer *transfer, long status, struct out
         outgoing_explain(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
-/* The recipient's address cannot smuggle in another one: it was checked when the email was sent. */
-static void transfer_message(const struct relay *relay, struct relay_transfer *transfer,
-                             struct cancel *cancel, struct outgoing_result *result)
+static void transfer_message(const struct relay *relay, struct relay_transfer *message, struct cancel *cancel,
+                             struct outgoing_result *result)
 {
-    transfer_init(&transfer->base, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
-    struct curl_slist *recipients = curl_slist_append(NULL, transfer->recipient);
+    struct transfer *transfer = &message->base;
+    transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
+    /* The address cannot smuggle in another one: it was checked when the email was sent. */
+    struct curl_slist *recipients = curl_slist_append(NULL, message->recipient);
     if (recipients == NULL)
-        transfer->base.result = CURLE_OUT_OF_MEMORY;
-    set_server(&transfer->base, relay);
-    set_message(transfer, recipients);
-    judge(transfer, transfer_perform(&transfer->base), result);
-    transfer_release(&transfer->base);
+        transfer->result = CURLE_OUT_OF_MEMORY;
+    TRANSFER_SET(transfer, CURLOPT_URL, relay->url);
+    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    TRANSFER_SET(transfer, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
+    if (relay->credentials != NULL)
+        TRANSFER_SET(transfer, CURLOPT_USERPWD, relay->credentials);
+    TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
+    TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
+    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
+    /* Without a length: libcurl would stop too early, because it counts the dots that it adds to the text. */
+    TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
+    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
+    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
+    judge(message, transfer_perform(transfer), result);
+    transfer_release(transfer);
     curl_slist_free_all(recipients);
 }
 
-/* Fills a transfer that has its recipient. Return: 0; -ENOENT if there is no such email; -errno. */
+/* Sets the sender and the text. Return: 0; -ENOENT if there is no such email; -errno. */
 static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
     struct connection *connection = NULL;
@@ -170,17 +158,16 @@ static int load(struct database *database, int64_t outbound, struct relay_transf
     return error;
 }
 
-static int attempt(void *context, struct database *database, const struct outgoing_row *row,
-                   struct cancel *cancel, struct outgoing_result *result)
+static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)
 {
     struct relay_transfer transfer = {
         .recipient = message_ascii_address(row->address),
         .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
         .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
     };
-    int error = transfer.recipient != NULL ? load(database, row->email, &transfer) : -ENOMEM;
+    int error = transfer.recipient != NULL ? load(outgoing->database, row->email, &transfer) : -ENOMEM;
     if (error == 0)
-        transfer_message(context, &transfer, cancel, result);
+        transfer_message((const struct relay *)outgoing, &transfer, &outgoing->cancel, result);
     free(transfer.sender);
     free(transfer.recipient);
     strbuf_release(&transfer.text);
@@ -188,7 +175,7 @@ static int attempt(void *context, struct database *database, const struct outgoi
     return error;
 }
 
-/* ---------------------------------------------------------------- what becomes of the email */
+/* ---------------------------------------------------------------- the email's status */
 
 static int set_status(sqlite3 *db, int64_t outbound, const char *status)
 {
@@ -198,20 +185,20 @@ static int set_status(sqlite3 *db, int64_t outbound, const char *status)
                          "si", status, outbound);
 }
 
-static int bounce(const struct relay *relay, sqlite3 *db, const struct outgoing_row *row, const char *why)
-{
-    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-    int error = sending_give_reason(&reason, row->address, "5.0.0", why);
-    if (error == 0)
-        error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
-    return error == 0 ? set_status(db, row->email, "failed") : error;
-}
-
-static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
+static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
+    const struct relay *relay = (const struct relay *)outgoing;
     int64_t left = 0;
-    int error = result->outcome == OUTGOING_FAILED ? bounce(context, db, row, result->reason) : 0;
+    int error = 0;
+    if (result->outcome == OUTGOING_FAILED) {
+        _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
+        error = sending_give_reason(&reason, row->address, "5.0.0", result->reason);
+        if (error == 0)
+            error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
+        if (error == 0)
+            error = set_status(db, row->email, "failed");
+    }
     if (error == 0)
         error = query_integer(db, &left, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?", "ii",
                               (int64_t)OUTGOING_RELAY, row->email);
@@ -220,7 +207,7 @@ static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
 
 /* ---------------------------------------------------------------- start and stop */
 
-/* Lists only forms that no name server can redirect. */
+/* Knows only names and addresses that no name server can redirect. */
 static bool is_this_machine(const char *host)
 {
     struct in_addr address;
@@ -252,22 +239,11 @@ static int read_url(struct relay *relay, const struct relay_config *config, char
     return 0;
 }
 
-static int read_credentials(struct relay *relay, const struct relay_config *config, char **ret_reason)
-{
-    if (config->credentials_file == NULL)
-        return 0;
-    int error = secret_file_read(config->credentials_file, "the relay's credentials file",
-                                 &relay->credentials, ret_reason);
-    if (error == 0 && strchr(relay->credentials, ':') == NULL)
-        return reason_give(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
-    return error;
-}
-
 void relay_stop(struct relay *relay)
 {
     if (relay == NULL)
         return;
-    outgoing_stop(relay->outgoing);
+    outgoing_stop(&relay->outgoing);
     g_free(relay->url);
     secret_free(relay->credentials);
     free(relay);
@@ -278,35 +254,35 @@ static void cleanup_relay(struct relay **relay)
     relay_stop(*relay);
 }
 
-static int start(const struct relay_config *config, const char *domain, struct database *database,
-                 struct relay **ret_relay, char **ret_reason)
-{
-    _cleanup_(cleanup_relay) struct relay *relay = calloc(1, sizeof(*relay));
-    if (relay == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return -ENOMEM;
-    relay->domain = domain;
-    relay->work = (struct outgoing_work){
-        .kind = OUTGOING_RELAY,
-        .has_one_target = true,
-        .attempts_max = ATTEMPTS_MAX,
-        .context = relay,
-        .attempt = attempt,
-        .settle = settle,
-    };
-    int error = read_url(relay, config, ret_reason);
-    if (error == 0)
-        error = read_credentials(relay, config, ret_reason);
-    if (error == 0)
-        error = outgoing_start(&relay->work, database, &relay->outgoing);
-    if (error == 0)
-        *ret_relay = TAKE_PTR(relay);
-    return error;
-}
-
 int relay_start(const struct relay_config *config, const char *domain, struct database *database,
                 struct relay **ret_relay, char **ret_reason)
 {
     *ret_relay = NULL;
-    int error = config->url != NULL ? start(config, domain, database, ret_relay, ret_reason) : 0;
-    return error == 0 ? outgoing_declare(database, OUTGOING_RELAY, config->url != NULL) : error;
+    if (config->url == NULL)
+        return outgoing_declare(database, OUTGOING_RELAY, false);
+    _cleanup_(cleanup_relay) struct relay *relay = calloc(1, sizeof(*relay));
+    if (relay == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    relay->domain = domain;
+    relay->outgoing = (struct outgoing){
+        .kind = OUTGOING_RELAY,
+        .has_one_target = true,
+        .attempts_max = ATTEMPTS_MAX,
+        .database = database,
+        .attempt = attempt,
+        .settle = settle,
+    };
+    int error = read_url(relay, config, ret_reason);
+    if (error == 0 && config->credentials_file != NULL)
+        error = secret_file_read(config->credentials_file, "the relay's credentials file",
+                                 &relay->credentials, ret_reason);
+    if (error == 0 && relay->credentials != NULL && strchr(relay->credentials, ':') == NULL)
+        error = reason_give(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
+    if (error == 0)
+        error = outgoing_declare(database, OUTGOING_RELAY, true);
+    if (error == 0)
+        error = outgoing_start(&relay->outgoing);
+    if (error == 0)
+        *ret_relay = TAKE_PTR(relay);
+    return error;
 }

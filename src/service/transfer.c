@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * on_progress() looks at the cancel. libcurl calls it at least once a second, even while it waits.
- */
 #include "service/transfer.h"
 
 static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
@@ -11,6 +8,7 @@ static int on_ready(void *context, char *server_address, char *own_address, int 
     return CURL_PREREQFUNC_OK;
 }
 
+/* libcurl calls this at least once a second, even while it waits. */
 static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
                        curl_off_t upload_total, curl_off_t upload_now)
 {

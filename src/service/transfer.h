@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One attempt of outgoing.h by libcurl, with the options that mail and webhooks have in common: no proxy,
- * checked certificates, and a connection that is used once. A cancel ends the attempt.
+ * A transfer is one attempt of outgoing.h by libcurl, with the options that mail and webhooks share: no
+ * proxy, checked certificates, and a connection that is used once.
  */
 #ifndef INBOXFS_SERVICE_TRANSFER_H
 #define INBOXFS_SERVICE_TRANSFER_H
@@ -15,10 +15,10 @@
 struct transfer {
     CURL *easy;
     CURLcode result;       /* of the first option or call that failed */
-    struct cancel *cancel; /* borrowed */
+    struct cancel *cancel; /* borrowed; ends the transfer */
     bool has_begun;        /* connected (and logged in): a later failure is about this email */
-    int64_t ending_ms;     /* how long it goes on after a cancel; may be set during the transfer */
-    int64_t give_up_ms;    /* monotonic; 0: not cancelled yet */
+    int64_t ending_ms;     /* time that the transfer has after a cancel; may be set during the transfer */
+    int64_t give_up_ms;    /* monotonic; 0 before a cancel */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -36,7 +36,7 @@ void transfer_release(struct transfer *transfer);
  * or 0 if there is none. */
 long transfer_perform(struct transfer *transfer);
 
-/* Returns the reason why it failed; borrowed. */
+/* Returns the reason of a failure; borrowed. */
 const char *transfer_reason(const struct transfer *transfer);
 
 #endif

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sends one webhook by libcurl: writes and signs its body, checks its address, and records the outcome in the
- * email's record.
- */
 #include "service/webhook.h"
 
 #include <arpa/inet.h>
@@ -33,8 +29,7 @@ enum {
 };
 
 struct webhook {
-    struct outgoing_work work;
-    struct outgoing *outgoing;
+    struct outgoing outgoing; /* first, so that a pointer to it is one to the webhook */
     char *secret;
     bool is_anywhere_allowed;
 };
@@ -67,29 +62,12 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Keeps nothing of the answer's body: the holder of a key chooses the URL, and must not read through us
- * answers that other programs give to this machine alone. */
+/* Discards the answer's body: the holder of an API key chooses the URL, and must not read through the service
+ * what other programs answer to this machine alone. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     (void)bytes, (void)context;
     return size * count;
-}
-
-static void set_request(struct webhook_transfer *request, const char *url, const char *body,
-                        struct curl_slist *headers)
-{
-    struct transfer *transfer = &request->base;
-    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "http,https");
-    TRANSFER_SET(transfer, CURLOPT_FOLLOWLOCATION, 0L);
-    TRANSFER_SET(transfer, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETFUNCTION, on_socket);
-    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, request);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_URL, url);
-    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses one */
-    TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
-    TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
 }
 
 static struct curl_slist *make_headers(const char *secret, const char *body)
@@ -117,7 +95,7 @@ static void judge(const struct webhook_transfer *transfer, long status, struct o
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
     bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
     bool is_done = rc == CURLE_OK && status / 100 == 2;
-    bool is_too_large = rc == CURLE_OK && status == 413; /* and the next attempt would be, too */
+    bool is_too_large = rc == CURLE_OK && status == 413; /* and would be in the next attempt */
     result->outcome = is_done                                       ? OUTGOING_DONE
                       : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
                                                                     : OUTGOING_LATER;
@@ -135,38 +113,32 @@ static void judge(const struct webhook_transfer *transfer, long status, struct o
 static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
                  struct outgoing_result *result)
 {
-    struct webhook_transfer transfer = {.webhook = webhook};
-    transfer_init(&transfer.base, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
+    struct webhook_transfer request = {.webhook = webhook};
+    struct transfer *transfer = &request.base;
+    transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
     struct curl_slist *headers = make_headers(webhook->secret, body);
     if (headers == NULL)
-        transfer.base.result = CURLE_OUT_OF_MEMORY;
-    set_request(&transfer, url, body, headers);
-    judge(&transfer, transfer_perform(&transfer.base), result);
-    transfer_release(&transfer.base);
+        transfer->result = CURLE_OUT_OF_MEMORY;
+    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "http,https");
+    TRANSFER_SET(transfer, CURLOPT_FOLLOWLOCATION, 0L);
+    TRANSFER_SET(transfer, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, &request);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_URL, url);
+    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses one */
+    TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
+    TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
+    judge(&request, transfer_perform(transfer), result);
+    transfer_release(transfer);
     curl_slist_free_all(headers);
 }
 
 /* ---------------------------------------------------------------- an email */
 
-static int find(sqlite3 *db, int64_t email, char **ret_url, json_t **ret_content)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement,
-                            "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
-                            " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
-                            "i", email);
-    if (error != 0)
-        return error;
-    if (sqlite3_column_bytes(statement, 0) == 0)
-        return -ENOENT;
-    *ret_url = query_column_copy(statement, 0, NULL);
-    if (*ret_url == NULL)
-        return -ENOMEM;
-    return email_load_content(db, query_column_text(statement, 1), ret_content);
-}
-
-/* Writes the body as text; NULL without memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES: in a
- * longer body, long fields are null, and GET /api/v1/email/ID answers with all of them. */
+/* Returns the body; NULL when out of memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES, so long
+ * fields of a longer body become null. GET /api/v1/email/ID answers with all fields. */
 static char *write_body(json_t *content)
 {
     static const char *const fields[] = {
@@ -189,7 +161,19 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
     if (error != 0)
         return error;
     _cleanup_json_ json_t *content = NULL;
-    error = find(connection->db, email, ret_url, &content);
+    sqlite3_stmt *row = NULL;
+    error = query_first(connection->db, &row,
+                        "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
+                        " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
+                        "i", email);
+    if (error == 0 && sqlite3_column_bytes(row, 0) == 0)
+        error = -ENOENT;
+    if (error == 0) {
+        *ret_url = query_column_copy(row, 0, NULL);
+        error = *ret_url != NULL ? email_load_content(connection->db, query_column_text(row, 1), &content)
+                                 : -ENOMEM;
+    }
+    sqlite3_finalize(row);
     database_end_read(database, connection);
     char date[32];
     date_format(clock_realtime_ms(clock_system()), date);
@@ -198,46 +182,40 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
     return error == 0 && *ret_body == NULL ? -ENOMEM : error;
 }
 
-static int attempt(void *context, struct database *database, const struct outgoing_row *row,
-                   struct cancel *cancel, struct outgoing_result *result)
+static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)
 {
     _cleanup_free_ char *url = NULL;
     _cleanup_free_ char *body = NULL;
-    int error = load(database, row->email, &url, &body);
+    int error = load(outgoing->database, row->email, &url, &body);
     if (error == 0)
-        post(context, url, body, cancel, result);
+        post((const struct webhook *)outgoing, url, body, &outgoing->cancel, result);
     else if (error == -ENOENT)
         result->outcome = OUTGOING_DONE;
     return error == -ENOENT ? 0 : error;
 }
 
-/* Returns the attempt in the form of the email's record; NULL without memory. */
-static char *write_log(const struct outgoing_result *result)
+/* Puts the attempt, if one was made, into the email's record. */
+static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
+                  const struct outgoing_result *result)
 {
+    (void)outgoing;
+    if (result->status == 0 && result->reason[0] == '\0')
+        return 0;
     char id[37];
     char date[32];
-    if (random_uuid(id) != 0)
-        return NULL;
+    int error = random_uuid(id);
+    if (error != 0)
+        return error;
     date_format(clock_realtime_ms(clock_system()), date);
     _cleanup_json_ json_t *log = json_pack("{s:s, s:o, s:n, s:s}", "id", id, "status_code",
                                            result->status != 0 ? json_integer(result->status) : json_null(),
                                            "response_body", "created_at", date);
-    return log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
-}
-
-static int settle(void *context, sqlite3 *db, const struct outgoing_row *row,
-                  const struct outgoing_result *result)
-{
-    bool was_tried = result->status != 0 || result->reason[0] != '\0';
-    if (!was_tried)
-        return 0;
-    _cleanup_free_ char *log = write_log(result);
-    if (log == NULL)
+    _cleanup_free_ char *text = log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
+    if (text == NULL)
         return -ENOMEM;
-    int error = query_execute(db,
-                              "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?))"
-                              " WHERE seq = ?",
-                              "si", log, row->email);
+    error = query_execute(
+        db, "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?)) WHERE seq = ?",
+        "si", text, row->email);
     if (error == 0 && result->outcome == OUTGOING_FAILED)
         log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);
     return error;
@@ -249,7 +227,7 @@ void webhook_stop(struct webhook *webhook)
 {
     if (webhook == NULL)
         return;
-    outgoing_stop(webhook->outgoing);
+    outgoing_stop(&webhook->outgoing);
     secret_free(webhook->secret);
     free(webhook);
 }
@@ -259,33 +237,30 @@ static void cleanup_webhook(struct webhook **webhook)
     webhook_stop(*webhook);
 }
 
-static int start(const struct webhook_config *config, struct database *database, struct webhook **ret_webhook,
-                 char **ret_reason)
+int webhook_start(const struct webhook_config *config, struct database *database,
+                  struct webhook **ret_webhook, char **ret_reason)
 {
+    *ret_webhook = NULL;
+    if (config->secret_file == NULL)
+        return outgoing_declare(database, OUTGOING_WEBHOOK, false);
     _cleanup_(cleanup_webhook) struct webhook *webhook = calloc(1, sizeof(*webhook));
     if (webhook == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return -ENOMEM;
     webhook->is_anywhere_allowed = config->is_anywhere_allowed;
-    webhook->work = (struct outgoing_work){
+    webhook->outgoing = (struct outgoing){
         .kind = OUTGOING_WEBHOOK,
         .attempts_max = ATTEMPTS_MAX,
-        .context = webhook,
+        .database = database,
         .attempt = attempt,
         .settle = settle,
     };
     int error =
         secret_file_read(config->secret_file, "the webhook secret file", &webhook->secret, ret_reason);
     if (error == 0)
-        error = outgoing_start(&webhook->work, database, &webhook->outgoing);
+        error = outgoing_declare(database, OUTGOING_WEBHOOK, true);
+    if (error == 0)
+        error = outgoing_start(&webhook->outgoing);
     if (error == 0)
         *ret_webhook = TAKE_PTR(webhook);
     return error;
-}
-
-int webhook_start(const struct webhook_config *config, struct database *database,
-                  struct webhook **ret_webhook, char **ret_reason)
-{
-    *ret_webhook = NULL;
-    int error = config->secret_file != NULL ? start(config, database, ret_webhook, ret_reason) : 0;
-    return error == 0 ? outgoing_declare(database, OUTGOING_WEBHOOK, config->secret_file != NULL) : error;
 }

@@ -2,12 +2,12 @@
 /*
  * Webhooks: each valid email that arrives is reported to a program of the inbox's owner, by a POST to the
  * inbox's `webhook_url` (docs/INTERFACE.md, section 5). A row of outgoing.h is one email. The POST is
- * repeated until the program answers with 2xx, for a day; the newest attempt shows in the email's
- * `latest_webhook_log`.
+ * repeated for a day, until the program answers with 2xx. `latest_webhook_log` of the email's record shows
+ * the newest attempt.
  *
- * The holder of an API key chooses the URL, which must not lead where the service can connect and the holder
- * cannot. So the service connects only to addresses of this machine, unless all are allowed, and follows no
- * redirect. It checks the address that a name was resolved to, not the name.
+ * The holder of an API key chooses the URL, but must not reach a place that only the service can reach. So
+ * the service connects only to addresses of this machine, unless all are allowed, and follows no redirect. It
+ * checks the address to which a name was resolved, not the name.
  */
 #ifndef INBOXFS_SERVICE_WEBHOOK_H
 #define INBOXFS_SERVICE_WEBHOOK_H
@@ -17,18 +17,18 @@
 #include "service/tables.h"
 
 struct webhook_config {
-    const char *secret_file; /* signs what is sent; NULL: nothing is sent */
-    bool is_anywhere_allowed;
+    const char *secret_file;  /* with the signing secret; NULL for no webhooks */
+    bool is_anywhere_allowed; /* webhooks may connect to other machines */
 };
 
 struct webhook;
 
-/* Starts the thread; *ret_webhook is NULL if nothing is sent. The database is borrowed until webhook_stop().
- * Return: 0, or -errno with a reason (the caller frees it). */
+/* Starts the thread; *ret_webhook is NULL if no webhooks are configured. The database is borrowed until
+ * webhook_stop(). Return: 0, or -errno with a reason (the caller frees it). */
 int webhook_start(const struct webhook_config *config, struct database *database,
                   struct webhook **ret_webhook, char **ret_reason);
 
-/* Breaks off the attempt under way. NULL-safe. */
+/* Breaks off the attempt under way, and frees. NULL-safe. */
 void webhook_stop(struct webhook *webhook);
 
 #endif
