@@ -37,8 +37,6 @@ int accept_begin(struct item *item, const char *name, struct change *ret)
     return row_set_text(&next->name, name);
 }
 
-/* ---------------------------------------------------------------- messages */
-
 static int find_sender(struct outbox *outbox, struct row *next, const struct draft *draft, char **ret_reason)
 {
     const struct outbox_config *config = &outbox->config;
@@ -163,8 +161,6 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     }
     return error;
 }
-
-/* ---------------------------------------------------------------- both kinds */
 
 int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
                  char **ret_reason)

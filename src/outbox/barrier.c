@@ -44,8 +44,6 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
     return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox));
 }
 
-/* ---------------------------------------------------------------- before the hand-in */
-
 /* Makes all closed messages due for the hand-in now. */
 static void hurry_locked(const struct barrier *barrier)
 {
@@ -98,8 +96,6 @@ void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, cons
            item->row.state == ITEM_WRITING && item->file.closed_ms != 0)
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, NULL);
 }
-
-/* ---------------------------------------------------------------- until it is settled */
 
 /* A program that waits here reads `events` next, so the barrier waits for the events too. */
 static bool has_event_due_locked(const struct barrier *barrier)

@@ -181,8 +181,6 @@ void change_release(struct outbox *outbox, struct change *change)
     change->item = NULL;
 }
 
-/* ---------------------------------------------------------------- reserving */
-
 static bool is_removed_along(const struct change *changes, size_t len, const struct item *item)
 {
     for (size_t i = 0; i < len; i++)
@@ -231,12 +229,10 @@ int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* ---------------------------------------------------------------- saving */
-
 int row_format_receipt(const struct row *row, const char *request, struct strbuf *out)
 {
     const struct receipt receipt = {
-        .state = item_state_name(row->state),
+        .state = item_states[row->state].name,
         .kind = item_kind_name(row->kind),
         .id = row->id,
         .key = row->key,
@@ -263,7 +259,7 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
 static int measure_receipt(struct outbox *outbox, struct row *row)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
-    int error = item_state_has_receipt(row->state) ? outbox_format_receipt(outbox, row, &receipt) : 0;
+    int error = item_states[row->state].has_receipt ? outbox_format_receipt(outbox, row, &receipt) : 0;
     row->receipt_bytes = receipt.len;
     return error;
 }
@@ -306,8 +302,6 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len)
         changes[i].is_unsaved = true;
     return 0;
 }
-
-/* ---------------------------------------------------------------- applying */
 
 static void touch_folder_locked(struct outbox *outbox, enum outbox_folder folder)
 {
@@ -361,15 +355,15 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
                             enum item_state from)
 {
     struct schedule *schedule = &item->schedule;
-    bool was_queued = item_state_is_unsettled(from);
+    bool was_queued = item_states[from].is_unsettled;
     /* If the writer has closed the attachment since the check, no close will wake a worker. */
     schedule->awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
     if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
         schedule->due_ms =
             item->file.is_hurried || change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;
-    else if (item_state_is_unsettled(item->row.state) && !was_queued)
+    else if (item_states[item->row.state].is_unsettled && !was_queued)
         schedule->due_ms = 0;
-    if (!item_state_is_unsettled(item->row.state))
+    if (!item_states[item->row.state].is_unsettled)
         backoff_reset(&schedule->backoff);
 }
 
@@ -394,7 +388,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
     change->reserved = OUTBOX_FOLDER_NONE;
     schedule_locked(outbox, item, change, from);
     if (item->row.state != from) {
-        item->failure = item_state_is_failure(item->row.state) ? ++outbox->failures : 0;
+        item->failure = item_states[item->row.state].is_failure ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
     if (change->is_own_doing && !item->is_event_due) {
@@ -494,8 +488,6 @@ void change_forget(struct outbox *outbox, struct item *item)
     change_release(outbox, &change);
 }
 
-/* ---------------------------------------------------------------- rows that could not be saved */
-
 bool change_save_again(struct outbox *outbox)
 {
     struct connection *turn;
@@ -554,7 +546,7 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
-    change->is_own_doing = item_state_is_settled(state);
+    change->is_own_doing = item_states[state].has_receipt && !item_states[state].is_unsettled;
     if (change->is_own_doing) {
         change->next.finished_ms = outbox_realtime_ms(outbox);
         for (size_t i = 0; i < change->next.pieces_len; i++)

@@ -66,8 +66,6 @@ static int check_writable_locked(const struct item *item)
     }
 }
 
-/* ---------------------------------------------------------------- beginning */
-
 /* Gives an attachment that messages have bound a content of its own, before it becomes ITEM_WRITING, so that
  * no other handle writes into the shared content. */
 static int renew_content(struct outbox *outbox, struct item *item)
@@ -146,8 +144,6 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     return error == -EACCES ? -EBUSY : error;
 }
 
-/* ---------------------------------------------------------------- closing */
-
 /* Makes the content durable. Waits for the disk. */
 static int writer_sync(struct outbox *outbox, struct item *item, int fd)
 {
@@ -197,8 +193,6 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
     if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
         item_interrupt(item, item->file.last_end);
 }
-
-/* ---------------------------------------------------------------- the last close */
 
 /* The item is handed in all the same: else no program in another container could write into outbox/. */
 static void publish_unseen_end(struct outbox *outbox, const struct item *item)
@@ -288,8 +282,6 @@ void outbox_abandon(struct outbox_handle *handle)
     free(handle);
 }
 
-/* ---------------------------------------------------------------- create */
-
 /* Saves the row before it creates the content: the next start drops a row without content. */
 static int create_content(struct outbox_handle *handle, const char *name, const char *answers)
 {
@@ -369,8 +361,6 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
     return error;
 }
 
-/* ---------------------------------------------------------------- open */
-
 /* Programs show only the errno, so an event has the reason. */
 static void publish_busy(const struct outbox_handle *handle)
 {
@@ -428,14 +418,12 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
     return error == -ENOENT ? -ESTALE : error;
 }
 
-/* ---------------------------------------------------------------- receipts */
-
 int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out)
 {
     struct row row = {0};
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
-    bool has_receipt = item != NULL && item_state_has_receipt(item->row.state);
+    bool has_receipt = item != NULL && item_states[item->row.state].has_receipt;
     int error = has_receipt ? row_copy(&item->row, &row) : -ESTALE;
     pthread_mutex_unlock(&outbox->lock);
     error = error != 0 ? error : outbox_format_receipt(outbox, &row, out);
@@ -450,8 +438,6 @@ int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *o
 enum {
     WRITE_BEHIND_BYTES = 256 * 1024
 };
-
-/* ---------------------------------------------------------------- read and write */
 
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
 {
@@ -655,8 +641,6 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     item_unref(item);
     return error == -ENOENT ? 0 : error;
 }
-
-/* ---------------------------------------------------------------- flush and release */
 
 int outbox_sync_file(struct outbox_handle *handle)
 {

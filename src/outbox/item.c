@@ -132,16 +132,6 @@ void row_clear_outcome(struct row *row)
 
 #define TO(state) (1U << (state))
 
-struct state_facts {
-    const char *name;
-    unsigned int followers; /* bit set of TO() */
-    enum outbox_folder message_folder;
-    enum outbox_folder attachment_folder;
-    bool is_unsettled;
-    bool is_failure;
-    bool has_receipt;
-};
-
 enum {
     NOWHERE = OUTBOX_FOLDER_NONE,
     OUT = OUTBOX_FOLDER_OUTBOX,
@@ -155,7 +145,7 @@ enum {
 #define END (TO(ITEM_FAILED) | TO(ITEM_UNKNOWN))
 
 /* A state follows itself when only other fields of the row change: the name, the pool ids of pieces. */
-static const struct state_facts states[ITEM_STATES] = {
+const struct item_state_facts item_states[ITEM_STATES] = {
     [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | AGAIN, NOWHERE, NOWHERE, false, false, false},
     [ITEM_WRITING] = {"writing", TO(ITEM_WRITING) | AGAIN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED), OUT,
                       ATTACHED, false, false, false},
@@ -178,15 +168,10 @@ const char *item_kind_name(enum item_kind kind)
     return kind == ITEM_MESSAGE ? "message" : "attachment";
 }
 
-const char *item_state_name(enum item_state state)
-{
-    return states[state].name;
-}
-
 int item_state_from_name(const char *name, enum item_state *ret_state)
 {
     for (unsigned int i = 0; i < ITEM_STATES; i++) {
-        if (states[i].name != NULL && strcmp(states[i].name, name) == 0) {
+        if (item_states[i].name != NULL && strcmp(item_states[i].name, name) == 0) {
             *ret_state = (enum item_state)i;
             return 0;
         }
@@ -196,32 +181,12 @@ int item_state_from_name(const char *name, enum item_state *ret_state)
 
 bool item_state_may_follow(enum item_state from, enum item_state to)
 {
-    return (states[from].followers & TO(to)) != 0;
+    return (item_states[from].followers & TO(to)) != 0;
 }
 
 enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 {
-    return kind == ITEM_MESSAGE ? states[state].message_folder : states[state].attachment_folder;
-}
-
-bool item_state_is_unsettled(enum item_state state)
-{
-    return states[state].is_unsettled;
-}
-
-bool item_state_is_failure(enum item_state state)
-{
-    return states[state].is_failure;
-}
-
-bool item_state_has_receipt(enum item_state state)
-{
-    return states[state].has_receipt;
-}
-
-bool item_state_is_settled(enum item_state state)
-{
-    return states[state].has_receipt && !states[state].is_unsettled;
+    return kind == ITEM_MESSAGE ? item_states[state].message_folder : item_states[state].attachment_folder;
 }
 
 /* ================================================================ items */

@@ -124,20 +124,23 @@ int row_set_text(char **text, const char *value);
 
 /* Returns "message" or "attachment", as in receipts. */
 const char *item_kind_name(enum item_kind kind);
-/* Returns the state's name in the database and in receipts: "unknown outcome". */
-const char *item_state_name(enum item_state state);
-/* Returns 0, or -EBADMSG if no state has this name. ITEM_GONE has no name. */
+struct item_state_facts {
+    const char *name;       /* in the database and in receipts: "unknown outcome"; NULL for ITEM_GONE */
+    unsigned int followers; /* bit set: 1U << state */
+    enum outbox_folder message_folder; /* the folder where a message in this state shows */
+    enum outbox_folder attachment_folder;
+    bool is_unsettled; /* the item was handed in, and its outcome is not known yet */
+    bool is_failure;
+    bool has_receipt;
+};
+extern const struct item_state_facts item_states[ITEM_STATES];
+
+/* Returns 0, or -EBADMSG if no state has this name. */
 int item_state_from_name(const char *name, enum item_state *ret_state);
 /* Returns true if `to` may follow `from`. */
 bool item_state_may_follow(enum item_state from, enum item_state to);
 /* Returns the folder where an item of this state and kind shows, or OUTBOX_FOLDER_NONE. */
 enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind);
-/* Returns true if an item in this state was handed in and its outcome is not known yet. */
-bool item_state_is_unsettled(enum item_state state);
-bool item_state_is_failure(enum item_state state);
-bool item_state_has_receipt(enum item_state state);
-/* Returns true if the service, or this program, has decided about an item in this state. */
-bool item_state_is_settled(enum item_state state);
 
 /* ================================================================ items */
 

@@ -266,7 +266,7 @@ static void drop_superseded(struct migration *migration)
         int64_t number = get_integer(item_at(migration, i)->envelope, "supersedes");
         struct old_item *superseded = number == 0 ? NULL : find_number(migration, (uint64_t)number);
         if (superseded != NULL && superseded != item_at(migration, i) &&
-            item_state_is_unsettled(superseded->row.state))
+            item_states[superseded->row.state].is_unsettled)
             superseded->is_dropped = true;
     }
 }
@@ -362,7 +362,7 @@ static int measure_receipt(const struct migration *migration, struct old_item *i
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
     _cleanup_json_ json_t *envelope = NULL;
-    if (!item_state_has_receipt(item->row.state))
+    if (!item_states[item->row.state].has_receipt)
         return 0;
     int error = item->envelope == NULL ? 0 : read_envelope(migration, item->row.number, &envelope);
     error = error != 0 ? error : row_format_receipt(&item->row, get_text(envelope, "request"), &receipt);
@@ -382,7 +382,7 @@ static int connect_items(struct migration *migration)
             continue;
         if (item->row.kind == ITEM_ATTACHMENT)
             (void)read_digest(migration, item); /* on an error its pool id is not recorded */
-        else if (item_state_is_unsettled(item->row.state))
+        else if (item_states[item->row.state].is_unsettled)
             error = collect_pieces(migration, item);
         error = error != 0 ? error : measure_receipt(migration, item);
     }

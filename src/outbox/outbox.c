@@ -28,11 +28,9 @@ void outbox_free(struct outbox *outbox)
     free(outbox);
 }
 
-/* ---------------------------------------------------------------- finding */
-
 static bool stat_locked(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
-    if (item == NULL || (aspect == OUTBOX_RECEIPT && !item_state_has_receipt(item->row.state)))
+    if (item == NULL || (aspect == OUTBOX_RECEIPT && !item_states[item->row.state].has_receipt))
         return false;
     item_stat(item, aspect, ret);
     return true;
@@ -74,8 +72,6 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
     return outbox->table.folders[folder].changed_ms;
 }
 
-/* ---------------------------------------------------------------- listing */
-
 static int compare_entries(const void *one, const void *other)
 {
     const struct outbox_entry *a = one;
@@ -109,7 +105,7 @@ int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_
     g_hash_table_iter_init(&position, names);
     while (error == 0 && (item = item_table_next(&position)) != NULL) {
         error = add_entry(&listing, item, OUTBOX_CONTENT);
-        if (error == 0 && item_state_has_receipt(item->row.state))
+        if (error == 0 && item_states[item->row.state].has_receipt)
             error = add_entry(&listing, item, OUTBOX_RECEIPT);
     }
     pthread_mutex_unlock(&outbox->lock);
@@ -129,8 +125,6 @@ void outbox_listing_release(struct outbox_listing *listing)
     free(listing->entries);
     *listing = (struct outbox_listing){NULL, 0};
 }
-
-/* ---------------------------------------------------------------- asking */
 
 void outbox_wake(struct outbox *outbox)
 {

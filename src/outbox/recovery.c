@@ -28,8 +28,6 @@ struct recovery {
     uint64_t first_new_number; /* the database, when last saved, had given no number from this one on */
 };
 
-/* ---------------------------------------------------------------- loading */
-
 static void add_content(struct recovery *recovery, uint64_t number)
 {
     g_hash_table_add(recovery->contents, GSIZE_TO_POINTER(number));
@@ -104,8 +102,6 @@ static int drop_replaced(struct recovery *recovery)
     return error;
 }
 
-/* ---------------------------------------------------------------- files without a row */
-
 /* Discards a content that no row has: it was being moved in or out, or was linked for a message whose row did
  * not reach the disk, when the last run ended. Quarantines a content whose number this database never gave
  * (the user may have put an older database in its place), unless another number has the same file. */
@@ -125,8 +121,6 @@ static int sweep(void *context, const char *name, uint64_t number)
         spool_quarantine(spool, name, number != 0 ? "the database does not know it" : "it is foreign");
     return 0;
 }
-
-/* ---------------------------------------------------------------- names and places */
 
 /* No two items should have one name; if they do, the second gets a number. */
 static int show_all(struct recovery *recovery)
@@ -150,8 +144,6 @@ static int show_all(struct recovery *recovery)
         outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
     return 0;
 }
-
-/* ---------------------------------------------------------------- settling */
 
 /* Takes the greater of both counts: the user may remove sent messages, or put an older database in place. */
 static void count_sent(struct recovery *recovery)
@@ -192,8 +184,6 @@ static int recover(struct recovery *recovery)
     settle_all(recovery);
     return 0;
 }
-
-/* ---------------------------------------------------------------- opening */
 
 static struct outbox *outbox_new(const struct outbox_config *config)
 {

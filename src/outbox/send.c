@@ -157,8 +157,6 @@ struct attempt {
     char *request;
 };
 
-/* ---------------------------------------------------------------- before the request */
-
 static void settle_refused(struct attempt *attempt, int http_status, const char *words)
 {
     settle_item(attempt->outbox, attempt->item,
@@ -340,8 +338,6 @@ static int record_sending(struct attempt *attempt)
     return error;
 }
 
-/* ---------------------------------------------------------------- after the request */
-
 /* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
  * in an attempt of an earlier hand-in. If keys are not trusted, an earlier hand-in does not count: the user
  * chose to send it again. */
@@ -413,8 +409,6 @@ static void settle_message(struct attempt *attempt, const struct service_result 
         settle_not_sent(attempt, result);
     crash_point("settled");
 }
-
-/* ---------------------------------------------------------------- all of it */
 
 static void send_request(struct attempt *attempt)
 {

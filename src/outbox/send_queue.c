@@ -47,11 +47,9 @@ void send_queue_place(struct send_queue *queue, struct item *item)
     send_queue_remove(item);
     if (item_is_to_be_handed_in(item))
         insert_in_list(&queue->waiting, item);
-    else if (item_state_is_unsettled(item->row.state))
+    else if (item_states[item->row.state].is_unsettled)
         insert_in_list(&queue->handed_in[item->row.kind], item);
 }
-
-/* ---------------------------------------------------------------- turns */
 
 static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_ms)
 {

@@ -97,8 +97,6 @@ struct spool {
     atomic_uint_least64_t next_number;
 };
 
-/* ---------------------------------------------------------------- opening */
-
 /* Older programs read this file first, and then refuse the spool, whose files they would take for foreign
  * ones. Only inboxfs 0.2 can read a spool of version 0.1. */
 static int check_version(int dir_fd, char **ret_reason)
@@ -206,8 +204,6 @@ void spool_skip_number(struct spool *spool, uint64_t number)
         continue;
 }
 
-/* ---------------------------------------------------------------- turns */
-
 int spool_begin(struct spool *spool, struct connection **ret_turn)
 {
     return database_begin_write(spool->database, ret_turn);
@@ -225,7 +221,7 @@ int spool_save_row(struct connection *turn, const struct row *row)
 {
     int error = statements_execute(
         &turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii", (int64_t)row->number,
-        (int64_t)row->position, item_kind_name(row->kind), item_state_name(row->state), row->name, row->size,
+        (int64_t)row->position, item_kind_name(row->kind), item_states[row->state].name, row->name, row->size,
         row->digest, row->key, row->answers, row->from, row->replies_to, row->not_carried, row->sequence,
         (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
         row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
@@ -272,8 +268,6 @@ int spool_set_taken_over(struct connection *turn)
 {
     return statements_execute(&turn->statements, SET_TAKEN_OVER, "");
 }
-
-/* ---------------------------------------------------------------- reading */
 
 /* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
 static int take_only_text(struct spool *spool, struct connection *reader, sqlite3_stmt *statement, int result,
@@ -547,8 +541,6 @@ void spool_remove_pieces(struct spool *spool, const struct row *from, const stru
             spool_discard_content(spool, content);
     }
 }
-
-/* ---------------------------------------------------------------- walking */
 
 /* Returns the number in a content's file name, or 0 if name_of() does not make exactly this name. Accepts
  * only numbers below 2^62, so that later numbers cannot overflow. */

@@ -47,8 +47,6 @@ struct worker_threads {
     unsigned int busy[ITEM_KINDS]; /* with an item of this kind */
 };
 
-/* ---------------------------------------------------------------- starting */
-
 static void *work(void *argument);
 
 static int start_locked(struct worker_threads *threads)
@@ -67,8 +65,6 @@ static int start_locked(struct worker_threads *threads)
     threads->running++;
     return 0;
 }
-
-/* ---------------------------------------------------------------- working */
 
 /* Claims the next item of this kind, if the suspension and the quota allow an attempt now. If not, lowers
  * *until_ms to when they may. */
@@ -113,8 +109,6 @@ static void try_item(struct worker *worker, struct item *item)
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
 }
-
-/* ---------------------------------------------------------------- handing in after the quiet time */
 
 /* The disk or the memory failed, not the message, which is durable and is tried again later. */
 static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
@@ -244,8 +238,6 @@ static void *work(void *argument)
     pthread_mutex_unlock(&outbox->lock);
     return NULL;
 }
-
-/* ---------------------------------------------------------------- all of them */
 
 int outbox_start(struct outbox *outbox)
 {
