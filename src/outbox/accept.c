@@ -34,7 +34,7 @@ int accept_begin(struct item *item, const char *name, struct change *ret)
     next->was_unknown = item_may_have_been_sent(item);
     if (item->row.state == ITEM_SENT) /* the user sends it once more, as another message */
         next->key[0] = next->digest[0] = '\0';
-    return row_set_text(&next->name, name);
+    return row_set_string(&next->name, name);
 }
 
 static int find_sender(struct outbox *outbox, struct row *next, const struct draft *draft, char **ret_reason)
@@ -54,10 +54,10 @@ void accept_digest(const struct row *row, const char *bytes, size_t len, char re
 {
     char both[2 * ITEM_DIGEST_SIZE];
     hash_sha256(bytes, len, ret_digest);
-    if (row->answers == NULL)
+    if (row->reply_template == NULL)
         return;
     memcpy(both, ret_digest, ITEM_DIGEST_SIZE);
-    hash_sha256(row->answers, strlen(row->answers), both + ITEM_DIGEST_SIZE);
+    hash_sha256(row->reply_template, strlen(row->reply_template), both + ITEM_DIGEST_SIZE);
     hash_sha256(both, sizeof(both), ret_digest);
 }
 
@@ -96,17 +96,17 @@ static int find_email(const struct email_directory *emails, const struct draft *
 static int find_thread(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
     int error = -ENOENT;
-    const char *words = NEW_THREAD "as it was before";
+    const char *description = NEW_THREAD "as it was before";
     if (!next->was_unknown) {
         free(TAKE_PTR(next->replies_to));
         error = find_email(&outbox->config.emails, draft, next->from, &next->replies_to);
-        words = error == -EXDEV    ? NEW_THREAD "for the email that they name is in another inbox"
-                : error == -ENOENT ? NEW_THREAD "for no message that they name was opened in this mount"
-                                   : NEW_THREAD "for it cannot be read which messages were opened here";
+        description = error == -EXDEV    ? NEW_THREAD "for the email that they name is in another inbox"
+                      : error == -ENOENT ? NEW_THREAD "for no message that they name was opened in this mount"
+                                         : NEW_THREAD "for it cannot be read which messages were opened here";
     }
     if (error == -ENOMEM || draft->message_ids_len == 0 || next->replies_to != NULL)
         return error == -ENOMEM ? error : 0;
-    return row_add_not_carried(next, words);
+    return row_add_not_carried(next, description);
 }
 
 /* A repeated request with the same key must have the same pool ids. */
@@ -119,7 +119,7 @@ static int keep_pool_ids(const struct row *before, struct row *next)
         bool is_same_file = !is_part && old->name != NULL && next->pieces[i].name != NULL &&
                             strcmp(old->digest, next->pieces[i].digest) == 0;
         if (is_part || is_same_file)
-            error = row_set_text(&next->pieces[i].pool_id, old->pool_id);
+            error = row_set_string(&next->pieces[i].pool_id, old->pool_id);
     }
     return error;
 }
@@ -146,7 +146,7 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     struct row *next = &change->next;
-    int error = draft_parse(bytes, len, next->answers, &draft, ret_reason);
+    int error = draft_parse(bytes, len, next->reply_template, &draft, ret_reason);
     error = error != 0 ? error : find_sender(outbox, next, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     for (size_t i = 0; error == 0 && i < draft->not_carried_len; i++)

@@ -30,7 +30,8 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason);
 
-/* Writes the digest of the content and of row->answers: one text in answer to two emails is two messages. */
+/* Writes the digest of the content and of row->reply_template: one text in answer to two emails is two
+ * messages. */
 void accept_digest(const struct row *row, const char *bytes, size_t len, char ret_digest[ITEM_DIGEST_SIZE]);
 
 /* Returns the length of the longest content of an item of this kind, in bytes. */

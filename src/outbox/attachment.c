@@ -123,12 +123,12 @@ void content_type_release(struct content_type *type)
 }
 
 /* The type becomes a header field, so only "token/token" is accepted. */
-static bool is_type(const char *text)
+static bool is_type(const char *type)
 {
-    const char *slash = strchr(text, '/');
-    if (slash == NULL || slash == text || slash[1] == '\0' || strlen(text) >= CONTENT_TYPE_SIZE)
+    const char *slash = strchr(type, '/');
+    if (slash == NULL || slash == type || slash[1] == '\0' || strlen(type) >= CONTENT_TYPE_SIZE)
         return false;
-    for (const char *c = text; *c != '\0'; c++)
+    for (const char *c = type; *c != '\0'; c++)
         if (c != slash && !isalnum((unsigned char)*c) && strchr("!#$&^_.+-", *c) == NULL)
             return false;
     return true;

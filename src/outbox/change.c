@@ -522,12 +522,12 @@ bool change_save_again(struct outbox *outbox)
 /* ================================================================ named ends */
 
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
-                     const char *words)
+                     const char *reason)
 {
     int error = change_begin(change, item, state);
     change->is_forced = true;
     change->next.http_status = http_status;
-    error = error != 0 ? error : row_set_text(&change->next.error, words);
+    error = error != 0 ? error : row_set_string(&change->next.error, reason);
     if (error != 0)
         log_error("no memory to record what became of an item of the spool");
     return error;
@@ -570,12 +570,12 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
 /* An interrupted file of a never-sent name stays in its folder: its program may need it, as vim needs its
  * swap file. The row keeps the reason, so that the file does not become a message under another name. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                 const char *words)
+                 const char *reason)
 {
     struct change change;
     if (state == ITEM_INTERRUPTED && item_is_never_sent(item->row.kind, item->row.name))
         state = ITEM_WAITING;
-    int error = change_begin_end(&change, item, state, http_status, words);
+    int error = change_begin_end(&change, item, state, http_status, reason);
     change.next.attempts += state == ITEM_UPLOADING;
     commit_end(outbox, &change, error);
 }
@@ -586,7 +586,7 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
     struct piece piece = {.name = item->row.name};
     bool is_message = item->row.kind == ITEM_MESSAGE;
     int error = change_begin_end(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
-    error = error != 0 ? error : row_set_text(&change.next.id, id);
+    error = error != 0 ? error : row_set_string(&change.next.id, id);
     if (is_message) {
         count_once(outbox, &change);
     } else {
@@ -601,12 +601,12 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail)
 {
     struct change change;
-    char words[512];
+    char reason[512];
     bool is_repeated = outbox_trusts_keys(outbox);
-    snprintf(words, sizeof(words), "unknown outcome: the message may have been sent, or not%s%s",
+    snprintf(reason, sizeof(reason), "unknown outcome: the message may have been sent, or not%s%s",
              detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
     int error = change_begin_end(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
-                                 is_repeated ? detail : words);
+                                 is_repeated ? detail : reason);
     change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
     count_once(outbox, &change);
     commit_end(outbox, &change, error);

@@ -78,7 +78,7 @@ void outbox_hand_in_waiting(struct outbox *outbox);
  * most, for the program may have closed a duplicate. The caller has no claim. */
 void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name);
 
-#define WORDS_BUSY                                                                     \
+#define REASON_BUSY                                                                    \
     "it is being sent, or may have been sent: it cannot be changed until its outcome " \
     "is known"
 
@@ -170,12 +170,12 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
 /* Begins a forced change, which the caller edits, commits and releases. Returns 0 or -ENOMEM: then the caller
  * leaves the item as it is until the next start. */
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
-                     const char *words);
-/* Changes the state for the reason `words`: to a state of failed/, with an event; or back to waiting in the
+                     const char *reason);
+/* Changes the state for this reason: to a state of failed/, with an event; or back to waiting in the
  * queue, and the caller sets the time of the next attempt. An interrupted item of a never-sent name stays in
  * its folder. `http_status` is 0 if there was no answer. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
-                 const char *words);
+                 const char *reason);
 /* Records that the service took the message or the file. `id` may be NULL. */
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id);
 /* Records that the message may have been sent: it is queued to be repeated if keys are trusted; else its

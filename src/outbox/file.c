@@ -39,12 +39,12 @@ struct outbox_handle {
 
 /* ================================================================ writing */
 
-#define WORDS_KILLED "interrupted: a program that had the file open was killed"
-#define WORDS_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
-#define WORDS_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
-#define WORDS_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
-#define WORDS_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
-#define WORDS_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
+#define REASON_KILLED "interrupted: a program that had the file open was killed"
+#define REASON_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
+#define REASON_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
+#define REASON_LAST_FAILED "interrupted: the last program that had the file open ended with an error"
+#define REASON_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
+#define REASON_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
 /* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), -ENOENT.
  */
@@ -89,11 +89,11 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
     struct open_file *file = &item->file;
     char interruption[sizeof(file->interruption)] = "";
     pthread_mutex_lock(&outbox->lock);
-    const char *words = item->row.state == ITEM_WAITING ? item->row.error : NULL;
-    if (words == NULL && file->lacks_write)
-        words = WORDS_LACKS_WRITE;
-    if (words != NULL && keep_bytes > 0)
-        snprintf(interruption, sizeof(interruption), "%s", words);
+    const char *reason = item->row.state == ITEM_WAITING ? item->row.error : NULL;
+    if (reason == NULL && file->lacks_write)
+        reason = REASON_LACKS_WRITE;
+    if (reason != NULL && keep_bytes > 0)
+        snprintf(interruption, sizeof(interruption), "%s", reason);
     pthread_mutex_unlock(&outbox->lock);
     int error = change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
@@ -183,10 +183,10 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
     bool has_written = item_was_written_by(item, process);
     item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
     item->file.last_end = is_well                 ? NULL
-                          : fate == WRITER_KILLED ? WORDS_KILLED
-                          : fate == WRITER_HIDDEN ? WORDS_HIDDEN
-                          : has_written           ? WORDS_WRITER_FAILED
-                                                  : WORDS_LAST_FAILED;
+                          : fate == WRITER_KILLED ? REASON_KILLED
+                          : fate == WRITER_HIDDEN ? REASON_HIDDEN
+                          : has_written           ? REASON_WRITER_FAILED
+                                                  : REASON_LAST_FAILED;
     /* An exit status counts only if the process wrote: Ctrl-C may end a program that inherited the file,
      * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
      * written. */
@@ -237,7 +237,7 @@ static void writer_finish(struct outbox *outbox, struct item *item)
     if (item->file.last_end != NULL)
         item_interrupt(item, item->file.last_end);
     if (item->file.lacks_write)
-        item_interrupt(item, WORDS_LACKS_WRITE);
+        item_interrupt(item, REASON_LACKS_WRITE);
     item->file.lacks_write = false;
     pthread_mutex_unlock(&outbox->lock);
     int error = item->file.interruption[0] != '\0'
@@ -283,14 +283,14 @@ void outbox_abandon(struct outbox_handle *handle)
 }
 
 /* Saves the row before it creates the content: the next start drops a row without content. */
-static int create_content(struct outbox_handle *handle, const char *name, const char *answers)
+static int create_content(struct outbox_handle *handle, const char *name, const char *reply_template)
 {
     struct outbox *outbox = handle->outbox;
     struct change change;
     int error = change_begin(&change, handle->item, ITEM_WRITING);
     change.is_new = true;
-    error = error != 0 ? error : row_set_text(&change.next.name, name);
-    error = error != 0 ? error : row_set_text(&change.next.answers, answers);
+    error = error != 0 ? error : row_set_string(&change.next.name, name);
+    error = error != 0 ? error : row_set_string(&change.next.reply_template, reply_template);
     error = error != 0 ? error : change_reserve(outbox, &change, 1);
     error = error != 0 ? error : change_save(outbox, &change, 1);
     crash_point("created");
@@ -306,9 +306,10 @@ static int create_content(struct outbox_handle *handle, const char *name, const 
     return error;
 }
 
-/* `answers` may be NULL. */
-static int create_file(struct outbox *outbox, enum item_kind kind, const char *name, const char *answers,
-                       pid_t pid, struct outbox_handle **ret_handle, struct outbox_stat *ret)
+/* `reply_template` may be NULL. */
+static int create_file(struct outbox *outbox, enum item_kind kind, const char *name,
+                       const char *reply_template, pid_t pid, struct outbox_handle **ret_handle,
+                       struct outbox_stat *ret)
 {
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
@@ -321,7 +322,7 @@ static int create_file(struct outbox *outbox, enum item_kind kind, const char *n
         handle->open_number = ++item->file.opens;
         item->file.writers = 1;
         item->session = handle->session;
-        error = create_content(handle, name, answers);
+        error = create_content(handle, name, reply_template);
     }
     if (error != 0) {
         outbox_abandon(handle);
@@ -346,7 +347,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
     return create_file(outbox, kind, name, NULL, pid, ret_handle, ret);
 }
 
-int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
+int outbox_create_answer(struct outbox *outbox, const char *reply_template, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
     int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
@@ -356,7 +357,7 @@ int outbox_create_answer(struct outbox *outbox, const char *answers, const char 
         _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
         error = free_name == NULL
                     ? -ENOMEM
-                    : create_file(outbox, ITEM_MESSAGE, free_name, answers, pid, ret_handle, ret);
+                    : create_file(outbox, ITEM_MESSAGE, free_name, reply_template, pid, ret_handle, ret);
     } while (error == -EEXIST);
     return error;
 }
@@ -369,7 +370,7 @@ static void publish_busy(const struct outbox_handle *handle)
     _cleanup_free_ char *name = is_busy ? strdup(handle->item->row.name) : NULL;
     pthread_mutex_unlock(&handle->outbox->lock);
     if (name != NULL)
-        outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, WORDS_BUSY);
+        outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, REASON_BUSY);
 }
 
 /* Finds the item. If it is to be written, waits while another thread changes it, and counts the handle as a
@@ -515,7 +516,7 @@ static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
         file->first_opener = opener;
     } else if (file->first_open != handle->open_number && file->first_opener != opener &&
                item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
-        item_interrupt(item, WORDS_TWO_WRITERS);
+        item_interrupt(item, REASON_TWO_WRITERS);
     }
     if (is_cut)
         return;
@@ -535,14 +536,14 @@ static void record_write(struct outbox_handle *handle)
 
 static void record_failed_write(struct outbox_handle *handle, int error)
 {
-    char words[160];
+    char reason[160];
     if (error == -EFBIG)
-        snprintf(words, sizeof(words), "interrupted: the file became larger than %zu bytes",
+        snprintf(reason, sizeof(reason), "interrupted: the file became larger than %zu bytes",
                  handle->max_bytes);
     else
-        snprintf(words, sizeof(words), "interrupted: a write to the file failed: %s", strerror(-error));
+        snprintf(reason, sizeof(reason), "interrupted: a write to the file failed: %s", strerror(-error));
     LOCK_GUARD(&handle->outbox->lock);
-    item_interrupt(handle->item, words);
+    item_interrupt(handle->item, reason);
 }
 
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)

@@ -22,16 +22,16 @@
 
 /* ================================================================ rows */
 
-/* The texts that a row owns. */
-static const size_t row_texts[] = {
-    offsetof(struct row, name),       offsetof(struct row, answers),     offsetof(struct row, from),
-    offsetof(struct row, replies_to), offsetof(struct row, not_carried), offsetof(struct row, id),
+/* The strings that a row owns. */
+static const size_t row_strings[] = {
+    offsetof(struct row, name),       offsetof(struct row, reply_template), offsetof(struct row, from),
+    offsetof(struct row, replies_to), offsetof(struct row, not_carried),    offsetof(struct row, id),
     offsetof(struct row, error),
 };
 
-static char **find_text(const struct row *row, size_t index)
+static char **string_at(const struct row *row, size_t index)
 {
-    return (char **)((char *)row + row_texts[index]);
+    return (char **)((char *)row + row_strings[index]);
 }
 
 void row_release(struct row *row)
@@ -41,16 +41,16 @@ void row_release(struct row *row)
         free(row->pieces[i].pool_id);
     }
     free(row->pieces);
-    for (size_t i = 0; i < ARRAY_LEN(row_texts); i++)
-        free(*find_text(row, i));
+    for (size_t i = 0; i < ARRAY_LEN(row_strings); i++)
+        free(*string_at(row, i));
     *row = (struct row){0};
 }
 
-int row_set_text(char **text, const char *value)
+int row_set_string(char **string, const char *value)
 {
     char *copy = value == NULL ? NULL : strdup(value);
-    free(*text);
-    *text = copy;
+    free(*string);
+    *string = copy;
     return value != NULL && copy == NULL ? -ENOMEM : 0;
 }
 
@@ -61,17 +61,17 @@ struct piece *row_add_piece(struct row *row, const char *name)
     if (pieces == NULL)
         return NULL;
     row->pieces = pieces;
-    if (row_set_text(&piece.name, name) != 0)
+    if (row_set_string(&piece.name, name) != 0)
         return NULL;
     pieces[row->pieces_len] = piece;
     return &pieces[row->pieces_len++];
 }
 
-int row_add_not_carried(struct row *row, const char *words)
+int row_add_not_carried(struct row *row, const char *description)
 {
     char *list;
     bool is_first = row->not_carried == NULL;
-    if (asprintf(&list, "%s%s%s", is_first ? "" : row->not_carried, is_first ? "" : "\n", words) < 0)
+    if (asprintf(&list, "%s%s%s", is_first ? "" : row->not_carried, is_first ? "" : "\n", description) < 0)
         return -ENOMEM;
     free(row->not_carried);
     row->not_carried = list;
@@ -88,7 +88,7 @@ static int copy_pieces(const struct row *from, struct row *to)
         piece->content = from->pieces[i].content;
         piece->size = from->pieces[i].size;
         memcpy(piece->digest, from->pieces[i].digest, sizeof(piece->digest));
-        error = row_set_text(&piece->pool_id, from->pieces[i].pool_id);
+        error = row_set_string(&piece->pool_id, from->pieces[i].pool_id);
     }
     return error;
 }
@@ -98,11 +98,11 @@ int row_copy(const struct row *row, struct row *ret_row)
     struct row copy = *row;
     copy.pieces = NULL;
     copy.pieces_len = 0;
-    for (size_t i = 0; i < ARRAY_LEN(row_texts); i++)
-        *find_text(&copy, i) = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(row_strings); i++)
+        *string_at(&copy, i) = NULL;
     int error = copy_pieces(row, &copy);
-    for (size_t i = 0; i < ARRAY_LEN(row_texts) && error == 0; i++)
-        error = row_set_text(find_text(&copy, i), *find_text(row, i));
+    for (size_t i = 0; i < ARRAY_LEN(row_strings) && error == 0; i++)
+        error = row_set_string(string_at(&copy, i), *string_at(row, i));
     if (error != 0)
         row_release(&copy);
     else
@@ -118,7 +118,7 @@ void row_clear_outcome(struct row *row)
         .kind = row->kind,
         .state = row->state,
         .name = TAKE_PTR(row->name),
-        .answers = TAKE_PTR(row->answers),
+        .reply_template = TAKE_PTR(row->reply_template),
         .replies_to = TAKE_PTR(row->replies_to),
         .was_unknown = row->was_unknown,
     };
@@ -405,11 +405,11 @@ void item_table_show(struct item_table *table, enum outbox_folder folder, struct
 
 void item_table_hide(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
-    const struct item_folder *place = &table->folders[folder];
-    if (g_hash_table_lookup(place->names, item->row.name) != item)
+    const struct item_folder *view = &table->folders[folder];
+    if (g_hash_table_lookup(view->names, item->row.name) != item)
         return;
-    g_hash_table_remove(place->names, item->row.name);
-    count_id(place->ids, item->row.id, -1);
+    g_hash_table_remove(view->names, item->row.name);
+    count_id(view->ids, item->row.id, -1);
 }
 
 /* ================================================================ names */

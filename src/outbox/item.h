@@ -81,10 +81,10 @@ struct row {
     char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
 
     /* of a message */
-    char *answers;     /* result of reply_make() (reply.h) for the answered email; or NULL */
-    char *from;        /* the sending address, chosen at the hand-in */
-    char *replies_to;  /* id of the email that its In-Reply-To or References name; NULL if unknown */
-    char *not_carried; /* the parts of the message that the request leaves out, one per line; or NULL */
+    char *reply_template; /* result of reply_make() (reply.h) for the answered email; or NULL */
+    char *from;           /* the sending address, chosen at the hand-in */
+    char *replies_to;     /* id of the email that its In-Reply-To or References name; NULL if unknown */
+    char *not_carried;    /* the parts of the message that the request leaves out, one per line; or NULL */
     char sequence[ITEM_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct piece *pieces;
     size_t pieces_len;
@@ -109,16 +109,15 @@ void row_release(struct row *row);
 /* Returns 0 or -ENOMEM. */
 int row_copy(const struct row *row, struct row *ret_row);
 /* Clears the results of the last hand-in: pieces, attempts, times, outcome. Keeps number, position, kind,
- * state, name, key, digest, was_unknown, and answers. */
+ * state, name, key, digest, was_unknown, and reply_template. */
 void row_clear_outcome(struct row *row);
 /* Appends a piece without content and without pool id. `name` may be NULL. Returns the piece, which the row
  * owns, or NULL if memory is short. */
 struct piece *row_add_piece(struct row *row, const char *name);
 /* Appends a text without line end to not_carried. Returns 0 or -ENOMEM. */
-int row_add_not_carried(struct row *row, const char *words);
-/* Replaces a text of a row by a copy of `value`, which may be NULL. Returns 0, or -ENOMEM and sets *text to
- * NULL. */
-int row_set_text(char **text, const char *value);
+int row_add_not_carried(struct row *row, const char *description);
+/* Replaces a string of a row by a copy of `value`, which may be NULL. On -ENOMEM sets *string to NULL. */
+int row_set_string(char **string, const char *value);
 
 /* ================================================================ states */
 

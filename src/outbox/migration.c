@@ -90,12 +90,12 @@ static void take_short_text(const json_t *object, const char *key, char *ret, si
 static int take_texts(const json_t *envelope, struct row *row)
 {
     const json_t *words = json_object_get(envelope, "not_carried");
-    int error = row_set_text(&row->name, get_text(envelope, "name"));
-    error = error != 0 ? error : row_set_text(&row->answers, get_text(envelope, "answers"));
-    error = error != 0 ? error : row_set_text(&row->from, get_text(envelope, "from"));
-    error = error != 0 ? error : row_set_text(&row->replies_to, get_text(envelope, "replies_to"));
-    error = error != 0 ? error : row_set_text(&row->id, get_text(envelope, "id"));
-    error = error != 0 ? error : row_set_text(&row->error, get_text(envelope, "error"));
+    int error = row_set_string(&row->name, get_text(envelope, "name"));
+    error = error != 0 ? error : row_set_string(&row->reply_template, get_text(envelope, "answers"));
+    error = error != 0 ? error : row_set_string(&row->from, get_text(envelope, "from"));
+    error = error != 0 ? error : row_set_string(&row->replies_to, get_text(envelope, "replies_to"));
+    error = error != 0 ? error : row_set_string(&row->id, get_text(envelope, "id"));
+    error = error != 0 ? error : row_set_string(&row->error, get_text(envelope, "error"));
     for (size_t i = 0; i < json_array_size(words) && error == 0; i++) {
         const char *text = json_string_value(json_array_get(words, i));
         error = text == NULL ? 0 : row_add_not_carried(row, text);
@@ -115,7 +115,7 @@ static int take_state(const char *name, struct old_item *item)
     item->is_dropped = item->is_hidden;
     return is_kept || row->error != NULL
                ? 0
-               : row_set_text(&row->error, "not sent: it was to replace a message that was out already");
+               : row_set_string(&row->error, "not sent: it was to replace a message that was out already");
 }
 
 /* Returns 0; -EBADMSG when the envelope is torn or foreign; -ENOMEM. */
@@ -240,11 +240,11 @@ static int find_content(void *context, const char *name, uint64_t number)
     struct old_item item = {
         .row = {.number = number, .position = number, .kind = ITEM_MESSAGE, .state = ITEM_INTERRUPTED}};
     snprintf(shown, sizeof(shown), "recovered-%" PRIu64, number);
-    int error = row_set_text(&item.row.name, shown);
+    int error = row_set_string(&item.row.name, shown);
     error = error != 0
                 ? error
-                : row_set_text(&item.row.error, "the spool's database was lost: this may be a message, "
-                                                "sent or not, or an attachment; look before you send it");
+                : row_set_string(&item.row.error, "the spool's database was lost: this may be a message, "
+                                                  "sent or not, or an attachment; look before you send it");
     g_array_append_val(migration->items, item);
     return error;
 }
@@ -331,14 +331,14 @@ static int bind(struct migration *migration, struct old_item *message, const jso
     piece->content = spool_take_number(migration->spool);
     piece->size = file->row.size;
     memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
-    int error = row_set_text(&piece->pool_id, file->row.state == ITEM_UPLOADED ? file->row.id : NULL);
+    int error = row_set_string(&piece->pool_id, file->row.state == ITEM_UPLOADED ? file->row.id : NULL);
     return error != 0 ? error : spool_link_content(migration->spool, file->row.number, piece->content);
 }
 
 static int fail_message(struct row *row)
 {
     row->state = row->may_have_been_sent || row->was_unknown ? ITEM_UNKNOWN : ITEM_FAILED;
-    return row_set_text(&row->error, "an attachment that it names was not uploaded");
+    return row_set_string(&row->error, "an attachment that it names was not uploaded");
 }
 
 static int collect_pieces(struct migration *migration, struct old_item *message)
@@ -353,7 +353,7 @@ static int collect_pieces(struct migration *migration, struct old_item *message)
     for (size_t i = 0; i < json_array_size(ids) && error == 0; i++) {
         struct piece *piece = row_add_piece(&message->row, NULL);
         error = piece == NULL ? -ENOMEM
-                              : row_set_text(&piece->pool_id, json_string_value(json_array_get(ids, i)));
+                              : row_set_string(&piece->pool_id, json_string_value(json_array_get(ids, i)));
     }
     return error;
 }

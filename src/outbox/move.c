@@ -28,8 +28,8 @@ static int errno_for_mv(int error)
 
 /* ================================================================ the item to replace */
 
-#define WORDS_EXISTS "there is a file of this name already"
-#define WORDS_TARGET_BUSY                                                                             \
+#define REASON_EXISTS "there is a file of this name already"
+#define REASON_TARGET_BUSY                                                                            \
     "the message in its place is being sent, or may have been sent: it cannot be replaced until its " \
     "outcome is known"
 
@@ -58,8 +58,8 @@ static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder,
 static int explain_target(int error, char **ret_reason)
 {
     if (error == -EEXIST)
-        return reason_give(ret_reason, error, WORDS_EXISTS);
-    return error == -EBUSY ? reason_give(ret_reason, error, WORDS_TARGET_BUSY) : error;
+        return reason_give(ret_reason, error, REASON_EXISTS);
+    return error == -EBUSY ? reason_give(ret_reason, error, REASON_TARGET_BUSY) : error;
 }
 
 /* ================================================================ rename */
@@ -82,7 +82,7 @@ static int try_pair_locked(struct renaming *renaming, const char *name, bool is_
     if (item == NULL)
         return -ENOENT;
     if (item_is_busy(item) && item_folder(item) == OUTBOX_FOLDER_OUTBOX)
-        return reason_give(&renaming->reason, -EBUSY, WORDS_BUSY);
+        return reason_give(&renaming->reason, -EBUSY, REASON_BUSY);
     if (claim_would_wait_locked(item))
         return -EAGAIN;
     int error =
@@ -131,7 +131,7 @@ static int change_name(struct renaming *renaming, struct change *change)
     int error = change_begin(change, item, is_withdrawn ? ITEM_WAITING : item->row.state);
     if (error == 0 && is_withdrawn)
         row_clear_outcome(&change->next);
-    return error != 0 ? error : row_set_text(&change->next.name, renaming->new_name);
+    return error != 0 ? error : row_set_string(&change->next.name, renaming->new_name);
 }
 
 /* Renames a message in outbox/, or a file that is being written; hands in any other item under the new name
@@ -239,9 +239,9 @@ int outbox_retry(struct outbox *outbox, const char *name)
 /* ================================================================ removing */
 
 /* Only this event reports that a queued message that may have been sent was removed. */
-static void notify_withdrawn(struct outbox *outbox, const char *name, const char *words)
+static void notify_withdrawn(struct outbox *outbox, const char *name, const char *reason)
 {
-    outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, words);
+    outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, reason);
 }
 
 static bool is_withdrawn(const struct item *item)
@@ -257,7 +257,7 @@ static int claim_to_leave(struct outbox *outbox, enum outbox_folder folder, cons
         outbox_hand_in_waiting(outbox);
     int error = claim_by_name(outbox, folder, name, ret_item);
     if (error == -EBUSY)
-        outbox_notify(outbox, EVENT_REFUSED, folder, name, NULL, WORDS_BUSY);
+        outbox_notify(outbox, EVENT_REFUSED, folder, name, NULL, REASON_BUSY);
     return error;
 }
 
@@ -285,8 +285,8 @@ struct moving_in {
     int dir_fd;
     const char *draft_name;
     const char *name;
-    const char *answers; /* or NULL */
-    pid_t session;       /* of the program that moves the draft */
+    const char *reply_template; /* or NULL */
+    pid_t session;              /* of the program that moves the draft */
     enum item_kind kind;
     int fd; /* of the draft */
     struct stat status;
@@ -365,7 +365,7 @@ static int accept_draft(struct moving_in *moving)
     item->file.is_durable = true;
     item->session = moving->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    int error = row_set_text(&item->row.answers, moving->answers);
+    int error = row_set_string(&item->row.reply_template, moving->reply_template);
     error = error != 0 ? error : accept_begin(item, moving->name, &changes[0]);
     changes[0].is_new = true;
     error =
@@ -389,7 +389,7 @@ static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exc
     struct outbox *outbox = moving->outbox;
     const char *proposed = moving->name;
     int error;
-    if (moving->answers != NULL) {
+    if (moving->reply_template != NULL) {
         _cleanup_free_ char *free_name = outbox_choose_name(outbox, proposed);
         moving->name = free_name;
         error = free_name == NULL ? -ENOMEM : accept_draft(moving);
@@ -458,7 +458,7 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
 }
 
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *answers, const char *name, pid_t pid)
+                          const char *shown_path, const char *reply_template, const char *name, pid_t pid)
 {
     struct moving_in moving = {
         .outbox = outbox,
@@ -466,7 +466,7 @@ int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *d
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
         .name = name,
-        .answers = answers,
+        .reply_template = reply_template,
     };
     return move_in(&moving, shown_path, OUTBOX_FOLDER_OUTBOX, 0);
 }

@@ -57,7 +57,7 @@ int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
     LOCK_GUARD(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
     *ret_id = NULL;
-    return item == NULL ? -ENOENT : row_set_text(ret_id, item->row.id);
+    return item == NULL ? -ENOENT : row_set_string(ret_id, item->row.id);
 }
 
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id)

@@ -147,10 +147,10 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
  * -EILSEQ as item_check_name(); or the disk's error. */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* Creates a message in outbox/ that answers an email. Its text may be a body alone (draft_parse()). `answers`
- * is the result of reply_make() for that email; the item keeps a copy in all four folders. If `name` is
- * taken, a number is added. */
-int outbox_create_answer(struct outbox *outbox, const char *answers, const char *name, pid_t pid,
+/* Creates a message in outbox/ that answers an email. Its text may be a body alone (draft_parse()).
+ * `reply_template` is the result of reply_make() for that email; the item keeps a copy in all four folders.
+ * If `name` is taken, a number is added. */
+int outbox_create_answer(struct outbox *outbox, const char *reply_template, const char *name, pid_t pid,
                          struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* Opens an item; `flags` as open(2). The first change of a waiting or accepted item makes its state `writing`
  * again. Returns 0; -EBUSY: the message is at the service, or may have been sent; -EACCES: writing in sent/
@@ -196,9 +196,10 @@ void outbox_abandon(struct outbox_handle *handle);
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
                    struct outbox_stat *ret);
-/* Moves a draft that answers an email into outbox/; `answers` and `name` as in outbox_create_answer(). */
+/* Moves a draft that answers an email into outbox/; `reply_template` and `name` as in outbox_create_answer().
+ */
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *answers, const char *name, pid_t pid);
+                          const char *shown_path, const char *reply_template, const char *name, pid_t pid);
 /* Moves an item out of any of the folders to a draft, which is a new message when it is handed in. Replaces
  * an existing destination unless `flags` is RENAME_NOREPLACE. Waits for the disk. -EBUSY: the item is being
  * sent or written; -EPERM: it is a receipt. */

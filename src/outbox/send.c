@@ -157,10 +157,10 @@ struct attempt {
     char *request;
 };
 
-static void settle_refused(struct attempt *attempt, int http_status, const char *words)
+static void settle_refused(struct attempt *attempt, int http_status, const char *reason)
 {
     settle_item(attempt->outbox, attempt->item,
-                item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, words);
+                item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, reason);
 }
 
 /* Puts the item off after the disk or the memory failed. */
@@ -217,7 +217,7 @@ static int load_draft(struct attempt *attempt)
         accept_digest(row, bytes, len, digest);
         error = strcmp(row->digest, digest) != 0
                     ? -EBADMSG
-                    : draft_parse(bytes, len, row->answers, &attempt->draft, &reason);
+                    : draft_parse(bytes, len, row->reply_template, &attempt->draft, &reason);
     }
     if (error == 0 && attempt->draft->parts_len != row->pieces_len - count_files(row))
         error = -EBADMSG;
@@ -247,7 +247,7 @@ static int record_piece(struct attempt *attempt, size_t index, const char *id)
     int error = change_begin(&change, attempt->item, ITEM_QUEUED);
     if (error == 0) {
         struct piece *piece = &change.next.pieces[index];
-        error = row_set_text(&piece->pool_id, id);
+        error = row_set_string(&piece->pool_id, id);
         change.pooled = piece->name != NULL ? piece : NULL;
     }
     error = error != 0 ? error : change_commit(attempt->outbox, &change, 1);

@@ -174,7 +174,7 @@ void suspension_end(struct suspension *suspension, int64_t now_ms)
 
 /* Requests that fail together are one failure, and the backoff grows once. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
-                      int64_t wait_ms, const char *words)
+                      int64_t wait_ms, const char *detail)
 {
     bool is_new_failure =
         suspension->reason == SUSPENSION_NONE || suspension->is_probing || now_ms >= suspension->until_ms;
@@ -187,7 +187,7 @@ void suspension_begin(struct suspension *suspension, enum suspension_reason reas
         suspension->until_ms = now_ms + wait;
     suspension->reason = reason;
     suspension->is_probing = false;
-    snprintf(suspension->error, sizeof(suspension->error), "%s", words == NULL ? "" : words);
+    snprintf(suspension->error, sizeof(suspension->error), "%s", detail == NULL ? "" : detail);
 }
 
 void suspension_leave(struct suspension *suspension, uint64_t probe)

@@ -101,9 +101,9 @@ void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* Records that the service answered and accepted the key. */
 void suspension_end(struct suspension *suspension, int64_t now_ms);
 /* Records a failure. No try begins until the backoff (60 s for a refused key) and `wait_ms` (Retry-After; -1:
- * none) have passed. `words` describes the failure for the user, or is NULL. */
+ * none) have passed. `detail` describes the failure for the user, or is NULL. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
-                      int64_t wait_ms, const char *words);
+                      int64_t wait_ms, const char *detail);
 /* Ends the try of this number, unless its result was recorded. The next may begin at once. */
 void suspension_leave(struct suspension *suspension, uint64_t probe);
 /* Allows the next try at once. */

@@ -66,7 +66,7 @@ enum statement {
     STATEMENTS,
 };
 
-static const char *const texts[STATEMENTS] = {
+static const char *const statement_sql[STATEMENTS] = {
     [SAVE_ROW] = "INSERT OR REPLACE INTO item VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [SAVE_NUMBER] = "UPDATE spool SET next_number = ?1 WHERE next_number < ?1",
     [SAVE_PIECE] = "INSERT INTO piece VALUES(?,?,?,?,?,?,?)",
@@ -88,7 +88,7 @@ static const struct database_format format = {
     .name = DATABASE_NAME,
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
-    .statements = texts,
+    .statements = statement_sql,
 };
 
 struct spool {
@@ -219,13 +219,14 @@ int spool_end(struct spool *spool, struct connection *turn, int error)
 
 int spool_save_row(struct connection *turn, const struct row *row)
 {
-    int error = statements_execute(
-        &turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii", (int64_t)row->number,
-        (int64_t)row->position, item_kind_name(row->kind), item_states[row->state].name, row->name, row->size,
-        row->digest, row->key, row->answers, row->from, row->replies_to, row->not_carried, row->sequence,
-        (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
-        row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
-        row->id, row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
+    int error = statements_execute(&turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii",
+                                   (int64_t)row->number, (int64_t)row->position, item_kind_name(row->kind),
+                                   item_states[row->state].name, row->name, row->size, row->digest, row->key,
+                                   row->reply_template, row->from, row->replies_to, row->not_carried,
+                                   row->sequence, (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown,
+                                   (int64_t)row->was_reuploaded, row->quota_day, (int64_t)row->attempts,
+                                   row->accepted_ms, row->finished_ms, (int64_t)row->http_status, row->id,
+                                   row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
     if (error == 0)
         error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
     for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
@@ -270,13 +271,13 @@ int spool_set_taken_over(struct connection *turn)
 }
 
 /* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
-static int take_only_text(struct spool *spool, struct connection *reader, sqlite3_stmt *statement, int result,
-                          char **ret_text)
+static int copy_only_column(struct spool *spool, struct connection *reader, sqlite3_stmt *statement,
+                            int result, char **ret_column)
 {
     char *text = result > 0 ? query_column_copy(statement, 0, NULL) : NULL;
     statements_end(statement);
     database_return_reader(spool->database, reader);
-    *ret_text = text;
+    *ret_column = text;
     return result < 0 ? result : result > 0 && text == NULL ? -ENOMEM : 0;
 }
 
@@ -288,7 +289,7 @@ char *spool_find_pool_id(struct spool *spool, const char *digest, const char *na
     if (database_take_reader(spool->database, &reader) != 0)
         return NULL;
     int result = statements_begin(&reader->statements, FIND_POOL_ID, &statement, "ss", digest, name);
-    (void)take_only_text(spool, reader, statement, result, &id);
+    (void)copy_only_column(spool, reader, statement, result, &id);
     return id;
 }
 
@@ -310,10 +311,10 @@ int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
     if (error != 0)
         return error;
     int result = statements_begin(&reader->statements, READ_REQUEST, &statement, "i", (int64_t)number);
-    return take_only_text(spool, reader, statement, result, ret_request);
+    return copy_only_column(spool, reader, statement, result, ret_request);
 }
 
-static int take_text(sqlite3_stmt *statement, int column, char **ret)
+static int copy_column(sqlite3_stmt *statement, int column, char **ret)
 {
     *ret = query_column_copy(statement, column, NULL);
     return *ret == NULL && sqlite3_column_type(statement, column) != SQLITE_NULL ? -ENOMEM : 0;
@@ -340,14 +341,14 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     row->http_status = sqlite3_column_int(statement, 20);
     row->receipt_bytes = (size_t)sqlite3_column_int64(statement, 23);
     row->replaces = (uint64_t)sqlite3_column_int64(statement, 24);
-    error = error != 0 ? error : take_text(statement, 4, &row->name);
-    error = error != 0 ? error : take_text(statement, 8, &row->answers);
-    error = error != 0 ? error : take_text(statement, 9, &row->from);
-    error = error != 0 ? error : take_text(statement, 10, &row->replies_to);
+    error = error != 0 ? error : copy_column(statement, 4, &row->name);
+    error = error != 0 ? error : copy_column(statement, 8, &row->reply_template);
+    error = error != 0 ? error : copy_column(statement, 9, &row->from);
+    error = error != 0 ? error : copy_column(statement, 10, &row->replies_to);
     if (query_column_text(statement, 11)[0] != '\0')
-        error = error != 0 ? error : take_text(statement, 11, &row->not_carried);
-    error = error != 0 ? error : take_text(statement, 21, &row->id);
-    error = error != 0 ? error : take_text(statement, 22, &row->error);
+        error = error != 0 ? error : copy_column(statement, 11, &row->not_carried);
+    error = error != 0 ? error : copy_column(statement, 21, &row->id);
+    error = error != 0 ? error : copy_column(statement, 22, &row->error);
     return error;
 }
 
@@ -360,13 +361,13 @@ static int read_pieces(sqlite3 *db, struct row *row)
                               "i", (int64_t)row->number);
     while (error == 0 && (error = query_step(statement)) == 1) {
         struct piece *piece = row_add_piece(row, NULL);
-        error = piece == NULL ? -ENOMEM : take_text(statement, 0, &piece->name);
+        error = piece == NULL ? -ENOMEM : copy_column(statement, 0, &piece->name);
         if (error != 0)
             break;
         piece->content = (uint64_t)sqlite3_column_int64(statement, 1);
         piece->size = sqlite3_column_int64(statement, 2);
         g_strlcpy(piece->digest, query_column_text(statement, 3), sizeof(piece->digest));
-        error = take_text(statement, 4, &piece->pool_id);
+        error = copy_column(statement, 4, &piece->pool_id);
     }
     return error;
 }
@@ -401,19 +402,19 @@ enum {
 };
 
 struct content_name {
-    char text[NAME_SIZE];
+    char string[NAME_SIZE];
 };
 
 static struct content_name name_of(uint64_t number)
 {
     struct content_name name;
-    snprintf(name.text, sizeof(name.text), "%" PRIu64 ".data", number);
+    snprintf(name.string, sizeof(name.string), "%" PRIu64 ".data", number);
     return name;
 }
 
 int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret_fd)
 {
-    int fd = openat(spool->dir_fd, name_of(number).text, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(spool->dir_fd, name_of(number).string, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     *ret_fd = fd;
@@ -423,12 +424,12 @@ int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret
 int spool_read_content(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes,
                        size_t *ret_len)
 {
-    return file_read_at(spool->dir_fd, name_of(number).text, max_bytes, ret_bytes, ret_len);
+    return file_read_at(spool->dir_fd, name_of(number).string, max_bytes, ret_bytes, ret_len);
 }
 
 int spool_stat_content(struct spool *spool, uint64_t number, struct stat *ret_status)
 {
-    return fstatat(spool->dir_fd, name_of(number).text, ret_status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+    return fstatat(spool->dir_fd, name_of(number).string, ret_status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
 }
 
 int spool_sync_names(struct spool *spool)
@@ -454,8 +455,9 @@ static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
 {
     char unfinished[NAME_SIZE + sizeof(COPY_SUFFIX)];
     struct stat status;
-    snprintf(unfinished, sizeof(unfinished), "%s" COPY_SUFFIX, name_of(to).text);
-    _cleanup_close_ int from = openat(spool->dir_fd, name_of(number).text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    snprintf(unfinished, sizeof(unfinished), "%s" COPY_SUFFIX, name_of(to).string);
+    _cleanup_close_ int from =
+        openat(spool->dir_fd, name_of(number).string, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0 || fstat(from, &status) != 0)
         return -errno;
     _cleanup_close_ int copy =
@@ -467,7 +469,7 @@ static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
     if (error == 0 && futimens(copy, times) != 0)
         error = -errno;
     error = error != 0 ? error : file_sync(copy);
-    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, name_of(to).text) != 0)
+    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, name_of(to).string) != 0)
         error = -errno;
     if (error != 0)
         unlinkat(spool->dir_fd, unfinished, 0);
@@ -476,7 +478,7 @@ static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
 
 int spool_link_content(struct spool *spool, uint64_t number, uint64_t to)
 {
-    if (linkat(spool->dir_fd, name_of(number).text, spool->dir_fd, name_of(to).text, 0) == 0)
+    if (linkat(spool->dir_fd, name_of(number).string, spool->dir_fd, name_of(to).string, 0) == 0)
         return 0;
     bool has_links = errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK && errno != ENOSYS;
     return has_links ? -errno : copy_content(spool, number, to);
@@ -493,12 +495,12 @@ int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renew
 int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)
 {
     struct content_name content = name_of(number);
-    if (renameat(dir_fd, name, spool->dir_fd, content.text) != 0)
+    if (renameat(dir_fd, name, spool->dir_fd, content.string) != 0)
         return -errno;
     crash_point("moved_in");
     int error = file_sync(spool->dir_fd);
     error = error != 0 ? error : file_sync(dir_fd);
-    if (error != 0 && renameat2(spool->dir_fd, content.text, dir_fd, name, RENAME_NOREPLACE) != 0) {
+    if (error != 0 && renameat2(spool->dir_fd, content.string, dir_fd, name, RENAME_NOREPLACE) != 0) {
         log_error("the spool could not be synced (%s), nor the file moved back (%s)", strerror(-error),
                   strerror(errno));
         return 0;
@@ -508,7 +510,7 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
 
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags)
 {
-    if (renameat2(spool->dir_fd, name_of(number).text, dir_fd, name, flags) != 0)
+    if (renameat2(spool->dir_fd, name_of(number).string, dir_fd, name, flags) != 0)
         return -errno;
     crash_point("moved_out");
     int error = file_sync(spool->dir_fd);
@@ -520,12 +522,12 @@ int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char 
 
 int spool_unlink_content(struct spool *spool, uint64_t number)
 {
-    return unlinkat(spool->dir_fd, name_of(number).text, 0) == 0 ? file_sync(spool->dir_fd) : -errno;
+    return unlinkat(spool->dir_fd, name_of(number).string, 0) == 0 ? file_sync(spool->dir_fd) : -errno;
 }
 
 void spool_discard_content(struct spool *spool, uint64_t number)
 {
-    if (unlinkat(spool->dir_fd, name_of(number).text, 0) != 0 && errno != ENOENT)
+    if (unlinkat(spool->dir_fd, name_of(number).string, 0) != 0 && errno != ENOENT)
         log_warning("a file of the spool could not be removed, which the next start will do: %s",
                     strerror(errno));
 }
@@ -547,7 +549,7 @@ void spool_remove_pieces(struct spool *spool, const struct row *from, const stru
 static uint64_t parse_name(const char *name)
 {
     uint64_t number = strtoull(name, NULL, 10);
-    return number >> 62 == 0 && strcmp(name, name_of(number).text) == 0 ? number : 0;
+    return number >> 62 == 0 && strcmp(name, name_of(number).string) == 0 ? number : 0;
 }
 
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),

@@ -27,17 +27,17 @@ enum {
 #define FIRST_PID_NAMESPACE 0xEFFFFFFC
 
 /* Reads /proc/<pid>/<name>. Returns false on an error. */
-static bool read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
+static bool read_proc(pid_t pid, const char *name, char *ret_content, size_t size)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    ssize_t len = file_pread_all(fd, ret_text, size - 1, 0);
+    ssize_t len = file_pread_all(fd, ret_content, size - 1, 0);
     if (len <= 0)
         return false;
-    ret_text[len] = '\0';
+    ret_content[len] = '\0';
     return true;
 }
 
@@ -86,27 +86,27 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look)
 
 static bool has_ptrace_capability(void)
 {
-    char text[4096];
-    if (!read_proc(getpid(), "status", text, sizeof(text)))
+    char status[4096];
+    if (!read_proc(getpid(), "status", status, sizeof(status)))
         return false;
-    const char *line = strstr(text, "\nCapEff:");
+    const char *line = strstr(status, "\nCapEff:");
     return line != NULL && ((strtoull(line + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_PTRACE) & 1) != 0;
 }
 
 /* An exiting task frees its memory before it closes its files: its memory size is 0 then. */
 static bool has_memory(pid_t pid)
 {
-    char text[256];
-    return read_proc(pid, "statm", text, sizeof(text)) && strtoull(text, NULL, 10) != 0;
+    char statm[256];
+    return read_proc(pid, "statm", statm, sizeof(statm)) && strtoull(statm, NULL, 10) != 0;
 }
 
 /* Returns false if /proc was mounted for another pid namespace: then its numbers mean other processes. */
 static bool is_proc_ours(void)
 {
-    char text[32];
-    ssize_t len = readlink("/proc/self", text, sizeof(text) - 1);
-    text[len > 0 ? len : 0] = '\0';
-    return strtol(text, NULL, 10) == getpid();
+    char target[32];
+    ssize_t len = readlink("/proc/self", target, sizeof(target) - 1);
+    target[len > 0 ? len : 0] = '\0';
+    return strtol(target, NULL, 10) == getpid();
 }
 
 const char *writer_fate_unseen(void)
@@ -126,22 +126,22 @@ const char *writer_fate_unseen(void)
  * waits for the daemon's answer, so a read of that file would never end; statm takes no such lock. */
 enum writer_fate writer_fate_read(pid_t pid)
 {
-    char text[2048];
+    char stat[2048];
     if (pid <= 0 || !is_proc_ours())
         return WRITER_UNSEEN;
     if (has_memory(pid))
         return WRITER_LIVES;
-    if (!read_proc(pid, "stat", text, sizeof(text)))
+    if (!read_proc(pid, "stat", stat, sizeof(stat)))
         return WRITER_UNSEEN;
-    return writer_fate_parse(text, is_own_task(pid) || has_ptrace_capability());
+    return writer_fate_parse(stat, is_own_task(pid) || has_ptrace_capability());
 }
 
 pid_t writer_process(pid_t pid)
 {
-    char text[4096];
-    if (pid <= 0 || !read_proc(pid, "status", text, sizeof(text)))
+    char status[4096];
+    if (pid <= 0 || !read_proc(pid, "status", status, sizeof(status)))
         return pid;
-    const char *line = strstr(text, "\nTgid:");
+    const char *line = strstr(status, "\nTgid:");
     long process = line == NULL ? 0 : strtol(line + strlen("\nTgid:"), NULL, 10);
     return process > 0 ? (pid_t)process : pid;
 }

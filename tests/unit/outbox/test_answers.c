@@ -14,25 +14,25 @@
     "\"subject\":\"Re: Lunch\",\"existing_email_id\":\"e2\",\"message_type\":\"reply\"}"
 #define NEWS "{\"subject\":\"Fwd: News\",\"existing_email_id\":\"e3\",\"message_type\":\"forward\"}"
 
-static struct outbox_handle *begin_answer(struct world *world, const char *answers, const char *name)
+static struct outbox_handle *begin_answer(struct world *world, const char *reply_template, const char *name)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    assert_int_equal(0, outbox_create_answer(world->outbox, answers, name, 0, &handle, &stat));
+    assert_int_equal(0, outbox_create_answer(world->outbox, reply_template, name, 0, &handle, &stat));
     assert_int_equal(OUT, stat.folder);
     return handle;
 }
 
-static void write_answer(struct world *world, const char *answers, const char *name, const char *text)
+static void write_answer(struct world *world, const char *reply_template, const char *name, const char *text)
 {
-    struct outbox_handle *handle = begin_answer(world, answers, name);
+    struct outbox_handle *handle = begin_answer(world, reply_template, name);
     append(handle, text, 0);
     finish(handle);
 }
 
-static int move_answer(struct world *world, const char *draft, const char *answers, const char *name)
+static int move_answer(struct world *world, const char *draft, const char *reply_template, const char *name)
 {
-    return outbox_hand_in_answer(world->outbox, world->drafts, draft, draft, answers, name, 0);
+    return outbox_hand_in_answer(world->outbox, world->drafts, draft, draft, reply_template, name, 0);
 }
 
 static void assert_sent_request(struct world *world, unsigned int index, const char *part)

@@ -60,7 +60,7 @@ static void fill(struct row *row, uint64_t number)
         .name = strdup("m \xc3\xa4.eml"),
         .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
         .digest = "digest",
-        .answers = strdup("{\"existing_email_id\":\"e1\"}"),
+        .reply_template = strdup("{\"existing_email_id\":\"e1\"}"),
         .from = strdup("me@inbox.example"),
         .replies_to = strdup("e2"),
         .sequence = "sequence",
@@ -84,7 +84,7 @@ static void fill(struct row *row, uint64_t number)
     file->size = 12;
     snprintf(file->digest, sizeof(file->digest), "of it");
     assert_non_null(row_add_piece(row, NULL));
-    assert_int_equal(row_set_text(&row->pieces[1].pool_id, "part"), 0);
+    assert_int_equal(row_set_string(&row->pieces[1].pool_id, "part"), 0);
 }
 
 static int save(struct spool *spool, const struct row *row, int error)
@@ -128,7 +128,7 @@ TEST_WITH(a_saved_row_is_read_back, set_up, tear_down)
     assert_string_equal(found.key, copy.key);
     assert_string_equal(found.digest, "digest");
     assert_string_equal(found.sequence, "sequence");
-    assert_string_equal(found.answers, copy.answers);
+    assert_string_equal(found.reply_template, copy.reply_template);
     assert_string_equal(found.from, copy.from);
     assert_string_equal(found.replies_to, "e2");
     assert_string_equal(found.not_carried, "one\na \"second\" one");
