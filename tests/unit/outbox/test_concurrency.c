@@ -2,7 +2,7 @@
 /*
  * Concurrent use: each message is sent exactly once, with a key of its own.
  */
-#include "outbox_world.h"
+#include "outbox_fixture.h"
 
 #include <stdatomic.h>
 
@@ -16,7 +16,7 @@ enum {
 };
 
 struct crowd {
-    struct world *world;
+    struct fixture *fixture;
     int number;
     pthread_t thread;
     int result;
@@ -32,7 +32,7 @@ static void make_content(char *content, size_t size, int thread, int message)
 static void *hand_in_many(void *argument)
 {
     struct crowd *crowd = argument;
-    struct world *world = crowd->world;
+    struct fixture *fixture = crowd->fixture;
     for (int i = 0; i < MESSAGES; i++) {
         char name[64];
         char content[160];
@@ -41,15 +41,15 @@ static void *hand_in_many(void *argument)
         snprintf(name, sizeof(name), "%d-%d.eml", crowd->number, i);
         make_content(content, sizeof(content), crowd->number, i);
         if (i % 2 == 0) {
-            int fd = openat(world->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            int fd = openat(fixture->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
             if (file_write_all(fd, content, strlen(content)) == 0)
-                outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
+                outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
                                RENAME_NOREPLACE, 0, NULL) == 0
                     ? (void)0
-                    : (void)outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
+                    : (void)outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
                                            name, 0, 0, NULL);
             close(fd);
-        } else if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
+        } else if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
             outbox_write(handle, content, strlen(content), 0, getpid());
             outbox_flush(handle, getpid());
             outbox_release(handle);
@@ -58,32 +58,32 @@ static void *hand_in_many(void *argument)
     return NULL;
 }
 
-WORLD_TEST(each_message_is_sent_exactly_once)
+FIXTURE_TEST(each_message_is_sent_exactly_once)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct crowd crowds[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        crowds[i] = (struct crowd){.world = world, .number = i};
+        crowds[i] = (struct crowd){.fixture = fixture, .number = i};
         assert_int_equal(thread_start(&crowds[i].thread, "crowd", hand_in_many, &crowds[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(crowds[i].thread, NULL);
-    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle(fixture), 0);
 
-    assert_int_equal(sends(world), THREADS * MESSAGES);
-    assert_int_equal(fake_service_count_sent(world->fake, true), THREADS * MESSAGES);
+    assert_int_equal(sends(fixture), THREADS * MESSAGES);
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), THREADS * MESSAGES);
     for (int thread = 0; thread < THREADS; thread++) {
         for (int message = 0; message < MESSAGES; message++) {
             char part[64];
             unsigned int times = 0;
             snprintf(part, sizeof(part), "message %d of %d\"", message, thread);
             for (unsigned int i = 0; i < THREADS * MESSAGES; i++)
-                times += sent_contains(world, i, part) ? 1 : 0;
+                times += sent_contains(fixture, i, part) ? 1 : 0;
             assert_int_equal(times, 1);
         }
     }
     struct outbox_status status;
-    outbox_get_status(world->outbox, &status);
+    outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.sent, THREADS * MESSAGES);
     assert_int_equal(status.queued + status.failed, 0);
 }
@@ -106,27 +106,27 @@ static void *read_again_and_again(void *argument)
     return NULL;
 }
 
-WORLD_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own)
+FIXTURE_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own)
 {
-    struct world *world = *state;
-    fake_service_set(world->fake, FAKE_SEND,
+    struct fixture *fixture = *state;
+    fake_service_set(fixture->fake, FAKE_SEND,
                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
-    copy_in(world, ATTACHED, "a.txt", "text");
-    assert_int_equal(settle_uploads(world), 0);
+    copy_in(fixture, ATTACHED, "a.txt", "text");
+    assert_int_equal(settle_uploads(fixture), 0);
     for (int i = 0; i < 20; i++) {
         struct reading reading = {.handle = NULL};
         pthread_t thread;
         char name[32];
         snprintf(name, sizeof(name), "%d.eml", i);
-        assert_int_equal(open_attached(world, "a.txt", O_RDWR, &reading.handle), 0);
-        assert_int_equal(mail(world, name, "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
+        assert_int_equal(open_attached(fixture, "a.txt", O_RDWR, &reading.handle), 0);
+        assert_int_equal(mail(fixture, name, "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"), 0);
         assert_int_equal(thread_start(&thread, "reader", read_again_and_again, &reading), 0);
         append(reading.handle, "TEXT", 0);
         atomic_store(&reading.is_over, true);
         pthread_join(thread, NULL);
         assert_int_equal(atomic_load(&reading.errors), 0);
         finish(reading.handle);
-        assert_int_equal(settle_uploads(world), 0);
+        assert_int_equal(settle_uploads(fixture), 0);
     }
 }
 
@@ -135,15 +135,15 @@ WORLD_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own)
 static void *stir(void *argument)
 {
     struct crowd *crowd = argument;
-    struct world *world = crowd->world;
-    struct outbox *outbox = world->outbox;
+    struct fixture *fixture = crowd->fixture;
+    struct outbox *outbox = fixture->outbox;
     for (int i = 0; i < 60; i++) {
         struct outbox_listing listing;
         struct outbox_status status;
         struct outbox_stat stat;
         struct outbox_handle *handle = NULL;
         if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0 ||
-            open_attached(world, "a.txt", O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), &handle) == 0) {
+            open_attached(fixture, "a.txt", O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), &handle) == 0) {
             outbox_write(handle, "text", 4, 0, 0);
             outbox_flush(handle, 0);
             outbox_release(handle);
@@ -153,18 +153,18 @@ static void *stir(void *argument)
         const char *content = "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n";
         snprintf(draft, sizeof(draft), "%d.eml", crowd->number);
         snprintf(name, sizeof(name), "%d.eml", i % 5);
-        int fd = openat(world->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int fd = openat(fixture->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
-            outbox_hand_in(outbox, world->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
+            outbox_hand_in(outbox, fixture->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
         close(fd);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0);
-        move(world, ATTACHED, "a.txt", ATTACHED, "b.txt");
-        move(world, ATTACHED, "b.txt", ATTACHED, "a.txt");
+        move(fixture, ATTACHED, "a.txt", ATTACHED, "b.txt");
+        move(fixture, ATTACHED, "b.txt", ATTACHED, "a.txt");
         if (i % 7 == 0)
             outbox_unlink(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
         if (i % 11 == 0)
-            outbox_take_out(outbox, OUTBOX_FOLDER_OUTBOX, name, world->drafts, draft, 0);
+            outbox_take_out(outbox, OUTBOX_FOLDER_OUTBOX, name, fixture->drafts, draft, 0);
         if (i % 13 == 0)
             outbox_unlink(outbox, OUTBOX_FOLDER_SENT, name);
         outbox_get_status(outbox, &status);
@@ -175,26 +175,26 @@ static void *stir(void *argument)
     return NULL;
 }
 
-WORLD_TEST(concurrent_use_leaves_no_message_unsettled)
+FIXTURE_TEST(concurrent_use_leaves_no_message_unsettled)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct crowd crowds[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        crowds[i] = (struct crowd){.world = world, .number = i};
+        crowds[i] = (struct crowd){.fixture = fixture, .number = i};
         assert_int_equal(thread_start(&crowds[i].thread, "stir", stir, &crowds[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(crowds[i].thread, NULL);
-    int settled = settle(world);
+    int settled = settle(fixture);
     assert_true(settled == 0 || settled == -EIO);
-    assert_int_equal(settle_uploads(world), 0);
+    assert_int_equal(settle_uploads(fixture), 0);
     struct outbox_status status;
-    outbox_get_status(world->outbox, &status);
+    outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.queued + status.uploading, 0);
-    assert_int_equal(fake_service_count_sent(world->fake, true), sends(world));
-    world_reopen(world);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(fake_service_count_sent(world->fake, true), sends(world));
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), sends(fixture));
+    fixture_reopen(fixture);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), sends(fixture));
 }
 
 /* ---------------------------------------------------------------- a last close beside a rename */
@@ -205,23 +205,23 @@ static void *close_file(void *handle)
     return NULL;
 }
 
-WORLD_TEST(a_file_closed_for_the_last_time_during_a_rename_is_sent)
+FIXTURE_TEST(a_file_closed_for_the_last_time_during_a_rename_is_sent)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (int i = 0; i < MESSAGES; i++) {
         struct outbox_handle *handle = NULL;
         pthread_t closer;
         char name[32];
         snprintf(name, sizeof(name), "%d.eml", i);
-        copy_in(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", "To: b@x.example\nSubject: s\n\nb\n");
-        uint64_t number = number_of(world, OUTBOX_FOLDER_OUTBOX, "x.tmp");
-        assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY, 0, &handle), 0);
+        copy_in(fixture, OUTBOX_FOLDER_OUTBOX, "x.tmp", "To: b@x.example\nSubject: s\n\nb\n");
+        uint64_t number = number_of(fixture, OUTBOX_FOLDER_OUTBOX, "x.tmp");
+        assert_int_equal(outbox_open_item(fixture->outbox, number, O_WRONLY, 0, &handle), 0);
         assert_int_equal(thread_start(&closer, "closer", close_file, handle), 0);
-        assert_int_equal(move(world, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name), 0);
+        assert_int_equal(move(fixture, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name), 0);
         pthread_join(closer, NULL);
     }
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), MESSAGES);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), MESSAGES);
 }
 
 /* ---------------------------------------------------------------- renames that wait */
@@ -231,23 +231,23 @@ static void *rename_onto_target(void *argument)
     struct crowd *crowd = argument;
     char name[32];
     snprintf(name, sizeof(name), "%d.tmp", crowd->number);
-    crowd->result = move(crowd->world, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "target.tmp");
+    crowd->result = move(crowd->fixture, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "target.tmp");
     return NULL;
 }
 
 /* A thread that finds the target taken has changed nothing. If it woke the others, they would wake one
  * another, and keep the processor from the thread that writes to the disk. */
-WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
+FIXTURE_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
 {
     enum {
         RENAMES = 3,
         MANY_WAKES = 200,
         SILENCE_MS = 100
     };
-    struct world *world = *state;
-    struct outbox *outbox = world->outbox;
+    struct fixture *fixture = *state;
+    struct outbox *outbox = fixture->outbox;
     struct crowd crowds[RENAMES];
-    copy_in(world, OUTBOX_FOLDER_OUTBOX, "target.tmp", "t");
+    copy_in(fixture, OUTBOX_FOLDER_OUTBOX, "target.tmp", "t");
     pthread_mutex_lock(&outbox->lock);
     struct item *target = item_table_find(&outbox->table, OUTBOX_FOLDER_OUTBOX, "target.tmp");
     assert_int_equal(claim_take_locked(outbox, target, CLAIM_DISK), 0);
@@ -255,8 +255,8 @@ WORLD_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
     for (int i = 0; i < RENAMES; i++) {
         char name[32];
         snprintf(name, sizeof(name), "%d.tmp", i);
-        copy_in(world, OUTBOX_FOLDER_OUTBOX, name, "t");
-        crowds[i] = (struct crowd){.world = world, .number = i, .result = -1};
+        copy_in(fixture, OUTBOX_FOLDER_OUTBOX, name, "t");
+        crowds[i] = (struct crowd){.fixture = fixture, .number = i, .result = -1};
         assert_int_equal(thread_start(&crowds[i].thread, "rename", rename_onto_target, &crowds[i]), 0);
     }
     int wakes = 0;

@@ -3,7 +3,7 @@
  * Every named crash point: a process runs an outbox and dies there; the next process recovers and continues.
  * The requests of both are counted together. docs/OUTBOX.md has the table of crash points.
  */
-#include "crash_world.h"
+#include "crash_fixture.h"
 
 #include "support/test.h"
 
@@ -29,89 +29,89 @@ static bool is_answer(enum act act)
     return act == ACT_WRITE_ANSWER || act == ACT_MOVE_ANSWER;
 }
 
-static int create_message(struct world *world, enum act act, struct outbox_handle **ret_handle)
+static int create_message(struct fixture *fixture, enum act act, struct outbox_handle **ret_handle)
 {
     struct outbox_stat stat;
     if (is_answer(act))
-        return outbox_create_answer(world->outbox, ANSWERS, "m.eml", 0, ret_handle, &stat);
-    return outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, ret_handle, &stat);
+        return outbox_create_answer(fixture->outbox, ANSWERS, "m.eml", 0, ret_handle, &stat);
+    return outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, ret_handle, &stat);
 }
 
-static void move_message(struct world *world, enum act act)
+static void move_message(struct fixture *fixture, enum act act)
 {
     if (is_answer(act))
-        outbox_hand_in_answer(world->outbox, world->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml", 0);
+        outbox_hand_in_answer(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml", 0);
     else
-        outbox_hand_in(world->outbox, world->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX, "m.eml",
-                       0, 0, NULL);
+        outbox_hand_in(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX,
+                       "m.eml", 0, 0, NULL);
 }
 
-static void write_as(struct world *world, const char *name, const char *text, pid_t pid)
+static void write_as(struct fixture *fixture, const char *name, const char *text, pid_t pid)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    if (outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat) != 0)
+    if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat) != 0)
         _exit(3);
     outbox_write(handle, text, strlen(text), 0, pid);
     outbox_flush(handle, pid);
     outbox_release(handle);
 }
 
-static void write_and_rename(struct world *world)
+static void write_and_rename(struct fixture *fixture)
 {
-    fake_service_set_reachable(world->fake, false);
-    write_as(world, "m.eml", MESSAGE, 0);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
-    write_as(world, "new.eml", MESSAGE "And more.\n", getpid());
-    while (outbox_rename(world->outbox, OUTBOX_FOLDER_OUTBOX, "new.eml", OUTBOX_FOLDER_OUTBOX, "m.eml", 0,
+    fake_service_set_reachable(fixture->fake, false);
+    write_as(fixture, "m.eml", MESSAGE, 0);
+    outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
+    write_as(fixture, "new.eml", MESSAGE "And more.\n", getpid());
+    while (outbox_rename(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "new.eml", OUTBOX_FOLDER_OUTBOX, "m.eml", 0,
                          getpid()) == -EBUSY)
         usleep(1000);
 }
 
-static void act(struct world *world, enum act act)
+static void act(struct fixture *fixture, enum act act)
 {
     static const char parts[] = "To: b@x.example\nSubject: s\nMIME-Version: 1.0\n"
                                 "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n"
                                 "--b\nContent-Disposition: attachment; filename=a.csv\n\n1,2\n--b--\n";
     if (act == ACT_EDIT) {
-        write_and_rename(world);
+        write_and_rename(fixture);
         return;
     }
     struct outbox_handle *handle = NULL;
     const char *content = act == ACT_PARTS ? parts : is_answer(act) ? "Yes.\n" : MESSAGE;
     if (act == ACT_CANCEL || act == ACT_REMOVE)
-        fake_service_set_reachable(world->fake, false);
+        fake_service_set_reachable(fixture->fake, false);
     if (act == ACT_WRITE || act == ACT_WRITE_ANSWER) {
-        if (create_message(world, act, &handle) != 0)
+        if (create_message(fixture, act, &handle) != 0)
             _exit(3);
         outbox_write(handle, content, strlen(content), 0, 0);
         outbox_flush(handle, 0);
         outbox_release(handle);
     } else {
-        int fd = openat(world->drafts, "m.eml", O_WRONLY | O_CREAT, 0600);
+        int fd = openat(fixture->drafts, "m.eml", O_WRONLY | O_CREAT, 0600);
         if (file_write_all(fd, content, strlen(content)) != 0)
             _exit(3);
         close(fd);
-        move_message(world, act);
+        move_message(fixture, act);
     }
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
+    outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
     if (act == ACT_CANCEL)
-        while (outbox_take_out(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", world->drafts, "m.eml", 0) ==
+        while (outbox_take_out(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", fixture->drafts, "m.eml", 0) ==
                -EBUSY)
             usleep(1000);
     if (act == ACT_REMOVE)
-        while (outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml") == -EBUSY)
+        while (outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml") == -EBUSY)
             usleep(1000);
 }
 
 /* Runs in a child process. */
-static void die_at(struct world *world, const char *point, enum act what, bool is_trusted)
+static void die_at(struct fixture *fixture, const char *point, enum act what, bool is_trusted)
 {
-    struct noting_service noting;
-    world->config.trusts_idempotency = is_trusted;
-    begin_last_life(world, &noting, point);
-    act(world, what);
-    end_last_life(world);
+    struct logging_service logging;
+    fixture->config.trusts_idempotency = is_trusted;
+    start_before_crash(fixture, &logging, point);
+    act(fixture, what);
+    exit_without_crash(fixture);
 }
 
 /* ---------------------------------------------------------------- what the next process finds */
@@ -153,51 +153,51 @@ static const struct row rows[] = {
     {"recorded_sending", ACT_MOVE_ANSWER, FAILED, "unknown outcome", false, 0, SENT, 1},
 };
 
-static void check_after(struct world *world, const struct row *row, bool is_trusted)
+static void check_after(struct fixture *fixture, const struct row *row, bool is_trusted)
 {
     static const int folders[] = {OUT, SENT, FAILED};
     int expected = is_trusted ? row->trusted_folder : row->folder;
-    int settled = settle(world);
+    int settled = settle(fixture);
     assert_true(settled == 0 || settled == -EAGAIN);
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
-        assert_int_equal(is_listed(world, folders[i], "m.eml"), folders[i] == expected);
-    assert_int_equal(has_draft(world, "m.eml"), row->stays_in_drafts);
+        assert_int_equal(is_listed(fixture, folders[i], "m.eml"), folders[i] == expected);
+    assert_int_equal(has_draft(fixture, "m.eml"), row->stays_in_drafts);
     if (expected == row->folder && row->state != NULL) {
         char part[64];
         snprintf(part, sizeof(part), "\"state\": \"%s\"", row->state);
-        assert_true(shown_contains(world, expected, "m.eml.receipt.json", part));
+        assert_true(shown_contains(fixture, expected, "m.eml.receipt.json", part));
     }
     bool is_same_key;
-    size_t sent = count_sends(world, &is_same_key);
+    size_t sent = count_sends(fixture, &is_same_key);
     bool was_offline = row->act == ACT_CANCEL || row->act == ACT_REMOVE || row->act == ACT_EDIT;
     assert_int_equal(sent - (was_offline ? 1 : 0), is_trusted ? row->trusted_sends : row->sends);
     assert_true(is_same_key || row->act == ACT_EDIT);
     bool is_repeat = is_trusted && row->state != NULL && strcmp(row->state, "unknown outcome") == 0;
-    assert_int_equal(count_calls(world, "repeat"), is_repeat ? 1 : 0); /* a repeat always has the key */
-    _cleanup_free_ char *calls = read_calls(world);
+    assert_int_equal(count_calls(fixture, "repeat"), is_repeat ? 1 : 0); /* a repeat always has the key */
+    _cleanup_free_ char *calls = read_calls(fixture);
     if (is_answer(row->act) && sent > 0)
         assert_non_null(strstr(calls, "\"existing_email_id\":\"e1\""));
 }
 
 static void run_row(const struct row *row, bool is_trusted)
 {
-    struct world *world = malloc(sizeof(*world));
-    void *state = world;
-    struct noting_service noting;
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    void *state = fixture;
+    struct logging_service logging;
     print_message("# %s%s\n", row->point, is_trusted ? ", keys trusted" : "");
-    world_prepare(world);
+    fixture_prepare(fixture);
     pid_t child = fork();
     if (child == 0)
-        die_at(world, row->point, row->act, is_trusted);
+        die_at(fixture, row->point, row->act, is_trusted);
     expect_killed(child);
-    note_calls(&noting, world);
-    world->config.trusts_idempotency = is_trusted;
-    world_open(world);
-    check_after(world, row, is_trusted);
-    world_reopen(world); /* another restart changes nothing */
-    check_after(world, row, is_trusted);
-    world_teardown(&state);
-    close(noting.log);
+    note_calls(&logging, fixture);
+    fixture->config.trusts_idempotency = is_trusted;
+    fixture_open(fixture);
+    check_after(fixture, row, is_trusted);
+    fixture_reopen(fixture); /* another restart changes nothing */
+    check_after(fixture, row, is_trusted);
+    fixture_teardown(&state);
+    close(logging.log);
 }
 
 TEST(nothing_is_lost_sent_twice_or_half)
@@ -215,20 +215,20 @@ TEST(nothing_is_lost_sent_twice_or_half)
 /* The process died during a request, and the service refuses the repeated request. */
 static void refuse_what_may_have_been_sent(void)
 {
-    struct world *world = malloc(sizeof(*world));
-    void *state = world;
-    world_prepare(world);
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    void *state = fixture;
+    fixture_prepare(fixture);
     pid_t child = fork();
     if (child == 0)
-        die_at(world, "answered", ACT_MOVE, true);
+        die_at(fixture, "answered", ACT_MOVE, true);
     expect_killed(child);
-    world->config.trusts_idempotency = true;
-    fake_service_set(world->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
-    world_open(world);
-    await_news(world, EVENT_FAILED, "failed/m.eml");
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"state\": \"unknown outcome\""));
-    assert_true(fake_service_get(world->fake, FAKE_SEND, 0).is_repeat);
-    world_teardown(&state);
+    fixture->config.trusts_idempotency = true;
+    fake_service_set(fixture->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    fixture_open(fixture);
+    await_event(fixture, EVENT_FAILED, "failed/m.eml");
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"state\": \"unknown outcome\""));
+    assert_true(fake_service_get(fixture->fake, FAKE_SEND, 0).is_repeat);
+    fixture_teardown(&state);
 }
 
 TEST(an_unknown_outcome_stays_unknown_when_a_repeat_is_refused)

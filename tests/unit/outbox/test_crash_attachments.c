@@ -4,7 +4,7 @@
  * to the file, and the file ends in the folder and with the content in its row of the table below.
  * docs/OUTBOX.md has the crash points.
  */
-#include "crash_world.h"
+#include "crash_fixture.h"
 
 #include "base/lock.h"
 #include "outbox/change.h"
@@ -21,100 +21,100 @@ static void must(bool is_so)
         _exit(3);
 }
 
-static void put_as(struct world *world, const char *name, const char *content)
+static void put_as(struct fixture *fixture, const char *name, const char *content)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    must(outbox_create(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0);
+    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0);
     must(outbox_write(handle, content, strlen(content), 0, 0) == (ssize_t)strlen(content));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, 0, NULL);
+    outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, 0, NULL);
 }
 
-static void put(struct world *world, const char *content)
+static void put(struct fixture *fixture, const char *content)
 {
-    put_as(world, "a.txt", content);
+    put_as(fixture, "a.txt", content);
 }
 
 /* Returns true after the 503 of m.eml was recorded: the time of its next attempt is set before that. */
-static bool waits_for_service(struct world *world)
+static bool waits_for_service(struct fixture *fixture)
 {
-    LOCK_GUARD(&world->outbox->lock);
-    const struct item *item = item_table_find(&world->outbox->table, OUTBOX_FOLDER_OUTBOX, "m.eml");
+    LOCK_GUARD(&fixture->outbox->lock);
+    const struct item *item = item_table_find(&fixture->outbox->table, OUTBOX_FOLDER_OUTBOX, "m.eml");
     return item->row.state == ITEM_QUEUED && item->row.http_status == 503 && item->claim == CLAIM_NONE;
 }
 
 /* a.txt is in the pool, and a message that binds it waits for the service. */
-static void queue_bound(struct world *world)
+static void queue_bound(struct fixture *fixture)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    put(world, OLD);
-    fake_service_set(world->fake, FAKE_SEND,
+    put(fixture, OLD);
+    fake_service_set(fixture->fake, FAKE_SEND,
                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
-    must(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &handle, &stat) == 0);
+    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &handle, &stat) == 0);
     must(outbox_write(handle, WITH_A, strlen(WITH_A), 0, 0) == (ssize_t)strlen(WITH_A));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
-    outbox_wait_settled(world->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
-    while (!waits_for_service(world))
+    outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, 0, NULL);
+    while (!waits_for_service(fixture))
         usleep(1000);
 }
 
-static void write_to_it(struct world *world, int flags, const char *text, off_t offset)
+static void write_to_it(struct fixture *fixture, int flags, const char *text, off_t offset)
 {
     struct outbox_handle *handle = NULL;
-    must(open_attached(world, "a.txt", O_WRONLY | flags, &handle) == 0);
+    must(open_attached(fixture, "a.txt", O_WRONLY | flags, &handle) == 0);
     outbox_write(handle, text, strlen(text), offset, 0);
     outbox_flush(handle, 0);
     outbox_release(handle);
 }
 
 /* Binds the file by handing in the message, which is still a draft. */
-static void bind_it(struct world *world)
+static void bind_it(struct fixture *fixture)
 {
-    put(world, OLD);
-    put_draft(world, "m.eml", WITH_A);
-    move_in(world, "m.eml", OUT, "m.eml");
+    put(fixture, OLD);
+    put_draft(fixture, "m.eml", WITH_A);
+    move_in(fixture, "m.eml", OUT, "m.eml");
 }
 
-static void upload(struct world *world)
+static void upload(struct fixture *fixture)
 {
-    put(world, OLD);
+    put(fixture, OLD);
 }
 
-static void write_anew(struct world *world)
+static void write_anew(struct fixture *fixture)
 {
-    queue_bound(world);
-    write_to_it(world, O_TRUNC, "new", 0);
+    queue_bound(fixture);
+    write_to_it(fixture, O_TRUNC, "new", 0);
 }
 
-static void append_to_it(struct world *world)
+static void append_to_it(struct fixture *fixture)
 {
-    queue_bound(world);
-    write_to_it(world, 0, " and more", strlen(OLD));
+    queue_bound(fixture);
+    write_to_it(fixture, 0, " and more", strlen(OLD));
 }
 
-static void move_a_draft_onto_it(struct world *world)
+static void move_a_draft_onto_it(struct fixture *fixture)
 {
-    queue_bound(world);
-    put_draft(world, "a.txt", "new");
-    move_in(world, "a.txt", ATTACHED, "a.txt");
+    queue_bound(fixture);
+    put_draft(fixture, "a.txt", "new");
+    move_in(fixture, "a.txt", ATTACHED, "a.txt");
 }
 
 /* The file that got the name later counts as the newer one, even if it was created earlier. */
-static void rename_an_earlier_one_onto_it(struct world *world)
+static void rename_an_earlier_one_onto_it(struct fixture *fixture)
 {
-    put_as(world, "b.txt", "new");
-    queue_bound(world);
-    move(world, ATTACHED, "b.txt", ATTACHED, "a.txt");
+    put_as(fixture, "b.txt", "new");
+    queue_bound(fixture);
+    move(fixture, ATTACHED, "b.txt", ATTACHED, "a.txt");
 }
 
-static void remove_it(struct world *world)
+static void remove_it(struct fixture *fixture)
 {
-    put(world, OLD);
-    outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
+    put(fixture, OLD);
+    outbox_unlink(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
 }
 
 /* ---------------------------------------------------------------- what the next process finds */
@@ -122,7 +122,7 @@ static void remove_it(struct world *world)
 static const struct crash {
     const char *point;
     const char *what;
-    void (*act)(struct world *world);
+    void (*act)(struct fixture *fixture);
     int folder;          /* folder of a.txt after recovery; -1 if there is none */
     const char *content; /* content of a.txt after recovery */
     bool has_message;
@@ -141,66 +141,66 @@ static const struct crash {
     {"removed", "rm", remove_it, -1, NULL, false, 1},
 };
 
-static void expect_file(struct world *world, const struct crash *row)
+static void expect_file(struct fixture *fixture, const struct crash *row)
 {
-    assert_int_equal(is_listed(world, ATTACHED, "a.txt"), row->folder == ATTACHED);
-    assert_int_equal(is_listed(world, FAILED, "a.txt"), row->folder == FAILED);
-    assert_false(is_listed(world, ATTACHED, "b.txt"));
+    assert_int_equal(is_listed(fixture, ATTACHED, "a.txt"), row->folder == ATTACHED);
+    assert_int_equal(is_listed(fixture, FAILED, "a.txt"), row->folder == FAILED);
+    assert_false(is_listed(fixture, ATTACHED, "b.txt"));
     if (row->folder < 0)
         return;
-    _cleanup_free_ char *content = read_shown(world, row->folder, "a.txt");
+    _cleanup_free_ char *content = read_shown(fixture, row->folder, "a.txt");
     assert_string_equal(content, row->content);
     if (row->folder == FAILED)
-        assert_true(shown_contains(world, FAILED, "a.txt.receipt.json", "\"interrupted\""));
+        assert_true(shown_contains(fixture, FAILED, "a.txt.receipt.json", "\"interrupted\""));
 }
 
-static void expect_message_with_old_content(struct world *world)
+static void expect_message_with_old_content(struct fixture *fixture)
 {
-    assert_int_equal(settle(world), 0);
-    assert_true(is_listed(world, SENT, "m.eml"));
-    assert_true(shown_contains(world, SENT, "m.eml.receipt.json", OLD));
+    assert_int_equal(settle(fixture), 0);
+    assert_true(is_listed(fixture, SENT, "m.eml"));
+    assert_true(shown_contains(fixture, SENT, "m.eml.receipt.json", OLD));
 }
 
 /* The file is still writable, and writing does not change the content that the message bound. */
-static void write_again(struct world *world, const struct crash *row)
+static void write_again(struct fixture *fixture, const struct crash *row)
 {
     if (row->folder == ATTACHED)
-        write_to_it(world, 0, "THE", 0);
-    assert_int_equal(settle_uploads(world), 0);
+        write_to_it(fixture, 0, "THE", 0);
+    assert_int_equal(settle_uploads(fixture), 0);
 }
 
 static void run_row(const struct crash *row)
 {
-    struct world *world = malloc(sizeof(*world));
-    void *state = world;
-    struct noting_service noting;
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    void *state = fixture;
+    struct logging_service logging;
     print_message("# %s, %s\n", row->point, row->what);
-    world_prepare(world);
+    fixture_prepare(fixture);
     pid_t child = fork();
     if (child == 0) {
-        begin_last_life(world, &noting, row->point);
-        row->act(world);
-        end_last_life(world);
+        start_before_crash(fixture, &logging, row->point);
+        row->act(fixture);
+        exit_without_crash(fixture);
     }
     expect_killed(child);
 
-    note_calls(&noting, world);
-    fake_service_close_gate(world->fake, FAKE_SEND);
-    world_open(world);
-    assert_int_equal(settle_uploads(world), 0);
-    expect_file(world, row);
-    write_again(world, row);
-    fake_service_open_gate(world->fake, FAKE_SEND);
+    note_calls(&logging, fixture);
+    fake_service_close_gate(fixture->fake, FAKE_SEND);
+    fixture_open(fixture);
+    assert_int_equal(settle_uploads(fixture), 0);
+    expect_file(fixture, row);
+    write_again(fixture, row);
+    fake_service_open_gate(fixture->fake, FAKE_SEND);
     if (row->has_message)
-        expect_message_with_old_content(world);
-    world_reopen(world); /* another restart changes nothing */
-    assert_int_equal(settle_uploads(world), 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(count_calls(world, "send "), row->has_message ? 2 : 0); /* one of them answered 503 */
+        expect_message_with_old_content(fixture);
+    fixture_reopen(fixture); /* another restart changes nothing */
+    assert_int_equal(settle_uploads(fixture), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(count_calls(fixture, "send "), row->has_message ? 2 : 0); /* one of them answered 503 */
     if (row->uploads > 0)
-        assert_int_equal(count_calls(world, "upload "), row->uploads);
-    world_teardown(&state);
-    close(noting.log);
+        assert_int_equal(count_calls(fixture, "upload "), row->uploads);
+    fixture_teardown(&state);
+    close(logging.log);
 }
 
 TEST(messages_keep_their_bound_attachments)

@@ -3,7 +3,7 @@
  * The spool: rows are read back as they were saved, a turn is saved completely or not at all, contents are
  * added and removed, and remains of a crash are recognized.
  */
-#include "outbox_world.h"
+#include "outbox_fixture.h"
 
 #include <inttypes.h>
 
@@ -245,45 +245,45 @@ TEST_WITH(a_link_is_not_followed, set_up, tear_down)
 
 /* ---------------------------------------------------------------- remains, in a whole outbox */
 
-static void put_file(struct world *world, const char *name, const char *text)
+static void put_file(struct fixture *fixture, const char *name, const char *text)
 {
     char path[64];
     snprintf(path, sizeof(path), "spool/%s", name);
-    assert_int_equal(file_replace_at(world->dir.fd, path, text, strlen(text), 0600), 0);
+    assert_int_equal(file_replace_at(fixture->dir.fd, path, text, strlen(text), 0600), 0);
 }
 
-static bool is_there(struct world *world, const char *name)
+static bool is_there(struct fixture *fixture, const char *name)
 {
     char path[64];
     snprintf(path, sizeof(path), "spool/%s", name);
-    return faccessat(world->dir.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return faccessat(fixture->dir.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-WORLD_TEST(contents_without_a_row_are_removed_and_foreign_files_set_aside)
+FIXTURE_TEST(contents_without_a_row_are_removed_and_foreign_files_set_aside)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (int i = 0; i < 3; i++) { /* uses up some numbers */
-        assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
-        assert_int_equal(settle(world), 0);
+        assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+        assert_int_equal(settle(fixture), 0);
     }
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_SENT, "m.eml"), 0);
     char content[64];
-    snprintf(content, sizeof(content), "spool/%" PRIu64 ".data", number_of(world, SENT, "m-2.eml"));
-    world_close(world);
-    put_file(world, "1.data", "of a removal that was cut short");
-    put_file(world, "99999.data", "of another database");
-    assert_int_equal(linkat(world->dir.fd, content, world->dir.fd, "spool/88888.data", 0), 0);
-    put_file(world, "message.eml", "foreign");
-    put_file(world, "7.data.new", "an unfinished copy");
-    world_open(world);
-    assert_false(is_there(world, "1.data"));
-    assert_false(is_there(world, "7.data.new"));
-    assert_false(is_there(world, "88888.data")); /* linked for a message that has no row */
-    assert_false(is_there(world, "quarantine/88888.data"));
-    assert_true(is_there(world, "quarantine/99999.data"));
-    assert_true(is_there(world, "quarantine/message.eml"));
-    assert_true(is_listed(world, SENT, "m-2.eml"));
-    assert_int_equal(sends(world), 3);
+    snprintf(content, sizeof(content), "spool/%" PRIu64 ".data", number_of(fixture, SENT, "m-2.eml"));
+    fixture_close(fixture);
+    put_file(fixture, "1.data", "of a removal that was cut short");
+    put_file(fixture, "99999.data", "of another database");
+    assert_int_equal(linkat(fixture->dir.fd, content, fixture->dir.fd, "spool/88888.data", 0), 0);
+    put_file(fixture, "message.eml", "foreign");
+    put_file(fixture, "7.data.new", "an unfinished copy");
+    fixture_open(fixture);
+    assert_false(is_there(fixture, "1.data"));
+    assert_false(is_there(fixture, "7.data.new"));
+    assert_false(is_there(fixture, "88888.data")); /* linked for a message that has no row */
+    assert_false(is_there(fixture, "quarantine/88888.data"));
+    assert_true(is_there(fixture, "quarantine/99999.data"));
+    assert_true(is_there(fixture, "quarantine/message.eml"));
+    assert_true(is_listed(fixture, SENT, "m-2.eml"));
+    assert_int_equal(sends(fixture), 3);
 }
 
 static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t replaced, const char *name)
@@ -296,92 +296,92 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
 }
 
 /* The program ended while two drafts replaced waiting messages. */
-WORLD_TEST(replaced_messages_are_removed_at_the_next_start)
+FIXTURE_TEST(replaced_messages_are_removed_at_the_next_start)
 {
     static const char *const names[] = {"a.eml", "b.eml", "new a", "new b"};
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct spool *spool = NULL;
     char *reason = NULL;
     uint64_t numbers[4];
-    fake_service_set_reachable(world->fake, false);
+    fake_service_set_reachable(fixture->fake, false);
     for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
         char content[80];
         snprintf(content, sizeof(content), "To: bob@x.example\nSubject: %s\n\nb\n", names[i]);
-        assert_int_equal(mail(world, names[i], content), 0);
-        numbers[i] = number_of(world, OUT, names[i]);
+        assert_int_equal(mail(fixture, names[i], content), 0);
+        numbers[i] = number_of(fixture, OUT, names[i]);
     }
-    world_close(world);
-    assert_int_equal(spool_open(world->dir.fd, &spool, &reason), 0);
+    fixture_close(fixture);
+    assert_int_equal(spool_open(fixture->dir.fd, &spool, &reason), 0);
     for (unsigned int i = 0; i < 2; i++)
         say_that_it_replaces(spool, numbers[2 + i], numbers[i], names[i]);
     spool_free(spool);
-    world_open(world);
+    fixture_open(fixture);
     for (unsigned int i = 0; i < 2; i++)
-        assert_int_equal(number_of(world, OUT, names[i]), numbers[2 + i]);
+        assert_int_equal(number_of(fixture, OUT, names[i]), numbers[2 + i]);
     struct outbox_status status;
-    outbox_get_status(world->outbox, &status);
+    outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.queued, 2);
 }
 
 /* Some of the messages may have been sent, so all are shown and none is sent without its user. */
-WORLD_TEST(without_the_database_each_content_is_an_interrupted_message)
+FIXTURE_TEST(without_the_database_each_content_is_an_interrupted_message)
 {
-    struct world *world = *state;
-    fake_service_set_reachable(world->fake, false);
-    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
-    copy_in(world, ATTACHED, "a.txt", "text");
-    uint64_t number = number_of(world, OUT, "m.eml");
-    world_close(world);
-    assert_int_equal(unlinkat(world->dir.fd, "spool/outbox.sqlite3", 0), 0);
-    unlinkat(world->dir.fd, "spool/outbox.sqlite3-wal", 0);
-    fake_service_set_reachable(world->fake, true);
-    unsigned int before = sends(world);
-    world_open(world);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), before);
+    struct fixture *fixture = *state;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    copy_in(fixture, ATTACHED, "a.txt", "text");
+    uint64_t number = number_of(fixture, OUT, "m.eml");
+    fixture_close(fixture);
+    assert_int_equal(unlinkat(fixture->dir.fd, "spool/outbox.sqlite3", 0), 0);
+    unlinkat(fixture->dir.fd, "spool/outbox.sqlite3-wal", 0);
+    fake_service_set_reachable(fixture->fake, true);
+    unsigned int before = sends(fixture);
+    fixture_open(fixture);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), before);
     char name[64];
     snprintf(name, sizeof(name), "recovered-%" PRIu64, number);
-    assert_true(shown_contains(world, FAILED, name, "How are you?"));
+    assert_true(shown_contains(fixture, FAILED, name, "How are you?"));
     strcat(name, ".receipt.json");
-    assert_true(shown_contains(world, FAILED, name, "database was lost"));
+    assert_true(shown_contains(fixture, FAILED, name, "database was lost"));
     struct outbox_status status;
-    outbox_get_status(world->outbox, &status);
+    outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.failed, 2);
 }
 
-static void expect_refused(struct world *world, int error, const char *words)
+static void expect_refused(struct fixture *fixture, int error, const char *words)
 {
     struct outbox *outbox = NULL;
     _cleanup_free_ char *reason = NULL;
-    assert_int_equal(outbox_open(&world->config, &outbox, &reason), error);
+    assert_int_equal(outbox_open(&fixture->config, &outbox, &reason), error);
     assert_non_null(strstr(reason, words));
 }
 
-WORLD_TEST(a_damaged_database_is_refused_with_a_reason_and_left_unchanged)
+FIXTURE_TEST(a_damaged_database_is_refused_with_a_reason_and_left_unchanged)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     char content[32];
-    assert_int_equal(mail(world, "m.eml", MESSAGE), 0);
-    assert_int_equal(settle(world), 0);
-    snprintf(content, sizeof(content), "%" PRIu64 ".data", number_of(world, SENT, "m.eml"));
-    world_close(world);
-    put_file(world, "outbox.sqlite3",
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(fixture), 0);
+    snprintf(content, sizeof(content), "%" PRIu64 ".data", number_of(fixture, SENT, "m.eml"));
+    fixture_close(fixture);
+    put_file(fixture, "outbox.sqlite3",
              "this is no database, and longer than a header of one: .................."
              "............................................................");
-    expect_refused(world, -EUCLEAN, "move that file");
-    assert_true(is_there(world, content));
-    assert_int_equal(unlinkat(world->dir.fd, "spool/outbox.sqlite3", 0), 0);
-    world_open(world);
+    expect_refused(fixture, -EUCLEAN, "move that file");
+    assert_true(is_there(fixture, content));
+    assert_int_equal(unlinkat(fixture->dir.fd, "spool/outbox.sqlite3", 0), 0);
+    fixture_open(fixture);
 }
 
-WORLD_TEST(a_spool_of_another_version_is_refused)
+FIXTURE_TEST(a_spool_of_another_version_is_refused)
 {
-    struct world *world = *state;
-    world_close(world);
-    put_file(world, "version", "9\n");
-    expect_refused(world, -EPROTO, "version 9");
-    put_file(world, "version", "1\n");
-    expect_refused(world, -EPROTO, "0.2");
-    put_file(world, "version", "3\n");
-    world_open(world);
+    struct fixture *fixture = *state;
+    fixture_close(fixture);
+    put_file(fixture, "version", "9\n");
+    expect_refused(fixture, -EPROTO, "version 9");
+    put_file(fixture, "version", "1\n");
+    expect_refused(fixture, -EPROTO, "0.2");
+    put_file(fixture, "version", "3\n");
+    fixture_open(fixture);
 }

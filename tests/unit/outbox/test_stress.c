@@ -12,7 +12,7 @@
  * - nothing is sent in part: each request and each upload has one whole content;
  * - barriers end, and the queue becomes empty.
  */
-#include "outbox_world.h"
+#include "outbox_fixture.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ struct sent_message {
 };
 
 struct stress {
-    struct world world; /* must be first */
+    struct fixture fixture; /* must be first */
     struct mail_service service;
     struct mail_service_ops ops;
     uint64_t seed;
@@ -320,7 +320,7 @@ static void make_own(struct user *user, unsigned int number, const char *name)
 
 static void write_draft(struct user *user, const char *name, const char *content, size_t len)
 {
-    int fd = openat(user->stress->world.drafts, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = openat(user->stress->fixture.drafts, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || file_write_all(fd, content, len) != 0)
         COMPLAIN("a draft cannot be written: %s", strerror(errno));
     close(fd);
@@ -337,23 +337,23 @@ static void move_message(struct user *user)
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
     write_draft(user, name, content, len);
     const char *to = choose(&user->choices, 8) == 0 ? "same.eml" : name;
-    if (outbox_hand_in(stress->world.outbox, stress->world.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to, 0, 0,
-                       NULL) == 0) {
+    if (outbox_hand_in(stress->fixture.outbox, stress->fixture.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to,
+                       0, 0, NULL) == 0) {
         /* A later message called same.eml replaces this one if it still waits. */
         message_of(user, number)->fate = to == name ? FATE_ACCEPTED : FATE_LEFT;
         if (to == name)
             make_own(user, number, name);
-        else if (faccessat(stress->world.drafts, name, F_OK, 0) == 0)
+        else if (faccessat(stress->fixture.drafts, name, F_OK, 0) == 0)
             COMPLAIN("what was handed in is a draft still");
     } else {
-        unlinkat(stress->world.drafts, name, 0); /* a refused draft stays in drafts/ */
+        unlinkat(stress->fixture.drafts, name, 0); /* a refused draft stays in drafts/ */
     }
 }
 
 /* Writes a message in one or two pieces, with one close or two; sometimes leaves it unfinished. */
 static void write_message(struct user *user)
 {
-    struct outbox *outbox = user->stress->world.outbox;
+    struct outbox *outbox = user->stress->fixture.outbox;
     char content[2 * BODY_MAX_BYTES];
     char name[48];
     struct outbox_handle *handle = NULL;
@@ -397,8 +397,8 @@ static void rename_message(struct user *user, struct own *own, enum outbox_folde
 {
     char name[48];
     choose_name(user, choose(&user->choices, 6) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_rename(user->stress->world.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0, getpid()) ==
-        0)
+    if (outbox_rename(user->stress->fixture.outbox, from, own->name, OUTBOX_FOLDER_OUTBOX, name, 0,
+                      getpid()) == 0)
         snprintf(own->name, sizeof(own->name), "%s", name);
 }
 
@@ -407,7 +407,7 @@ static void remove_message(struct user *user, struct own *own)
     static const enum outbox_folder folders[] = {OUTBOX_FOLDER_OUTBOX, OUTBOX_FOLDER_SENT,
                                                  OUTBOX_FOLDER_FAILED};
     enum outbox_folder folder = folders[choose(&user->choices, ARRAY_LEN(folders))];
-    if (outbox_unlink(user->stress->world.outbox, folder, own->name) == 0) {
+    if (outbox_unlink(user->stress->fixture.outbox, folder, own->name) == 0) {
         message_of(user, own->number)->fate = FATE_LEFT;
         drop_own(user, own);
     }
@@ -416,14 +416,14 @@ static void remove_message(struct user *user, struct own *own)
 /* Moves a message to drafts/ and removes it there: handed in again, it could be sent twice. */
 static void take_message_out(struct user *user, struct own *own)
 {
-    struct world *world = &user->stress->world;
+    struct fixture *fixture = &user->stress->fixture;
     enum outbox_folder from = choose(&user->choices, 2) == 0 ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_FAILED;
-    if (outbox_take_out(world->outbox, from, own->name, world->drafts, own->name, 0) != 0)
+    if (outbox_take_out(fixture->outbox, from, own->name, fixture->drafts, own->name, 0) != 0)
         return;
-    if (faccessat(world->drafts, own->name, F_OK, 0) != 0)
+    if (faccessat(fixture->drafts, own->name, F_OK, 0) != 0)
         COMPLAIN("what was taken out is no draft");
     message_of(user, own->number)->fate = FATE_LEFT;
-    unlinkat(world->drafts, own->name, 0);
+    unlinkat(fixture->drafts, own->name, 0);
     drop_own(user, own);
 }
 
@@ -441,7 +441,7 @@ static void use_message(struct user *user)
         rename_message(user, own, OUTBOX_FOLDER_FAILED);
         break;
     case 3:
-        outbox_retry(user->stress->world.outbox, own->name);
+        outbox_retry(user->stress->fixture.outbox, own->name);
         break;
     case 4:
         remove_message(user, own);
@@ -467,13 +467,13 @@ static void finish_attachment(struct user *user, struct outbox_handle *handle)
 
 static struct outbox_handle *open_attachment(struct user *user, int flags)
 {
-    struct outbox *outbox = user->stress->world.outbox;
+    struct outbox *outbox = user->stress->fixture.outbox;
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     const char *name = some_attachment(user);
     if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0)
         return handle;
-    open_attached(&user->stress->world, name, flags, &handle);
+    open_attached(&user->stress->fixture, name, flags, &handle);
     return handle;
 }
 
@@ -491,20 +491,20 @@ static void write_attachment(struct user *user)
 
 static void move_attachment(struct user *user)
 {
-    struct world *world = &user->stress->world;
+    struct fixture *fixture = &user->stress->fixture;
     char content[ATTACHMENT_BYTES + 1];
     char name[48];
     choose_name(user, ".txt", name);
     make_attachment(content, user->index * 10 * 1000 * 1000 + user->names++);
     write_draft(user, name, content, ATTACHMENT_BYTES);
-    if (outbox_hand_in(world->outbox, world->drafts, name, name, OUTBOX_FOLDER_ATTACHMENTS,
+    if (outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_ATTACHMENTS,
                        some_attachment(user), 0, 0, NULL) != 0)
-        unlinkat(world->drafts, name, 0);
+        unlinkat(fixture->drafts, name, 0);
 }
 
 static void use_attachment(struct user *user)
 {
-    struct world *world = &user->stress->world;
+    struct fixture *fixture = &user->stress->fixture;
     switch (choose(&user->choices, 7)) {
     case 0:
     case 1:
@@ -514,17 +514,17 @@ static void use_attachment(struct user *user)
         move_attachment(user);
         break;
     case 3:
-        move(world, ATTACHED, some_attachment(user), ATTACHED, some_attachment(user));
+        move(fixture, ATTACHED, some_attachment(user), ATTACHED, some_attachment(user));
         break;
     case 4:
         if (user->kept != NULL)
             finish_attachment(user, TAKE_PTR(user->kept));
         break;
     case 5:
-        outbox_unlink(world->outbox, OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user));
+        outbox_unlink(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, some_attachment(user));
         break;
     default:
-        outbox_rename(world->outbox, OUTBOX_FOLDER_FAILED, some_attachment(user), OUTBOX_FOLDER_ATTACHMENTS,
+        outbox_rename(fixture->outbox, OUTBOX_FOLDER_FAILED, some_attachment(user), OUTBOX_FOLDER_ATTACHMENTS,
                       some_attachment(user), 0, 0);
         break;
     }
@@ -535,7 +535,7 @@ static void use_attachment(struct user *user)
 static int wait_at_barrier(struct stress *stress, enum outbox_folder folder)
 {
     int64_t begun_ms = now_ms();
-    int error = outbox_wait_settled(stress->world.outbox, folder, 0, NULL);
+    int error = outbox_wait_settled(stress->fixture.outbox, folder, 0, NULL);
     if (now_ms() - begun_ms > BARRIER_MS)
         COMPLAIN("a barrier took %d ms", (int)(now_ms() - begun_ms));
     return error;
@@ -543,7 +543,7 @@ static int wait_at_barrier(struct stress *stress, enum outbox_folder folder)
 
 static void look_around(struct user *user)
 {
-    struct outbox *outbox = user->stress->world.outbox;
+    struct outbox *outbox = user->stress->fixture.outbox;
     struct outbox_listing listing;
     struct outbox_status status;
     outbox_get_status(outbox, &status);
@@ -589,7 +589,7 @@ static void *use(void *argument)
         else if (choice < 95)
             look_around(user);
         else if (choice < 99)
-            outbox_retry(user->stress->world.outbox, NULL);
+            outbox_retry(user->stress->fixture.outbox, NULL);
         else
             wait_at_barrier(user->stress, choice % 2 == 0 ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS);
     }
@@ -608,10 +608,10 @@ struct found {
 
 static void note_found(struct stress *stress, const struct outbox_entry *entry, struct found *found)
 {
-    struct world *world = &stress->world;
+    struct fixture *fixture = &stress->fixture;
     if (entry->stat.aspect == OUTBOX_RECEIPT)
         return;
-    _cleanup_free_ char *text = read_shown(world, (int)entry->stat.folder, entry->name);
+    _cleanup_free_ char *text = read_shown(fixture, (int)entry->stat.folder, entry->name);
     const char *subject = strstr(text, "Subject: m ");
     char *end = NULL;
     unsigned long number = subject == NULL ? 0 : strtoul(subject + strlen("Subject: m "), &end, 10);
@@ -626,7 +626,7 @@ static void note_found(struct stress *stress, const struct outbox_entry *entry, 
     if (entry->stat.folder == OUTBOX_FOLDER_FAILED) {
         char receipt[300];
         snprintf(receipt, sizeof(receipt), "%s.receipt.json", entry->name);
-        _cleanup_free_ char *words = read_shown(world, OUTBOX_FOLDER_FAILED, receipt);
+        _cleanup_free_ char *words = read_shown(fixture, OUTBOX_FOLDER_FAILED, receipt);
         found[number].has_failed = strstr(words, "\"state\": \"unknown outcome\"") == NULL;
     }
 }
@@ -636,7 +636,7 @@ static void check_messages(struct stress *stress)
     struct found *found = calloc(stress->messages_len + 1, sizeof(*found));
     for (int folder = OUT; folder <= FAILED; folder++) {
         struct outbox_listing listing;
-        assert_int_equal(outbox_list(stress->world.outbox, (enum outbox_folder)folder, &listing), 0);
+        assert_int_equal(outbox_list(stress->fixture.outbox, (enum outbox_folder)folder, &listing), 0);
         for (size_t i = 0; i < listing.len; i++)
             note_found(stress, &listing.entries[i], found);
         outbox_listing_release(&listing);
@@ -650,7 +650,7 @@ static void check_messages(struct stress *stress)
         if (found[i].is_sent && message->effects == 0)
             COMPLAIN("message %u is in sent/, and never arrived", i);
         if (found[i].has_failed && message->effects > 0)
-            COMPLAIN("message %u is told to have failed, and arrived: %s", i, found[i].place);
+            COMPLAIN("message %u is reported as failed, and arrived: %s", i, found[i].place);
     }
     free(found);
 }
@@ -668,10 +668,10 @@ static void run_dry(struct stress *stress)
     struct outbox_status status;
     set_benign(stress, true);
     for (;;) {
-        outbox_wake(stress->world.outbox);
+        outbox_wake(stress->fixture.outbox);
         int messages = wait_at_barrier(stress, OUTBOX_FOLDER_OUTBOX);
         int uploads = wait_at_barrier(stress, OUTBOX_FOLDER_ATTACHMENTS);
-        outbox_get_status(stress->world.outbox, &status);
+        outbox_get_status(stress->fixture.outbox, &status);
         if (messages != -EAGAIN && uploads != -EAGAIN && status.queued + status.uploading == 0)
             break;
         if (now_ms() > until)
@@ -700,16 +700,16 @@ static void run_epoch(struct stress *stress, struct user *users)
 /* Ends the outbox as the daemon does, without closing the open files, and opens it again. */
 static void restart(struct stress *stress, struct user *users, bool trusts_idempotency)
 {
-    outbox_stop(stress->world.outbox);
+    outbox_stop(stress->fixture.outbox);
     for (unsigned int i = 0; i < STRESS_THREADS; i++) {
         if (users[i].kept != NULL)
             outbox_abandon(TAKE_PTR(users[i].kept));
         if (users[i].half != NULL)
             outbox_abandon(TAKE_PTR(users[i].half));
     }
-    outbox_free(stress->world.outbox);
-    stress->world.config.trusts_idempotency = trusts_idempotency;
-    world_open(&stress->world);
+    outbox_free(stress->fixture.outbox);
+    stress->fixture.config.trusts_idempotency = trusts_idempotency;
+    fixture_open(&stress->fixture);
 }
 
 /* Does not close unfinished messages, because closing them would hand them in. */
@@ -772,16 +772,16 @@ static int set_up(void **state)
     stress->choices = stress->seed ^ UINT64_C(0x5eed);
     pthread_mutex_init(&stress->lock, NULL);
     setenv("TMPDIR", "/dev/shm", 0); /* fsync is free there, so ten times as many actions fit */
-    world_prepare(&stress->world);
+    fixture_prepare(&stress->fixture);
     stress->ops = (struct mail_service_ops){.list_emails = list_nothing,
                                             .upload = receive_upload,
                                             .send = receive_email,
                                             .get_capabilities = tell_capabilities};
     stress->service.ops = &stress->ops;
-    stress->world.config.service = &stress->service;
-    stress->world.config.clock = clock_system();
-    stress->world.config.trusts_idempotency = true;
-    world_open(&stress->world);
+    stress->fixture.config.service = &stress->service;
+    stress->fixture.config.clock = clock_system();
+    stress->fixture.config.trusts_idempotency = true;
+    fixture_open(&stress->fixture);
     *state = stress;
     return 0;
 }
@@ -790,5 +790,5 @@ static int tear_down(void **state)
 {
     struct stress *stress = *state;
     pthread_mutex_destroy(&stress->lock);
-    return world_teardown(state); /* frees `stress`, whose first member is the world */
+    return fixture_teardown(state); /* frees `stress`, whose first member is the fixture */
 }

@@ -2,7 +2,7 @@
 /*
  * Files written in outbox/: when they are handed in, and which never are.
  */
-#include "outbox_world.h"
+#include "outbox_fixture.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -34,45 +34,45 @@ char *strdup(const char *text)
     return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-WORLD_TEST(an_interrupted_file_is_not_sent_when_out_of_memory)
+FIXTURE_TEST(an_interrupted_file_is_not_sent_when_out_of_memory)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     append(handle, MESSAGE, 0);
     atomic_store(&is_memory_full, true);
     assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
     atomic_store(&is_memory_full, false);
     finish(handle);
-    assert_int_equal(settle(world), -EIO);
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "the file became larger"));
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(settle(fixture), -EIO);
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "the file became larger"));
+    assert_int_equal(sends(fixture), 0);
 }
 
 /* There is no memory to move the file to failed/, so it stays in outbox/. When it is closed again, it is
  * still interrupted. */
-WORLD_TEST(an_interrupted_file_stays_interrupted_when_out_of_memory)
+FIXTURE_TEST(an_interrupted_file_stays_interrupted_when_out_of_memory)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     append(handle, MESSAGE, 0);
     assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
     assert_int_equal(outbox_flush(handle, 0), 0);
     atomic_store(&is_memory_full, true);
     outbox_release(handle);
     atomic_store(&is_memory_full, false);
-    assert_true(is_listed(world, OUT, "m.eml"));
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &handle),
-                     0);
+    assert_true(is_listed(fixture, OUT, "m.eml"));
+    assert_int_equal(
+        outbox_open_item(fixture->outbox, number_of(fixture, OUT, "m.eml"), O_WRONLY, 0, &handle), 0);
     finish(handle);
-    assert_int_equal(settle(world), -EIO);
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "the file became larger"));
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(settle(fixture), -EIO);
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "the file became larger"));
+    assert_int_equal(sends(fixture), 0);
 }
 
-WORLD_TEST(each_fsync_makes_earlier_writes_durable)
+FIXTURE_TEST(each_fsync_makes_earlier_writes_durable)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     disk_call_before_syncs(count_and_wait);
     for (int i = 0; i < 3; i++) {
         append(handle, "To: bob@x.example\n", i * 18);
@@ -101,10 +101,10 @@ static void *sync_beside(void *argument)
 }
 
 /* If two fsyncs run at the same time, the second has to wait for the disk like the first. */
-WORLD_TEST(an_fsync_does_not_return_before_a_concurrent_one_has_ended)
+FIXTURE_TEST(an_fsync_does_not_return_before_a_concurrent_one_has_ended)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.tmp");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.tmp");
     pthread_t threads[2];
     struct syncing syncing[2] = {{.handle = handle}, {.handle = handle}};
     disk_call_before_syncs(count_and_wait);
@@ -129,20 +129,21 @@ WORLD_TEST(an_fsync_does_not_return_before_a_concurrent_one_has_ended)
     outbox_release(handle);
 }
 
-WORLD_TEST(two_writers_hand_in_once_at_the_last_release)
+FIXTURE_TEST(two_writers_hand_in_once_at_the_last_release)
 {
-    struct world *world = *state;
-    struct outbox_handle *one = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *one = create(fixture, OUT, "m.eml");
     struct outbox_handle *other = NULL;
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &other), 0);
+    assert_int_equal(outbox_open_item(fixture->outbox, number_of(fixture, OUT, "m.eml"), O_WRONLY, 0, &other),
+                     0);
     append(one, "To: bob@x.example\n", 0);
     finish(one);
-    assert_true(is_listed(world, OUT, "m.eml"));
-    assert_int_equal(sends(world), 0);
+    assert_true(is_listed(fixture, OUT, "m.eml"));
+    assert_int_equal(sends(fixture), 0);
     append(other, "Subject: s\n\nb\n", 18);
     finish(other);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 1);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
 }
 
 enum {
@@ -150,14 +151,14 @@ enum {
     OTHER = 5000002,
 };
 
-static struct outbox_handle *open_as(struct world *world, const char *name, int flags, pid_t pid)
+static struct outbox_handle *open_as(struct fixture *fixture, const char *name, int flags, pid_t pid)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    if (outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat))
-        assert_int_equal(outbox_open_item(world->outbox, stat.number, flags, pid, &handle), 0);
+    if (outbox_find(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat))
+        assert_int_equal(outbox_open_item(fixture->outbox, stat.number, flags, pid, &handle), 0);
     else
-        assert_int_equal(outbox_create(world->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
+        assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
     return handle;
 }
 
@@ -173,97 +174,97 @@ static void close_as(struct outbox_handle *handle, pid_t pid)
 }
 
 /* In any order of their writes, the text is not the text of either writer. */
-WORLD_TEST(a_text_of_two_writers_is_never_sent)
+FIXTURE_TEST(a_text_of_two_writers_is_never_sent)
 {
     static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (size_t i = 0; i < 2 * ARRAY_LEN(flags); i++) {
         char name[16];
         char receipt[48];
         bool closes_first = i >= ARRAY_LEN(flags); /* the first program closes before the second one writes */
         snprintf(name, sizeof(name), "m%zu", i);
         snprintf(receipt, sizeof(receipt), "%s.receipt.json", name);
-        struct outbox_handle *one = open_as(world, name, O_WRONLY, ONE);
-        struct outbox_handle *other = open_as(world, name, O_WRONLY, OTHER);
+        struct outbox_handle *one = open_as(fixture, name, O_WRONLY, ONE);
+        struct outbox_handle *other = open_as(fixture, name, O_WRONLY, OTHER);
         write_as(one, MESSAGE, 0, ONE);
         if (closes_first)
             close_as(one, ONE);
-        struct outbox_handle *last = open_as(world, name, flags[i % ARRAY_LEN(flags)], OTHER);
+        struct outbox_handle *last = open_as(fixture, name, flags[i % ARRAY_LEN(flags)], OTHER);
         write_as(last, "To: x", (flags[i % ARRAY_LEN(flags)] & O_APPEND) != 0 ? (off_t)strlen(MESSAGE) : 0,
                  OTHER);
         close_as(last, OTHER);
         close_as(other, OTHER);
         if (!closes_first)
             close_as(one, ONE);
-        assert_int_equal(settle(world), -EIO);
-        assert_true(shown_contains(world, FAILED, receipt, "two programs wrote to the file"));
+        assert_int_equal(settle(fixture), -EIO);
+        assert_true(shown_contains(fixture, FAILED, receipt, "two programs wrote to the file"));
     }
-    struct outbox_handle *one = open_as(world, "cut", O_WRONLY, ONE);
+    struct outbox_handle *one = open_as(fixture, "cut", O_WRONLY, ONE);
     write_as(one, MESSAGE, 0, ONE);
-    struct outbox_handle *other = open_as(world, "cut", O_WRONLY | O_TRUNC, OTHER);
+    struct outbox_handle *other = open_as(fixture, "cut", O_WRONLY | O_TRUNC, OTHER);
     close_as(other, OTHER);
     write_as(one, MESSAGE, (off_t)strlen(MESSAGE), ONE);
     close_as(one, ONE);
-    assert_int_equal(settle(world), -EIO);
-    assert_true(shown_contains(world, FAILED, "cut.receipt.json", "two programs wrote to the file"));
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(settle(fixture), -EIO);
+    assert_true(shown_contains(fixture, FAILED, "cut.receipt.json", "two programs wrote to the file"));
+    assert_int_equal(sends(fixture), 0);
 }
 
 /* All programs of a shell's redirection write through one open of the file, and one program may open a file
  * twice. A program that opens the file and writes nothing does no harm, nor does O_TRUNC of an empty file.
  */
-WORLD_TEST(one_writer_may_be_several_processes_or_opens)
+FIXTURE_TEST(one_writer_may_be_several_processes_or_opens)
 {
-    struct world *world = *state;
-    struct outbox_handle *one = open_as(world, "inherited", O_WRONLY, ONE);
-    struct outbox_handle *idle = open_as(world, "inherited", O_WRONLY | O_TRUNC, OTHER);
+    struct fixture *fixture = *state;
+    struct outbox_handle *one = open_as(fixture, "inherited", O_WRONLY, ONE);
+    struct outbox_handle *idle = open_as(fixture, "inherited", O_WRONLY | O_TRUNC, OTHER);
     write_as(one, MESSAGE, 0, ONE);
     write_as(one, "More.\n", (off_t)strlen(MESSAGE), OTHER);
     close_as(idle, OTHER);
     close_as(one, ONE);
-    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle(fixture), 0);
 
-    one = open_as(world, "emptied", O_WRONLY, ONE); /* emptied by its writer before the other opens it */
+    one = open_as(fixture, "emptied", O_WRONLY, ONE); /* emptied by its writer before the other opens it */
     write_as(one, "No.\n", 0, ONE);
-    assert_int_equal(outbox_set_size(world->outbox, number_of(world, OUT, "emptied"), one, 0, ONE), 0);
-    idle = open_as(world, "emptied", O_WRONLY | O_TRUNC, OTHER);
+    assert_int_equal(outbox_set_size(fixture->outbox, number_of(fixture, OUT, "emptied"), one, 0, ONE), 0);
+    idle = open_as(fixture, "emptied", O_WRONLY | O_TRUNC, OTHER);
     close_as(idle, OTHER);
     write_as(one, MESSAGE, 0, ONE);
     close_as(one, ONE);
-    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle(fixture), 0);
 
-    one = open_as(world, "twice", O_WRONLY, ONE);
+    one = open_as(fixture, "twice", O_WRONLY, ONE);
     write_as(one, MESSAGE, 0, OTHER);
-    struct outbox_handle *again = open_as(world, "twice", O_WRONLY | O_APPEND, ONE);
+    struct outbox_handle *again = open_as(fixture, "twice", O_WRONLY | O_APPEND, ONE);
     write_as(again, "More.\n", (off_t)strlen(MESSAGE), ONE);
     close_as(one, ONE);
     close_as(again, ONE);
-    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle(fixture), 0);
 
-    one = open_as(world, "first", O_WRONLY, ONE); /* its program lets another one write */
-    struct outbox_handle *other = open_as(world, "first", O_WRONLY, OTHER);
+    one = open_as(fixture, "first", O_WRONLY, ONE); /* its program lets another one write */
+    struct outbox_handle *other = open_as(fixture, "first", O_WRONLY, OTHER);
     close_as(one, ONE);
     write_as(other, MESSAGE, 0, OTHER);
     close_as(other, OTHER);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 4);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 4);
 }
 
-WORLD_TEST(only_the_last_close_hands_a_file_in)
+FIXTURE_TEST(only_the_last_close_hands_a_file_in)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     assert_int_equal(outbox_flush(handle, 0), 0); /* a shell closes duplicates before it writes */
     append(handle, "To: bob@x.example\n", 0);
     assert_int_equal(outbox_flush(handle, 0), 0);
     append(handle, "Subject: s\n\nb\n", 18);
-    assert_true(is_listed(world, OUT, "m.eml"));
+    assert_true(is_listed(fixture, OUT, "m.eml"));
     finish(handle);
-    assert_int_equal(settle(world), 0);
-    assert_true(sent_contains(world, 0, "\"s\""));
+    assert_int_equal(settle(fixture), 0);
+    assert_true(sent_contains(fixture, 0, "\"s\""));
 }
 
-WORLD_TEST(bad_messages_go_to_failed)
+FIXTURE_TEST(bad_messages_go_to_failed)
 {
     static const struct {
         const char *content;
@@ -275,69 +276,70 @@ WORLD_TEST(bad_messages_go_to_failed)
         {"To: b@x.example\nAttach: none.pdf\nSubject: s\n\nb\n", "none.pdf"},
         {"{\"subject\": 1}", "error"},
     };
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        copy_in(world, OUT, "bad.eml", rows[i].content);
-        assert_int_equal(settle(world), -EIO);
-        assert_true(is_listed(world, FAILED, "bad.eml"));
-        assert_true(shown_contains(world, FAILED, "bad.eml.receipt.json", "\"state\": \"failed\""));
-        assert_true(shown_contains(world, FAILED, "bad.eml.receipt.json", rows[i].words));
-        assert_true(was_told(world, EVENT_FAILED, "failed/bad.eml"));
-        assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_FAILED, "bad.eml"), 0);
-        assert_false(is_listed(world, FAILED, "bad.eml.receipt.json"));
+        copy_in(fixture, OUT, "bad.eml", rows[i].content);
+        assert_int_equal(settle(fixture), -EIO);
+        assert_true(is_listed(fixture, FAILED, "bad.eml"));
+        assert_true(shown_contains(fixture, FAILED, "bad.eml.receipt.json", "\"state\": \"failed\""));
+        assert_true(shown_contains(fixture, FAILED, "bad.eml.receipt.json", rows[i].words));
+        assert_true(has_event(fixture, EVENT_FAILED, "failed/bad.eml"));
+        assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_FAILED, "bad.eml"), 0);
+        assert_false(is_listed(fixture, FAILED, "bad.eml.receipt.json"));
     }
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(sends(fixture), 0);
 }
 
-WORLD_TEST(names_never_sent_stay_across_restarts)
+FIXTURE_TEST(names_never_sent_stay_across_restarts)
 {
     static const char *const names[] = {".x.swp", "x~",    "x.tmp",   "x.part", "x.swp",
                                         "4913",   "x.bak", ".hidden", "#x#"};
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        copy_in(world, OUT, names[i], MESSAGE);
-    copy_in(world, OUT, "empty.eml", "");
-    assert_int_equal(settle(world), 0);
-    world_reopen(world);
-    assert_int_equal(settle(world), 0);
+        copy_in(fixture, OUT, names[i], MESSAGE);
+    copy_in(fixture, OUT, "empty.eml", "");
+    assert_int_equal(settle(fixture), 0);
+    fixture_reopen(fixture);
+    assert_int_equal(settle(fixture), 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        assert_true(is_listed(world, OUT, names[i]));
-    assert_true(is_listed(world, OUT, "empty.eml"));
-    assert_int_equal(sends(world), 0);
+        assert_true(is_listed(fixture, OUT, names[i]));
+    assert_true(is_listed(fixture, OUT, "empty.eml"));
+    assert_int_equal(sends(fixture), 0);
 
-    assert_int_equal(move(world, OUT, "x.tmp", OUT, "x.eml"), 0);
-    assert_int_equal(settle(world), 0);
-    assert_true(is_listed(world, SENT, "x.eml"));
-    assert_int_equal(sends(world), 1);
+    assert_int_equal(move(fixture, OUT, "x.tmp", OUT, "x.eml"), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_true(is_listed(fixture, SENT, "x.eml"));
+    assert_int_equal(sends(fixture), 1);
 }
 
-WORLD_TEST(an_empty_file_is_sent_once_it_has_content)
+FIXTURE_TEST(an_empty_file_is_sent_once_it_has_content)
 {
-    struct world *world = *state;
-    copy_in(world, OUT, "m.eml", "");
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "m.eml", "");
     struct outbox_handle *handle = NULL;
-    uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), 0);
+    uint64_t number = number_of(fixture, OUT, "m.eml");
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_WRONLY | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE, 0);
     finish(handle);
-    assert_int_equal(settle(world), 0);
-    assert_true(is_listed(world, SENT, "m.eml"));
+    assert_int_equal(settle(fixture), 0);
+    assert_true(is_listed(fixture, SENT, "m.eml"));
 }
 
-WORLD_TEST(a_failed_write_is_never_sent)
+FIXTURE_TEST(a_failed_write_is_never_sent)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     append(handle, MESSAGE, 0);
     assert_int_equal(outbox_write(handle, "x", 1, 24 * 1000 * 1000, 0), -EFBIG);
     finish(handle);
-    assert_int_equal(settle(world), -EIO);
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(settle(fixture), -EIO);
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+    assert_int_equal(sends(fixture), 0);
 
-    assert_int_equal(move(world, FAILED, "m.eml", OUT, "m.eml"), 0); /* the user accepts the text as it is */
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 1);
+    assert_int_equal(move(fixture, FAILED, "m.eml", OUT, "m.eml"),
+                     0); /* the user accepts the text as it is */
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
 }
 
 /* ---------------------------------------------------------------- writers that die */
@@ -358,7 +360,7 @@ static pid_t make_dead(int exit_status, int number)
     return child;
 }
 
-WORLD_TEST(a_writer_that_dies_interrupts)
+FIXTURE_TEST(a_writer_that_dies_interrupts)
 {
     static const struct {
         const char *what;
@@ -381,11 +383,11 @@ WORLD_TEST(a_writer_that_dies_interrupts)
         {"is cut off by SIGPIPE as the last, another wrote", 0, SIGPIPE, false, true, false},
         {"is cut off by SIGPIPE, another wrote and holds the file", 0, SIGPIPE, false, false, true},
     };
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         print_message("# %s\n", rows[i].what);
         pid_t writer = make_dead(rows[i].exit_status, rows[i].signal);
-        struct outbox_handle *handle = create(world, OUT, "m.eml");
+        struct outbox_handle *handle = create(fixture, OUT, "m.eml");
         pid_t wrote = rows[i].writes ? writer : getpid();
         assert_int_equal(outbox_write(handle, MESSAGE, strlen(MESSAGE), 0, wrote), strlen(MESSAGE));
         assert_int_equal(outbox_flush(handle, writer), 0);
@@ -393,20 +395,20 @@ WORLD_TEST(a_writer_that_dies_interrupts)
             assert_int_equal(outbox_flush(handle, getpid()), 0);
         outbox_release(handle);
         waitpid(writer, NULL, 0);
-        assert_int_equal(settle(world), rows[i].is_sent ? 0 : -EIO);
+        assert_int_equal(settle(fixture), rows[i].is_sent ? 0 : -EIO);
         int folder = rows[i].is_sent ? SENT : FAILED;
-        assert_true(is_listed(world, folder, "m.eml"));
-        assert_true(shown_contains(world, folder, "m.eml", "How are you?"));
+        assert_true(is_listed(fixture, folder, "m.eml"));
+        assert_true(shown_contains(fixture, folder, "m.eml", "How are you?"));
         if (!rows[i].is_sent)
-            assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
-        assert_int_equal(outbox_unlink(world->outbox, (enum outbox_folder)folder, "m.eml"), 0);
+            assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+        assert_int_equal(outbox_unlink(fixture->outbox, (enum outbox_folder)folder, "m.eml"), 0);
     }
 }
 
-static void write_and_die(struct world *world, const char *name, const char *text)
+static void write_and_die(struct fixture *fixture, const char *name, const char *text)
 {
     pid_t writer = make_dead(0, SIGKILL);
-    struct outbox_handle *handle = create(world, OUT, name);
+    struct outbox_handle *handle = create(fixture, OUT, name);
     assert_int_equal(outbox_write(handle, text, strlen(text), 0, writer), strlen(text));
     assert_int_equal(outbox_flush(handle, writer), 0);
     outbox_release(handle);
@@ -414,41 +416,41 @@ static void write_and_die(struct world *world, const char *name, const char *tex
 }
 
 /* A user wants to recover text from a swap file. */
-WORLD_TEST(an_interrupted_temporary_file_never_becomes_a_message)
+FIXTURE_TEST(an_interrupted_temporary_file_never_becomes_a_message)
 {
-    struct world *world = *state;
-    write_and_die(world, ".m.swp", MESSAGE);
-    assert_int_equal(settle(world), 0);
-    assert_true(shown_contains(world, OUT, ".m.swp", "How are you?"));
-    assert_int_equal(move(world, OUT, ".m.swp", OUT, "m.tmp"), 0);
-    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
-    assert_true(was_told(world, EVENT_REFUSED, "outbox/m.tmp"));
-    world_reopen(world);
-    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    struct fixture *fixture = *state;
+    write_and_die(fixture, ".m.swp", MESSAGE);
+    assert_int_equal(settle(fixture), 0);
+    assert_true(shown_contains(fixture, OUT, ".m.swp", "How are you?"));
+    assert_int_equal(move(fixture, OUT, ".m.swp", OUT, "m.tmp"), 0);
+    assert_int_equal(move(fixture, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    assert_true(has_event(fixture, EVENT_REFUSED, "outbox/m.tmp"));
+    fixture_reopen(fixture);
+    assert_int_equal(move(fixture, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
 
     struct outbox_handle *handle = NULL;
-    uint64_t number = number_of(world, OUT, "m.tmp");
-    assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR, 0, &handle), 0);
-    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    uint64_t number = number_of(fixture, OUT, "m.tmp");
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_RDWR, 0, &handle), 0);
+    assert_int_equal(move(fixture, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
     append(handle, "more", (off_t)strlen(MESSAGE));
     finish(handle);
-    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(move(fixture, OUT, "m.tmp", OUT, "m.eml"), -EBADMSG);
+    assert_int_equal(sends(fixture), 0);
 
     /* A file that is written again from the start is a new message. */
-    assert_int_equal(outbox_open_item(world->outbox, number, O_RDWR | O_TRUNC, 0, &handle), 0);
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_RDWR | O_TRUNC, 0, &handle), 0);
     append(handle, MESSAGE, 0);
     finish(handle);
-    assert_int_equal(move(world, OUT, "m.tmp", OUT, "m.eml"), 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 1);
+    assert_int_equal(move(fixture, OUT, "m.tmp", OUT, "m.eml"), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
 }
 
-WORLD_TEST(files_open_at_a_crash_are_interrupted)
+FIXTURE_TEST(files_open_at_a_crash_are_interrupted)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
-    struct outbox_handle *swap = create(world, OUT, ".n.swp");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
+    struct outbox_handle *swap = create(fixture, OUT, ".n.swp");
     append(handle, MESSAGE, 0);
     append(swap, MESSAGE, 0);
     assert_int_equal(outbox_flush(handle, 0), 0);
@@ -458,32 +460,32 @@ WORLD_TEST(files_open_at_a_crash_are_interrupted)
     struct temp_dir other;
     temp_dir_init(&other);
     char command[700];
-    snprintf(command, sizeof(command), "cp -a %s/spool %s/spool", world->dir.path, other.path);
+    snprintf(command, sizeof(command), "cp -a %s/spool %s/spool", fixture->dir.path, other.path);
     assert_int_equal(system(command), 0);
     outbox_release(handle);
     outbox_release(swap);
-    assert_int_equal(settle(world), 0);
+    assert_int_equal(settle(fixture), 0);
 
-    world_close(world);
-    world->config.state_dir_fd = other.fd;
-    world_open(world);
-    assert_int_equal(settle(world), 0);
-    assert_true(is_listed(world, FAILED, "m.eml"));
-    assert_true(shown_contains(world, FAILED, "m.eml", "How are you?"));
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "\"interrupted\""));
-    assert_true(was_told(world, EVENT_FAILED, "failed/m.eml"));
+    fixture_close(fixture);
+    fixture->config.state_dir_fd = other.fd;
+    fixture_open(fixture);
+    assert_int_equal(settle(fixture), 0);
+    assert_true(is_listed(fixture, FAILED, "m.eml"));
+    assert_true(shown_contains(fixture, FAILED, "m.eml", "How are you?"));
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"interrupted\""));
+    assert_true(has_event(fixture, EVENT_FAILED, "failed/m.eml"));
     /* Its program may read it to recover the text. */
-    assert_true(shown_contains(world, OUT, ".n.swp", "How are you?"));
-    assert_int_equal(move(world, OUT, ".n.swp", OUT, "n.eml"), -EBADMSG);
-    world_close(world);
-    world->config.state_dir_fd = world->dir.fd;
-    world_open(world);
+    assert_true(shown_contains(fixture, OUT, ".n.swp", "How are you?"));
+    assert_int_equal(move(fixture, OUT, ".n.swp", OUT, "n.eml"), -EBADMSG);
+    fixture_close(fixture);
+    fixture->config.state_dir_fd = fixture->dir.fd;
+    fixture_open(fixture);
     temp_dir_release(&other);
 }
 
 /* ---------------------------------------------------------------- errors of files */
 
-WORLD_TEST(forbidden_creations_have_their_errno)
+FIXTURE_TEST(forbidden_creations_have_their_errno)
 {
     char long_name[300];
     char longer_name[300];
@@ -507,205 +509,205 @@ WORLD_TEST(forbidden_creations_have_their_errno)
         {ATTACHED, long_name, -ENAMETOOLONG},
         {OUT, "there", -EEXIST},
     };
-    struct world *world = *state;
-    copy_in(world, OUT, "there", "");
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "there", "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct outbox_handle *handle = NULL;
         struct outbox_stat stat;
-        assert_int_equal(
-            outbox_create(world->outbox, (enum outbox_folder)rows[i].folder, rows[i].name, 0, &handle, &stat),
-            rows[i].error);
+        assert_int_equal(outbox_create(fixture->outbox, (enum outbox_folder)rows[i].folder, rows[i].name, 0,
+                                       &handle, &stat),
+                         rows[i].error);
     }
 }
 
 /* ---------------------------------------------------------------- sent after a quiet time */
 
-static void expect_quiet(struct world *world, const char *name)
+static void expect_quiet(struct fixture *fixture, const char *name)
 {
-    assert_true(is_listed(world, OUT, name));
-    assert_int_equal(sends(world), 0);
+    assert_true(is_listed(fixture, OUT, name));
+    assert_int_equal(sends(fixture), 0);
 }
 
-WORLD_TEST(a_closed_message_is_sent_after_two_seconds_without_a_change)
+FIXTURE_TEST(a_closed_message_is_sent_after_two_seconds_without_a_change)
 {
-    struct world *world = *state;
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    expect_quiet(world, "m.eml");
-    fake_clock_advance(&world->clock, 1);
-    await_news(world, EVENT_SENT, "sent/m.eml");
-    assert_int_equal(sends(world), 1);
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    expect_quiet(fixture, "m.eml");
+    fake_clock_advance(&fixture->clock, 1);
+    await_event(fixture, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(sends(fixture), 1);
 }
 
-static void append_to(struct world *world, const char *name, const char *text)
+static void append_to(struct fixture *fixture, const char *name, const char *text)
 {
-    struct outbox_handle *handle = open_as(world, name, O_WRONLY | O_APPEND, getpid());
+    struct outbox_handle *handle = open_as(fixture, name, O_WRONLY | O_APPEND, getpid());
     struct outbox_stat stat;
-    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat));
+    assert_true(outbox_find(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat));
     write_as(handle, text, stat.size, getpid());
     close_as(handle, getpid());
 }
 
-WORLD_TEST(a_write_rename_or_utime_restarts_the_quiet_time)
+FIXTURE_TEST(a_write_rename_or_utime_restarts_the_quiet_time)
 {
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
-    struct world *world = *state;
-    copy_in(world, OUT, "a", "To: bob@x.example\n");
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    append_to(world, "a", "Subject: s\n");
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    expect_quiet(world, "a");
-    assert_int_equal(move(world, OUT, "a", OUT, "b"), 0);
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    expect_quiet(world, "b");
-    assert_int_equal(outbox_set_times(world->outbox, number_of(world, OUT, "b"), times), 0);
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    expect_quiet(world, "b");
-    append_to(world, "b", "\nHello.\n");
-    fake_clock_advance(&world->clock, QUIET_MS);
-    await_news(world, EVENT_SENT, "sent/b");
-    assert_true(sent_contains(world, 0, "Hello."));
-    assert_int_equal(sends(world), 1);
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "a", "To: bob@x.example\n");
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    append_to(fixture, "a", "Subject: s\n");
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    expect_quiet(fixture, "a");
+    assert_int_equal(move(fixture, OUT, "a", OUT, "b"), 0);
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    expect_quiet(fixture, "b");
+    assert_int_equal(outbox_set_times(fixture->outbox, number_of(fixture, OUT, "b"), times), 0);
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    expect_quiet(fixture, "b");
+    append_to(fixture, "b", "\nHello.\n");
+    fake_clock_advance(&fixture->clock, QUIET_MS);
+    await_event(fixture, EVENT_SENT, "sent/b");
+    assert_true(sent_contains(fixture, 0, "Hello."));
+    assert_int_equal(sends(fixture), 1);
 }
 
-WORLD_TEST(an_open_file_is_never_handed_in)
+FIXTURE_TEST(an_open_file_is_never_handed_in)
 {
-    struct world *world = *state;
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    struct outbox_handle *handle = open_as(world, "m.eml", O_RDWR, getpid());
-    fake_clock_advance(&world->clock, HOUR_MS);
-    assert_int_equal(settle(world), 0); /* a barrier does not wait for an open file */
-    expect_quiet(world, "m.eml");
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    struct outbox_handle *handle = open_as(fixture, "m.eml", O_RDWR, getpid());
+    fake_clock_advance(&fixture->clock, HOUR_MS);
+    assert_int_equal(settle(fixture), 0); /* a barrier does not wait for an open file */
+    expect_quiet(fixture, "m.eml");
     close_as(handle, getpid()); /* closed without a write */
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 1);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
 }
 
-WORLD_TEST(a_waiting_file_is_sent_after_a_restart)
+FIXTURE_TEST(a_waiting_file_is_sent_after_a_restart)
 {
-    struct world *world = *state;
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    world_reopen(world);
-    fake_clock_advance(&world->clock, QUIET_MS - 1);
-    expect_quiet(world, "m.eml");
-    fake_clock_advance(&world->clock, 1);
-    await_news(world, EVENT_SENT, "sent/m.eml");
-    assert_int_equal(sends(world), 1);
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    fixture_reopen(fixture);
+    fake_clock_advance(&fixture->clock, QUIET_MS - 1);
+    expect_quiet(fixture, "m.eml");
+    fake_clock_advance(&fixture->clock, 1);
+    await_event(fixture, EVENT_SENT, "sent/m.eml");
+    assert_int_equal(sends(fixture), 1);
 }
 
-WORLD_TEST(a_waiting_file_can_be_replaced_and_removed)
+FIXTURE_TEST(a_waiting_file_can_be_replaced_and_removed)
 {
-    struct world *world = *state;
-    copy_in(world, OUT, "removed", MESSAGE);
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "removed"), 0);
-    copy_in(world, OUT, "m.eml", "To: bob@x.example\nSubject: old\n\nb\n");
-    copy_in(world, OUT, "new", "To: bob@x.example\nSubject: new\n\nb\n");
-    assert_int_equal(move(world, OUT, "new", OUT, "m.eml"), 0);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 1);
-    assert_true(sent_contains(world, 0, "\"new\""));
-    assert_true(is_listed(world, SENT, "m.eml"));
+    struct fixture *fixture = *state;
+    copy_in(fixture, OUT, "removed", MESSAGE);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "removed"), 0);
+    copy_in(fixture, OUT, "m.eml", "To: bob@x.example\nSubject: old\n\nb\n");
+    copy_in(fixture, OUT, "new", "To: bob@x.example\nSubject: new\n\nb\n");
+    assert_int_equal(move(fixture, OUT, "new", OUT, "m.eml"), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
+    assert_true(sent_contains(fixture, 0, "\"new\""));
+    assert_true(is_listed(fixture, SENT, "m.eml"));
 }
 
 /* The service is unreachable, and has received nothing of the message. */
-WORLD_TEST(an_accepted_message_can_be_edited_until_it_may_have_been_sent)
+FIXTURE_TEST(an_accepted_message_can_be_edited_until_it_may_have_been_sent)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;
-    fake_service_set_reachable(world->fake, false);
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    assert_int_equal(settle(world), -EAGAIN);
-    handle = open_as(world, "m.eml", O_WRONLY | O_TRUNC, getpid());
+    fake_service_set_reachable(fixture->fake, false);
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(fixture), -EAGAIN);
+    handle = open_as(fixture, "m.eml", O_WRONLY | O_TRUNC, getpid());
     write_as(handle, "To: bob@x.example\nSubject: edited\n\nb\n", 0, getpid());
     close_as(handle, getpid());
-    fake_service_set_reachable(world->fake, true);
-    outbox_wake(world->outbox);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(fake_service_count_sent(world->fake, true), 1);
-    assert_true(sent_contains(world, sends(world) - 1, "edited"));
+    fake_service_set_reachable(fixture->fake, true);
+    outbox_wake(fixture->outbox);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(fake_service_count_sent(fixture->fake, true), 1);
+    assert_true(sent_contains(fixture, sends(fixture) - 1, "edited"));
 }
 
-WORLD_TEST(a_message_that_may_have_been_sent_cannot_be_changed)
+FIXTURE_TEST(a_message_that_may_have_been_sent_cannot_be_changed)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;
-    world->config.trusts_idempotency = true;
-    world_reopen(world);
-    fake_service_push(world->fake, FAKE_SEND,
+    fixture->config.trusts_idempotency = true;
+    fixture_reopen(fixture);
+    fake_service_push(fixture->fake, FAKE_SEND,
                       (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    assert_int_equal(settle(world), -EAGAIN);
-    uint64_t number = number_of(world, OUT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY | O_APPEND, 0, &handle), -EBUSY);
-    assert_true(was_told(world, EVENT_REFUSED, "outbox/m.eml"));
-    assert_int_equal(outbox_set_size(world->outbox, number, NULL, 0, 0), -EBUSY);
-    assert_int_equal(move(world, OUT, "m.eml", OUT, "n.eml"), -EBUSY);
-    copy_in(world, OUT, "new", MESSAGE "More.\n");
-    assert_int_equal(move(world, OUT, "new", OUT, "m.eml"), -EBUSY);
-    assert_int_equal(mail(world, "m.eml", MESSAGE), -EBUSY);
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
-    assert_true(was_told(world, EVENT_FAILED, "outbox/m.eml"));
-    assert_int_equal(settle(world), 0);
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(fixture), -EAGAIN);
+    uint64_t number = number_of(fixture, OUT, "m.eml");
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_WRONLY | O_APPEND, 0, &handle), -EBUSY);
+    assert_true(has_event(fixture, EVENT_REFUSED, "outbox/m.eml"));
+    assert_int_equal(outbox_set_size(fixture->outbox, number, NULL, 0, 0), -EBUSY);
+    assert_int_equal(move(fixture, OUT, "m.eml", OUT, "n.eml"), -EBUSY);
+    copy_in(fixture, OUT, "new", MESSAGE "More.\n");
+    assert_int_equal(move(fixture, OUT, "new", OUT, "m.eml"), -EBUSY);
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), -EBUSY);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_true(has_event(fixture, EVENT_FAILED, "outbox/m.eml"));
+    assert_int_equal(settle(fixture), 0);
 }
 
-WORLD_TEST(settled_files_cannot_be_written)
+FIXTURE_TEST(settled_files_cannot_be_written)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    assert_int_equal(settle(world), 0);
-    uint64_t number = number_of(world, SENT, "m.eml");
-    assert_int_equal(outbox_open_item(world->outbox, number, O_WRONLY, 0, &handle), -EACCES);
-    assert_int_equal(outbox_open_item(world->outbox, number + 1000, O_RDONLY, 0, &handle), -ESTALE);
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    assert_int_equal(settle(fixture), 0);
+    uint64_t number = number_of(fixture, SENT, "m.eml");
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_WRONLY, 0, &handle), -EACCES);
+    assert_int_equal(outbox_open_item(fixture->outbox, number + 1000, O_RDONLY, 0, &handle), -ESTALE);
 }
 
-WORLD_TEST(times_and_sizes_are_kept)
+FIXTURE_TEST(times_and_sizes_are_kept)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct outbox_stat stat;
     struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
-    struct outbox_handle *handle = create(world, OUT, "x.tmp");
+    struct outbox_handle *handle = create(fixture, OUT, "x.tmp");
     append(handle, "12345", 0);
-    uint64_t number = number_of(world, OUT, "x.tmp");
-    assert_int_equal(outbox_set_size(world->outbox, number, handle, 3, 0), 0);
+    uint64_t number = number_of(fixture, OUT, "x.tmp");
+    assert_int_equal(outbox_set_size(fixture->outbox, number, handle, 3, 0), 0);
     assert_int_equal(outbox_allocate(handle, 0, 0, 10), 0);
     assert_int_equal(outbox_allocate(handle, 0, 0, 25 * 1000 * 1000), -EFBIG);
-    assert_int_equal(outbox_set_times(world->outbox, number, times), 0);
+    assert_int_equal(outbox_set_times(fixture->outbox, number, times), 0);
     finish(handle);
-    world_reopen(world);
-    assert_true(outbox_find(world->outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", &stat));
+    fixture_reopen(fixture);
+    assert_true(outbox_find(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", &stat));
     assert_int_equal(stat.number, number);
     assert_int_equal(stat.size, 10);
     assert_int_equal(stat.mtime.tv_sec, 2000);
     assert_int_equal(stat.mode, 0600);
 }
 
-WORLD_TEST(a_removed_file_is_not_handed_in)
+FIXTURE_TEST(a_removed_file_is_not_handed_in)
 {
-    struct world *world = *state;
-    struct outbox_handle *handle = create(world, OUT, "m.eml");
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
     append(handle, MESSAGE, 0);
-    assert_int_equal(outbox_unlink(world->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
     finish(handle);
-    assert_int_equal(settle(world), 0);
-    assert_int_equal(sends(world), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 0);
 }
 
 /* A program may write headers and body in two opens. The text after the first open looks complete. */
-WORLD_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
+FIXTURE_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;
-    copy_in(world, OUT, "m.eml", MESSAGE);
-    assert_int_equal(outbox_open_item(world->outbox, number_of(world, OUT, "m.eml"), O_WRONLY, 0, &handle),
-                     0);
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    assert_int_equal(
+        outbox_open_item(fixture->outbox, number_of(fixture, OUT, "m.eml"), O_WRONLY, 0, &handle), 0);
     disk_fill(0);
     assert_true(outbox_write(handle, "more", 4, (off_t)strlen(MESSAGE), 0) < 0);
     disk_empty();
     assert_int_equal(outbox_flush(handle, 0), 0);
     outbox_release(handle);
-    assert_int_equal(settle(world), -EIO);
-    assert_int_equal(sends(world), 0);
-    assert_true(shown_contains(world, FAILED, "m.eml.receipt.json", "a write to the file failed"));
-    assert_true(shown_contains(world, FAILED, "m.eml", MESSAGE));
+    assert_int_equal(settle(fixture), -EIO);
+    assert_int_equal(sends(fixture), 0);
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "a write to the file failed"));
+    assert_true(shown_contains(fixture, FAILED, "m.eml", MESSAGE));
 }

@@ -5,10 +5,10 @@
  * A process reads the chosen crash point once. So each case runs in a child process, which has not read it
  * yet, and which starts the process that dies.
  */
-#ifndef INBOXFS_TESTS_CRASH_WORLD_H
-#define INBOXFS_TESTS_CRASH_WORLD_H
+#ifndef INBOXFS_TESTS_CRASH_FIXTURE_H
+#define INBOXFS_TESTS_CRASH_FIXTURE_H
 
-#include "outbox_world.h"
+#include "outbox_fixture.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 /* Logs each call to a file, which survives SIGKILL: "send KEY REQUEST", after a line "repeat" if an earlier
  * request may have been accepted; "upload NAME CONTENT". The id of an upload is its content, so a request
  * shows which contents it binds. */
-struct noting_service {
+struct logging_service {
     struct mail_service service; /* must be first: the outbox has a pointer to it */
     struct mail_service_ops ops;
     struct mail_service *inner;
@@ -25,15 +25,16 @@ struct noting_service {
 
 static inline struct mail_service *inner_of(struct mail_service *service)
 {
-    return ((struct noting_service *)service)->inner;
+    return ((struct logging_service *)service)->inner;
 }
 
 static inline void note_send(struct mail_service *service, const struct send_request *request,
                              struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     if (request->is_repeat)
-        dprintf(((struct noting_service *)service)->log, "repeat\n");
-    dprintf(((struct noting_service *)service)->log, "send %s %s\n", request->idempotency_key, request->json);
+        dprintf(((struct logging_service *)service)->log, "repeat\n");
+    dprintf(((struct logging_service *)service)->log, "send %s %s\n", request->idempotency_key,
+            request->json);
     inner_of(service)->ops->send(inner_of(service), request, cancel, ret_id, ret);
 }
 
@@ -45,7 +46,7 @@ static inline void note_upload(struct mail_service *service, const struct upload
         ssize_t len = file_pread_all(request->fd, content, sizeof(content) - 1, 0);
         content[len < 0 ? 0 : len] = '\0';
     }
-    dprintf(((struct noting_service *)service)->log, "upload %s %s\n", request->name, content);
+    dprintf(((struct logging_service *)service)->log, "upload %s %s\n", request->name, content);
     inner_of(service)->ops->upload(inner_of(service), request, cancel, ret_id, ret);
     if (*ret_id != NULL) {
         free(*ret_id);
@@ -65,61 +66,62 @@ static inline void pass_list(struct mail_service *service, const struct email_qu
     inner_of(service)->ops->list_emails(inner_of(service), query, sink, context, cancel, ret_count, ret);
 }
 
-static inline void note_calls(struct noting_service *noting, struct world *world)
+static inline void note_calls(struct logging_service *logging, struct fixture *fixture)
 {
-    *noting = (struct noting_service){.inner = world->config.service};
-    noting->ops = (struct mail_service_ops){.list_emails = pass_list,
-                                            .send = note_send,
-                                            .upload = note_upload,
-                                            .get_capabilities = pass_capabilities};
-    noting->service.ops = &noting->ops;
-    noting->log = openat(world->dir.fd, "calls", O_WRONLY | O_CREAT | O_APPEND, 0600);
-    world->config.service = &noting->service;
+    *logging = (struct logging_service){.inner = fixture->config.service};
+    logging->ops = (struct mail_service_ops){.list_emails = pass_list,
+                                             .send = note_send,
+                                             .upload = note_upload,
+                                             .get_capabilities = pass_capabilities};
+    logging->service.ops = &logging->ops;
+    logging->log = openat(fixture->dir.fd, "calls", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    fixture->config.service = &logging->service;
 }
 
 /* Returns all calls so far, one per line. The caller frees it. */
-static inline char *read_calls(struct world *world)
+static inline char *read_calls(struct fixture *fixture)
 {
     char *text = NULL;
     size_t len;
-    return file_read_at(world->dir.fd, "calls", 1000 * 1000, &text, &len) == 0 ? text : strdup("");
+    return file_read_at(fixture->dir.fd, "calls", 1000 * 1000, &text, &len) == 0 ? text : strdup("");
 }
 
-static inline size_t count_calls(struct world *world, const char *beginning)
+static inline size_t count_calls(struct fixture *fixture, const char *beginning)
 {
-    _cleanup_free_ char *text = read_calls(world);
+    _cleanup_free_ char *text = read_calls(fixture);
     size_t count = 0;
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count += strncmp(line, beginning, strlen(beginning)) == 0 ? 1 : 0;
     return count;
 }
 
-static inline size_t count_sends(struct world *world, bool *ret_same_key)
+static inline size_t count_sends(struct fixture *fixture, bool *ret_same_key)
 {
-    _cleanup_free_ char *text = read_calls(world);
+    _cleanup_free_ char *text = read_calls(fixture);
     const char *key = strstr(text, "send ");
     char beginning[64];
     snprintf(beginning, sizeof(beginning), "send %.36s", key == NULL ? "" : key + strlen("send "));
-    size_t count = count_calls(world, "send ");
-    *ret_same_key = count == count_calls(world, beginning);
+    size_t count = count_calls(fixture, "send ");
+    *ret_same_key = count == count_calls(fixture, beginning);
     return count;
 }
 
 /* ---------------------------------------------------------------- processes */
 
-static inline void begin_last_life(struct world *world, struct noting_service *noting, const char *point)
+static inline void start_before_crash(struct fixture *fixture, struct logging_service *logging,
+                                      const char *point)
 {
     char *reason = NULL;
     setenv("INBOXFS_CRASH_AT", point, 1);
-    note_calls(noting, world);
-    if (outbox_open(&world->config, &world->outbox, &reason) != 0 || outbox_start(world->outbox) != 0)
+    note_calls(logging, fixture);
+    if (outbox_open(&fixture->config, &fixture->outbox, &reason) != 0 || outbox_start(fixture->outbox) != 0)
         _exit(2);
 }
 
 /* The process did not reach the crash point, or an answer is still being processed. */
-static inline void end_last_life(struct world *world)
+static inline void exit_without_crash(struct fixture *fixture)
 {
-    outbox_stop(world->outbox);
+    outbox_stop(fixture->outbox);
     _exit(0);
 }
 
