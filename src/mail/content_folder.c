@@ -83,45 +83,39 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-/* A character, and its replacement if a terminal would obey it. */
-struct readable_character {
-    size_t len;
-    const char *shown; /* NULL if the character is shown unchanged */
-};
-
 static const char control_shown[] = "\xef\xbf\xbd";
 
-/* Line ends become LF. CHARACTER_MARK is shown, since texts in Hebrew and Arabic need these characters. */
-static struct readable_character readable_character(const char *text, size_t len)
+/* Returns the text that is shown instead of the first character, or NULL. Line ends become LF. CHARACTER_MARK
+ * is shown unchanged, since texts in Hebrew and Arabic need these characters. */
+static const char *replacement_of(const char *text, size_t len, size_t *ret_character_len)
 {
+    const struct character character = character_at(text, len);
+    *ret_character_len = character.len;
+    if (*text == '\t' || *text == '\n')
+        return NULL;
     if (*text == '\r') {
         bool is_crlf = len > 1 && text[1] == '\n';
         bool is_doubled = len > 2 && text[1] == '\r' && text[2] == '\n'; /* CRLF that was converted twice */
-        return (struct readable_character){1, is_crlf || is_doubled ? "" : "\n"};
+        return is_crlf || is_doubled ? "" : "\n";
     }
-    if (*text == '\t' || *text == '\n')
-        return (struct readable_character){1, NULL};
-    const struct character character = character_at(text, len);
-    const char *shown = NULL;
     if (character.kind == CHARACTER_LINE_END)
-        shown = "\n";
-    else if (character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION)
-        shown = control_shown;
-    return (struct readable_character){character.len, shown};
+        return "\n";
+    bool is_obeyed = character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION;
+    return is_obeyed ? control_shown : NULL;
 }
 
 /* Makes a stranger's text safe for cat(1). */
 static int append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
-    for (size_t i = 0; i < len;) {
-        const struct readable_character character = readable_character(text + i, len - i);
-        if (character.shown != NULL) {
+    size_t character_len;
+    for (size_t i = 0; i < len; i += character_len) {
+        const char *shown = replacement_of(text + i, len - i, &character_len);
+        if (shown != NULL) {
             strbuf_append(out, text + start, i - start);
-            strbuf_append_str(out, character.shown);
-            start = i + character.len;
+            strbuf_append_str(out, shown);
+            start = i + character_len;
         }
-        i += character.len;
     }
     return strbuf_append(out, text + start, len - start);
 }
@@ -139,12 +133,6 @@ static int add_readable(struct content_folder *folder, enum content_kind kind, c
 static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
 {
     return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, text);
-}
-
-/* Adds the HTML unchanged, for browsers. */
-static int add_html(struct content_folder *folder, const struct email_text *html)
-{
-    return html->bytes == NULL ? 0 : add_bytes(folder, CONTENT_TEXT, "body.html", html->bytes, html->len);
 }
 
 static bool is_blank(const struct email_text *text)
@@ -211,25 +199,20 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
 
 /* ---------------------------------------------------------------- the head */
 
-/* Writes the fields that an answer needs, and plain_text, without which email_content_from_text() fails. */
-static void write_head(struct json_writer *writer, const struct email_content *content)
-{
-    json_begin_object(writer);
-    json_member_string(writer, "subject", content->subject);
-    address_list_write(&content->from, writer, "from_address");
-    address_list_write(&content->to, writer, "to_addresses");
-    address_list_write(&content->cc, writer, "cc_addresses");
-    address_list_write(&content->reply_to, writer, "reply_to_addresses");
-    json_member_string(writer, "plain_text", NULL);
-    json_end_object(writer);
-}
-
+/* Adds the fields that an answer needs, and plain_text, without which email_content_from_text() fails. */
 static int add_head(struct content_folder *folder, const struct email_content *content)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HEAD_MAX_BYTES);
     struct json_writer writer;
     json_writer_init(&writer, &text, 0);
-    write_head(&writer, content);
+    json_begin_object(&writer);
+    json_member_string(&writer, "subject", content->subject);
+    address_list_write(&content->from, &writer, "from_address");
+    address_list_write(&content->to, &writer, "to_addresses");
+    address_list_write(&content->cc, &writer, "cc_addresses");
+    address_list_write(&content->reply_to, &writer, "reply_to_addresses");
+    json_member_string(&writer, "plain_text", NULL);
+    json_end_object(&writer);
     if (text.error == -EMSGSIZE)
         return 0; /* too many recipients for an answer */
     return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", text.data, text.len);
@@ -317,12 +300,20 @@ static int add_thread(struct content_folder *folder, const struct email_content 
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder)
 {
     struct content_folder folder = {.len = 0};
-    int error;
-    if ((error = add_head(&folder, content)) == 0 && (error = add_body(&folder, content)) == 0 &&
-        (error = add_new_text(&folder, content)) == 0 && (error = add_html(&folder, &content->html)) == 0 &&
-        (error = add_text(&folder, "prompt.md", &content->prompt)) == 0 &&
-        (error = add_text(&folder, "thread.md", &content->thread_prompt)) == 0 &&
-        (error = add_attachments(&folder, content)) == 0)
+    int error = add_head(&folder, content);
+    if (error == 0)
+        error = add_body(&folder, content);
+    if (error == 0)
+        error = add_new_text(&folder, content);
+    if (error == 0 && content->html.bytes != NULL) /* unchanged, for browsers */
+        error = add_bytes(&folder, CONTENT_TEXT, "body.html", content->html.bytes, content->html.len);
+    if (error == 0)
+        error = add_text(&folder, "prompt.md", &content->prompt);
+    if (error == 0)
+        error = add_text(&folder, "thread.md", &content->thread_prompt);
+    if (error == 0)
+        error = add_attachments(&folder, content);
+    if (error == 0)
         error = add_thread(&folder, content);
     if (error != 0) {
         content_folder_release(&folder);

@@ -121,20 +121,6 @@ static void end_words(struct decoding *decoding)
     strbuf_clear(&decoding->bytes);
 }
 
-static void append_word(struct decoding *decoding, const struct encoded_word *word)
-{
-    bool is_same = decoding->charset != NULL && decoding->charset_len == word->charset_len &&
-                   g_ascii_strncasecmp(decoding->charset, word->charset, word->charset_len) == 0;
-    if (!is_same)
-        end_words(decoding);
-    decoding->charset = word->charset;
-    decoding->charset_len = word->charset_len;
-    if (word->is_base64)
-        append_base64(&decoding->bytes, word->content, word->content_len);
-    else
-        append_escaped(&decoding->bytes, word->content, word->content_len, '=');
-}
-
 /* Appends the text before an encoded word, between two, or behind the last. */
 static void append_plain(struct decoding *decoding, const char *start, const char *end, bool is_before_word)
 {
@@ -180,7 +166,16 @@ static int decode(const struct strbuf *flat, char **ret_text)
             continue;
         }
         append_plain(&decoding, plain, at, true);
-        append_word(&decoding, &word);
+        bool is_same = decoding.charset != NULL && decoding.charset_len == word.charset_len &&
+                       g_ascii_strncasecmp(decoding.charset, word.charset, word.charset_len) == 0;
+        if (!is_same)
+            end_words(&decoding);
+        decoding.charset = word.charset;
+        decoding.charset_len = word.charset_len;
+        if (word.is_base64)
+            append_base64(&decoding.bytes, word.content, word.content_len);
+        else
+            append_escaped(&decoding.bytes, word.content, word.content_len, '=');
         at = plain = word.end;
     }
     append_plain(&decoding, plain, end, false);
@@ -397,23 +392,6 @@ static int decode_pieces(const struct parameter *parameter, char **ret_text)
     return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
 }
 
-/* If a program writes the name in both forms, the numbered pieces are the better text, and are used. */
-static int decode_parameter(const struct parameter *parameter, char **ret_text)
-{
-    const struct piece *pieces = parameter->pieces;
-    _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter->max_bytes);
-    for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {
-        if (pieces[i].is_escaped)
-            return decode_pieces(parameter, ret_text);
-        append_piece(&flat, &pieces[i]);
-    }
-    if (pieces[0].value == NULL && parameter->plain.value == NULL)
-        return -ENOENT;
-    if (pieces[0].value == NULL)
-        append_piece(&flat, &parameter->plain);
-    return decode(&flat, ret_text);
-}
-
 int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text)
 {
     struct parameter parameter = {.max_bytes = len};
@@ -424,5 +402,17 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         read_parameter(&parameter, at, next, name);
         at = next;
     }
-    return decode_parameter(&parameter, ret_text);
+    /* If a program writes the name in both forms, the numbered pieces are the better text, and are used. */
+    const struct piece *pieces = parameter.pieces;
+    _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter.max_bytes);
+    for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {
+        if (pieces[i].is_escaped)
+            return decode_pieces(&parameter, ret_text);
+        append_piece(&flat, &pieces[i]);
+    }
+    if (pieces[0].value == NULL && parameter.plain.value == NULL)
+        return -ENOENT;
+    if (pieces[0].value == NULL)
+        append_piece(&flat, &parameter.plain);
+    return decode(&flat, ret_text);
 }

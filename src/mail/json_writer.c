@@ -23,17 +23,16 @@ void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned i
 
 static void break_line(struct json_writer *writer)
 {
-    static const char line[] = "\n                                ";
+    static const char blanks[] = "                                ";
     if (writer->indent == 0)
         return;
     size_t left = (size_t)writer->depth * writer->indent;
-    size_t step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
     writer->layout_bytes += 1 + left;
-    strbuf_append(writer->out, line, step + 1);
-    while ((left -= step) > 0) {
-        step = left < sizeof(line) - 2 ? left : sizeof(line) - 2;
-        if (strbuf_append(writer->out, line + 1, step) != 0)
-            return;
+    strbuf_append_char(writer->out, '\n');
+    while (left > 0) {
+        size_t step = left < strlen(blanks) ? left : strlen(blanks);
+        strbuf_append(writer->out, blanks, step);
+        left -= step;
     }
 }
 
@@ -101,11 +100,6 @@ static void append_escape(struct strbuf *out, uint32_t c)
     }
 }
 
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 /* Compares 16 bytes at once; as signed chars, bytes beyond ASCII are negative, and thus below 0x20. */
 typedef signed char text_step __attribute__((vector_size(16)));
 
@@ -122,7 +116,7 @@ size_t json_plain_len(const char *text, size_t len)
         if (halves[1] != 0)
             return i + 8 + (size_t)__builtin_ctzll(le64toh(halves[1])) / 8;
     }
-    while (i < len && is_plain((unsigned char)text[i]))
+    while (i < len && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\')
         i++;
     return i;
 }
@@ -232,41 +226,26 @@ void json_member_date(struct json_writer *writer, const char *key, int64_t realt
 
 /* ---------------------------------------------------------------- values of jansson's */
 
-static void write_object(struct json_writer *writer, const json_t *object)
-{
-    json_t *borrowed = (json_t *)object; /* jansson's iterators take no const */
-    json_begin_object(writer);
-    for (void *at = json_object_iter(borrowed); at != NULL; at = json_object_iter_next(borrowed, at)) {
-        json_key(writer, json_object_iter_key(at));
-        json_value_write(json_object_iter_value(at), writer);
-    }
-    json_end_object(writer);
-}
-
-static void write_array(struct json_writer *writer, const json_t *array)
-{
-    json_begin_array(writer);
-    for (size_t i = 0; i < json_array_size(array); i++)
-        json_value_write(json_array_get(array, i), writer);
-    json_end_array(writer);
-}
-
-static void write_real(struct json_writer *writer, const json_t *number)
-{
-    char text[64];
-    size_t len = json_dumpb(number, text, sizeof(text) - 1, JSON_ENCODE_ANY);
-    text[len < sizeof(text) ? len : 0] = '\0';
-    json_write_verbatim(writer, text);
-}
-
 void json_value_write(const json_t *value, struct json_writer *writer)
 {
+    const char *key;
+    json_t *member;
+    char text[64];
+    size_t len;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        write_object(writer, value);
+        json_begin_object(writer);
+        json_object_foreach ((json_t *)value, key, member) { /* its iterators take no const */
+            json_key(writer, key);
+            json_value_write(member, writer);
+        }
+        json_end_object(writer);
         break;
     case JSON_ARRAY:
-        write_array(writer, value);
+        json_begin_array(writer);
+        for (size_t i = 0; i < json_array_size(value); i++)
+            json_value_write(json_array_get(value, i), writer);
+        json_end_array(writer);
         break;
     case JSON_STRING:
         json_write_string_n(writer, json_string_value(value), json_string_length(value));
@@ -275,7 +254,9 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         json_write_integer(writer, json_integer_value(value));
         break;
     case JSON_REAL:
-        write_real(writer, value);
+        len = json_dumpb(value, text, sizeof(text) - 1, JSON_ENCODE_ANY);
+        text[len < sizeof(text) ? len : 0] = '\0';
+        json_write_verbatim(writer, text);
         break;
     case JSON_TRUE:
     case JSON_FALSE:

@@ -176,15 +176,6 @@ static enum boundary_line find_boundary(const struct mime_parts *parts, struct s
     return !is_white_space(line) ? LINE_IS_TEXT : is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
 }
 
-/* The line end before a boundary belongs to the boundary. */
-static struct span text_before(const char *begin, const char *boundary)
-{
-    size_t len = (size_t)(boundary - begin);
-    len -= len > 0;
-    len -= len > 0 && begin[len - 1] == '\r';
-    return (struct span){begin, len};
-}
-
 void mime_parts_init(struct mime_parts *parts, struct span body, const char *boundary)
 {
     *parts = (struct mime_parts){.rest = body, .boundary = boundary, .boundary_len = strlen(boundary)};
@@ -221,7 +212,10 @@ bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
         parts->is_closed = found == LINE_ENDS_MULTIPART;
         if (begin == NULL || begin == line.bytes)
             continue;
-        *ret_part = text_before(begin, line.bytes);
+        size_t len = (size_t)(line.bytes - begin);
+        len -= len > 0; /* the line end before a boundary belongs to the boundary */
+        len -= len > 0 && begin[len - 1] == '\r';
+        *ret_part = (struct span){begin, len};
         return true;
     }
     const char *begin = parts->begin;
@@ -243,23 +237,13 @@ bool mime_is_type(const struct mime_entity *entity, const char *type)
 /* Returns false for types, such as text/csv, that are no text of a message for people. */
 static bool is_prose(const struct mime_entity *leaf)
 {
-    static const char *const others[] = {"text/calendar",
-                                         "text/vcard",
-                                         "text/x-vcard",
-                                         "text/directory",
-                                         "text/csv",
-                                         "text/rtf",
-                                         "text/tab-separated-values",
-                                         "text/rfc822-headers",
-                                         "text/xml",
-                                         "text/css",
-                                         "text/javascript",
-                                         "text/x-amp-html",
-                                         "text/watch-html"};
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        if (strcmp(others[i], leaf->type) == 0)
-            return false;
-    return mime_is_type(leaf, "text/");
+    static const char *const others[] = {
+        "calendar",       "vcard", "x-vcard", "directory",  "csv",        "rtf",       "tab-separated-values",
+        "rfc822-headers", "xml",   "css",     "javascript", "x-amp-html", "watch-html"};
+    bool is_other = !mime_is_type(leaf, "text/");
+    for (size_t i = 0; i < ARRAY_LEN(others) && !is_other; i++)
+        is_other = strcmp(others[i], leaf->type + strlen("text/")) == 0;
+    return !is_other;
 }
 
 /* Reads the file name that the part gives, unchanged; NULL if there is none. */
@@ -306,7 +290,7 @@ static char *make_up_name(const char *type, size_t number)
         {"image/gif", ".gif"},
     };
     const char *extension = "";
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (strcmp(known[i].type, type) == 0)
             extension = known[i].extension;
     char *name = NULL;
@@ -333,8 +317,8 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
     return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
-/* Returns true if this leaf can be the text of this role for all multiparts around it, and notes that in
- * them. The first pass checks all multiparts, the second notes. */
+/* Returns true if this leaf can be the text of this role in all multiparts around it, and then notes its
+ * number in them. The first pass checks all multiparts, the second notes. */
 static bool take_place(struct mime_entity *leaf, enum mime_role role)
 {
     bool notes = false;
@@ -380,21 +364,16 @@ static int report(const struct reading *reading, const struct mime_entity *entit
     return visitor->defect == NULL ? 0 : visitor->defect(visitor->context, entity, defect);
 }
 
-/* Returns true for a Content-Type without a subtype, such as "pdf". It means text (RFC 2045 section 5.2), but
- * says nothing about a file. */
-static bool has_half_a_type(const struct mime_entity *leaf)
-{
-    struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
-    return type.len > 0 && memchr(type.bytes, '/', type.len) == NULL;
-}
-
 static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 {
     enum mime_role role = mime_is_type(leaf, "text/html") ? MIME_HTML : MIME_PLAIN;
     int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
     if (found < 0)
         return found;
-    if (found > 0 && has_half_a_type(leaf))
+    /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but says nothing about a
+     * file. */
+    struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
+    if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
         strcpy(leaf->type, MIME_TYPE_OF_BYTES);
     if (found > 0 || !take_place(leaf, role))
         role = MIME_ATTACHMENT;
@@ -404,7 +383,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* A multipart without parts may hold text; some programs put the parts with its boundary behind it. */
+/* A multipart without parts may hold text: some programs put parts with its boundary behind it. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

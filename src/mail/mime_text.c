@@ -30,29 +30,7 @@ struct flowed_line {
     bool flows;    /* the next line may continue it */
 };
 
-static bool is_blank_line(const char *text, size_t len)
-{
-    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-        len--;
-    return len == 0;
-}
-
-/* Counts the quote marks at the beginning of the line: "> > " or ">> ". If the line begins with a blank, it
- * has none. */
-static size_t count_marks(const char *line, size_t len, size_t *ret_marks_len)
-{
-    size_t depth = 0, at = 0;
-    while (at < len && line[at] == '>') {
-        depth++;
-        at++;
-        if (at + 1 < len && line[at] == ' ' && line[at + 1] == '>')
-            at++;
-    }
-    *ret_marks_len = at;
-    return depth;
-}
-
-/* Takes a line off the text, which must not be empty. */
+/* Takes a line off the text, which must not be empty. A line that begins with a blank has no quote marks. */
 static struct flowed_line take_line(struct span *text)
 {
     struct span line = mime_take_line(text);
@@ -60,15 +38,23 @@ static struct flowed_line take_line(struct span *text)
     len -= len > 0 && line.bytes[len - 1] == '\n';
     len -= len < line.len && len > 0 && line.bytes[len - 1] == '\r';
     struct flowed_line flowed = {.line_end = line.bytes + len, .line_end_len = line.len - len};
-    flowed.depth = count_marks(line.bytes, len, &flowed.marks_len);
-    size_t begin = flowed.marks_len + (flowed.marks_len < len && line.bytes[flowed.marks_len] == ' ');
+    size_t begin = 0;
+    while (begin < len && line.bytes[begin] == '>') { /* "> > " or ">> " */
+        flowed.depth++;
+        begin++;
+        if (begin + 1 < len && line.bytes[begin] == ' ' && line.bytes[begin + 1] == '>')
+            begin++;
+    }
+    begin += begin < len && line.bytes[begin] == ' ';
     flowed.marks = line.bytes;
     flowed.marks_len = flowed.depth > 0 ? begin : 0;
     flowed.content = line.bytes + begin;
     flowed.content_len = len - begin;
     bool is_separator = flowed.content_len == 3 && memcmp(flowed.content, "-- ", 3) == 0;
-    flowed.is_apart = is_separator || is_blank_line(flowed.content, flowed.content_len);
-    flowed.flows = !flowed.is_apart && line.bytes[len - 1] == ' ';
+    while (len > begin && (line.bytes[len - 1] == ' ' || line.bytes[len - 1] == '\t'))
+        len--;
+    flowed.is_apart = is_separator || len == begin;
+    flowed.flows = !flowed.is_apart && flowed.content[flowed.content_len - 1] == ' ';
     return flowed;
 }
 
@@ -145,7 +131,8 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
         *ret_words = "the text holds a NUL character";
         return -EBADMSG;
     }
-    if (mime_is_type(leaf, "text/plain") && (error = join_flowed(leaf, &text)) != 0)
+    error = mime_is_type(leaf, "text/plain") ? join_flowed(leaf, &text) : 0;
+    if (error != 0)
         return error;
     *ret_text = strbuf_take(&text, NULL);
     return *ret_text != NULL ? 0 : -ENOMEM;
@@ -229,28 +216,6 @@ static void drop_blank_pieces(struct mime_texts *texts)
     texts->len = kept;
 }
 
-/* The kinds of pieces in a message, and their order. */
-struct mixture {
-    bool has_both; /* in one piece */
-    bool has_plain_alone;
-    bool has_html_alone;
-    bool is_in_order; /* no plain piece follows HTML */
-};
-
-static struct mixture find_mixture(const struct mime_texts *texts)
-{
-    struct mixture mixture = {.is_in_order = true};
-    for (size_t i = 0; i < texts->len; i++) {
-        bool has_plain = texts->pieces[i].plain.data != NULL;
-        bool has_html = texts->pieces[i].html.data != NULL;
-        mixture.is_in_order = mixture.is_in_order && (has_html || !mixture.has_html_alone);
-        mixture.has_both = mixture.has_both || (has_plain && has_html);
-        mixture.has_plain_alone = mixture.has_plain_alone || !has_html;
-        mixture.has_html_alone = mixture.has_html_alone || !has_plain;
-    }
-    return mixture;
-}
-
 static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
 {
     static const char begin[] = "<pre style=\"white-space: pre-wrap\">";
@@ -297,11 +262,21 @@ int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain
                     bool *ret_is_alternative)
 {
     drop_blank_pieces(texts);
-    struct mixture mixture = find_mixture(texts);
-    bool is_mixed =
-        mixture.has_both ? mixture.has_plain_alone || mixture.has_html_alone : !mixture.is_in_order;
+    bool has_both = false; /* one piece has both forms */
+    bool has_plain_alone = false;
+    bool has_html_alone = false;
+    bool is_in_order = true; /* no plain piece follows HTML */
+    for (size_t i = 0; i < texts->len; i++) {
+        bool has_plain = texts->pieces[i].plain.data != NULL;
+        bool has_html = texts->pieces[i].html.data != NULL;
+        is_in_order = is_in_order && (has_html || !has_html_alone);
+        has_both = has_both || (has_plain && has_html);
+        has_plain_alone = has_plain_alone || !has_html;
+        has_html_alone = has_html_alone || !has_plain;
+    }
+    bool is_mixed = has_both ? has_plain_alone || has_html_alone : !is_in_order;
     *ret_plain = *ret_html = NULL;
-    *ret_is_alternative = mixture.has_both || is_mixed;
+    *ret_is_alternative = has_both || is_mixed;
     int error = join(texts, MIME_PLAIN, is_mixed, max_bytes, ret_plain);
     return error != 0 ? error : join(texts, MIME_HTML, is_mixed, max_bytes, ret_html);
 }
