@@ -43,21 +43,6 @@ static bool take_char(const char **text, char one, char other)
     return true;
 }
 
-/* Digits after the third are ignored. */
-static bool take_fraction(const char **text, int *ret_ms)
-{
-    int ms = 0;
-    int weight = 100;
-    if (!is_digit(**text))
-        return false;
-    for (; is_digit(**text); (*text)++) {
-        ms += (**text - '0') * weight;
-        weight /= 10;
-    }
-    *ret_ms = ms;
-    return true;
-}
-
 bool date_take_offset(const char **text, int *ret_minutes)
 {
     int hours = 0;
@@ -87,8 +72,12 @@ bool date_take_time(const char **text, int64_t *ret_ms)
     if (take_char(text, ':', ':')) {
         if (!take_digits(text, 1, 2, &second))
             return false;
-        if (take_char(text, '.', ',') && !take_fraction(text, &ms))
+        bool has_fraction = take_char(text, '.', ',');
+        if (has_fraction && !is_digit(**text))
             return false;
+        /* Digits after the third are ignored. */
+        for (int weight = 100; has_fraction && is_digit(**text); (*text)++, weight /= 10)
+            ms += (**text - '0') * weight;
     }
     *ret_ms = ((int64_t)hour * 3600 + minute * 60 + second) * MS_PER_SECOND + ms;
     return hour <= 23 && minute <= 59 && second <= 60;

@@ -98,16 +98,6 @@ static size_t list_len(const json_t *list, size_t max)
     return len < max ? len : max;
 }
 
-static int read_attachment(const json_t *object, struct email_content *content)
-{
-    struct email_attachment *attachment = &content->attachments[content->attachments_len];
-    int error = read_id(json_object_get(object, "id"), &attachment->id);
-    if (error != 0 || attachment->id == NULL)
-        return error;
-    content->attachments_len++;
-    return read_string(json_object_get(object, "filename"), &attachment->filename);
-}
-
 static int read_attachments(const json_t *object, struct email_content *content)
 {
     const json_t *list = json_object_get(object, "attachments");
@@ -118,8 +108,15 @@ static int read_attachments(const json_t *object, struct email_content *content)
     if (content->attachments == NULL)
         return -ENOMEM;
     int error = 0;
-    for (size_t i = 0; i < len && error == 0; i++)
-        error = read_attachment(json_array_get(list, i), content);
+    for (size_t i = 0; i < len && error == 0; i++) {
+        const json_t *item = json_array_get(list, i);
+        struct email_attachment *attachment = &content->attachments[content->attachments_len];
+        error = read_id(json_object_get(item, "id"), &attachment->id);
+        if (attachment->id == NULL)
+            continue;
+        content->attachments_len++;
+        error = read_string(json_object_get(item, "filename"), &attachment->filename);
+    }
     return error;
 }
 

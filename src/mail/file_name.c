@@ -30,18 +30,6 @@ static bool is_invisible(gunichar c)
            (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-static void append_slug_char(struct strbuf *slug, gunichar c)
-{
-    char utf8[6];
-    bool at_gap = slug->len == 0 || slug->data[slug->len - 1] == '-';
-    if (is_invisible(c))
-        return;
-    if (g_unichar_isalnum(c) || (g_unichar_ismark(c) && !at_gap))
-        strbuf_append(slug, utf8, (size_t)g_unichar_to_utf8(g_unichar_tolower(c), utf8));
-    else if (!at_gap)
-        strbuf_append_char(slug, '-');
-}
-
 /* Makes a slug, not yet cut, with composed characters. Returns NULL when out of memory. */
 static char *make_slug(const char *subject, size_t len)
 {
@@ -50,7 +38,12 @@ static char *make_slug(const char *subject, size_t len)
     for (const char *at = subject; at < end;) {
         gunichar c = g_utf8_get_char_validated(at, end - at);
         bool is_valid = c != (gunichar)-1 && c != (gunichar)-2;
-        append_slug_char(&slug, is_valid ? c : '-');
+        bool is_at_gap = slug.len == 0 || slug.data[slug.len - 1] == '-';
+        char utf8[6];
+        if (is_valid && (g_unichar_isalnum(c) || (g_unichar_ismark(c) && !is_at_gap)) && !is_invisible(c))
+            strbuf_append(&slug, utf8, (size_t)g_unichar_to_utf8(g_unichar_tolower(c), utf8));
+        else if (!is_at_gap && !(is_valid && is_invisible(c)))
+            strbuf_append_char(&slug, '-');
         at = is_valid ? g_utf8_next_char(at) : at + 1;
     }
     return g_utf8_normalize(strbuf_str(&slug), (gssize)slug.len, G_NORMALIZE_NFC);
@@ -74,12 +67,10 @@ static void append_date(struct strbuf *name, int64_t date_ms)
 {
     char text[32];
     date_format(date_ms, text);
-    memmove(text + 4, text + 5, strlen("11"));
-    memmove(text + 6, text + 8, strlen("20T10"));
-    memmove(text + 11, text + 14, strlen("14"));
-    memmove(text + 13, text + 17, strlen("36"));
-    text[15] = 'Z';
-    strbuf_append(name, text, strlen("20261120T101436Z"));
+    for (const char *c = text; *c != '.'; c++)
+        if (*c != '-' && *c != ':')
+            strbuf_append_char(name, *c);
+    strbuf_append_char(name, 'Z');
 }
 
 static void append_key(struct strbuf *name, const char *key)

@@ -35,29 +35,25 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
     return *ret_text == NULL ? -ENOMEM : 0;
 }
 
-static int fill_in(const json_t *object, struct inbox_record *record)
+static int from_json(const json_t *object, struct inbox_record *ret_record)
 {
-    int error = json_value_read_id(json_object_get(object, "id"), &record->id);
-    if (error != 0 || record->id == NULL)
+    _cleanup_(inbox_record_release) struct inbox_record record = {0};
+    if (!json_is_object(object))
+        return -EINVAL;
+    int error = json_value_read_id(json_object_get(object, "id"), &record.id);
+    if (error != 0 || record.id == NULL)
         return error != 0 ? error : -EINVAL;
     const char *address = json_value_text(json_object_get(object, "email_address"));
     if (address != NULL && address_is_valid(address)) {
-        record->address = strdup(address);
-        if (record->address == NULL)
+        record.address = strdup(address);
+        if (record.address == NULL)
             return -ENOMEM;
     }
-    return write_text(object, 2, &record->json, &record->json_len);
-}
-
-static int from_json(const json_t *object, struct inbox_record *ret_record)
-{
-    struct inbox_record record = {0};
-    int error = json_is_object(object) ? fill_in(object, &record) : -EINVAL;
-    if (error != 0) {
-        inbox_record_release(&record);
+    error = write_text(object, 2, &record.json, &record.json_len);
+    if (error != 0)
         return error;
-    }
     *ret_record = record;
+    record = (struct inbox_record){0};
     return 0;
 }
 
@@ -85,9 +81,7 @@ void inbox_record_release(struct inbox_record *record)
 int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record)
 {
     _cleanup_json_ json_t *object = json_loads(request, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(object))
-        return -EBADMSG;
-    if (json_object_set_new(object, "id", json_string(id)) != 0)
+    if (!json_is_object(object) || json_object_set_new(object, "id", json_string(id)) != 0)
         return -EBADMSG;
     return from_json(object, ret_record);
 }
@@ -107,15 +101,6 @@ int inbox_request_create(const char *address, char **ret_request)
     return request == NULL ? -ENOMEM : write_text(request, 0, ret_request, NULL);
 }
 
-/* The service chooses the id of an inbox. A text without an id, or with null, means this inbox. */
-static int check_id(const json_t *id, const json_t *edited, char **ret_reason)
-{
-    const json_t *edited_id = json_object_get(edited, "id");
-    if (edited_id == NULL || json_is_null(edited_id) || json_equal(id, edited_id))
-        return 0;
-    return reason_give(ret_reason, -EINVAL, "id: is another inbox's; the id of an inbox cannot be changed");
-}
-
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason)
 {
@@ -132,9 +117,11 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
         return reason_give(ret_reason, -EINVAL, "the record of the inbox cannot be read");
 
     _cleanup_json_ json_t *id = json_incref(json_object_get(request, "id"));
-    int error = check_id(id, changes, ret_reason);
-    if (error != 0)
-        return error;
+    /* The service chooses the id of an inbox. A text without an id, or with null, means this inbox. */
+    const json_t *new_id = json_object_get(changes, "id");
+    if (new_id != NULL && !json_is_null(new_id) && !json_equal(id, new_id))
+        return reason_give(ret_reason, -EINVAL,
+                           "id: is another inbox's; the id of an inbox cannot be changed");
     if (json_object_update(request, changes) != 0 || json_object_set(request, "id", id) != 0)
         return -ENOMEM;
     for (size_t i = 0; i < ARRAY_LEN(read_only_fields); i++)

@@ -54,11 +54,6 @@ static size_t mend_character(const char *text, size_t len, bool with_nuls, struc
     return taken;
 }
 
-static bool is_digit(char c)
-{
-    return g_ascii_isdigit(c) || (c != '\0' && strchr("+-.eE", c) != NULL);
-}
-
 static bool is_too_large(const char *number)
 {
     if (strpbrk(number, ".eE") != NULL)
@@ -73,7 +68,8 @@ static size_t mend_number(const char *text, size_t len, struct strbuf *out)
 {
     size_t start = out->len;
     size_t taken = 0;
-    while (taken < len && is_digit(text[taken]))
+    while (taken < len &&
+           (g_ascii_isdigit(text[taken]) || ((text[taken]) != '\0' && strchr("+-.eE", text[taken]) != NULL)))
         taken++;
     if (taken == 0)
         return strbuf_append(out, text, 1), 1;

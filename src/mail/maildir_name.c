@@ -23,9 +23,7 @@ uint64_t maildir_flag(char letter)
 
 static int64_t shown_epoch(int64_t epoch)
 {
-    if (epoch < 0)
-        return 0;
-    return epoch < epoch_max ? epoch : epoch_max;
+    return CLAMP(epoch, 0, epoch_max);
 }
 
 /* Maildir wants flags in the order of ASCII, which is that of `letters`. */

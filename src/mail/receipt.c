@@ -27,11 +27,6 @@ static void write_not_carried(struct json_writer *writer, const struct receipt *
     json_end_array(writer);
 }
 
-static const char *text_or_null(const char *text)
-{
-    return text[0] == '\0' ? NULL : text;
-}
-
 /* Writes the request on one line; as a string if it was damaged in the database and is no longer JSON. */
 static void write_request(struct json_writer *writer, const char *request)
 {
@@ -56,7 +51,7 @@ int receipt_format(const struct receipt *receipt, struct strbuf *out)
     json_member_string(&writer, "state", receipt->state);
     json_member_string(&writer, "kind", receipt->kind);
     json_member_string(&writer, "id", receipt->id);
-    json_member_string(&writer, "idempotency_key", text_or_null(receipt->key));
+    json_member_string(&writer, "idempotency_key", (receipt->key[0] == '\0' ? NULL : receipt->key));
     json_member_date(&writer, "accepted_at", receipt->accepted_ms);
     json_member_date(&writer, "finished_at", receipt->finished_ms);
     json_member_integer(&writer, "attempts", receipt->attempts);

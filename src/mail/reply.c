@@ -63,17 +63,11 @@ enum reply_mark reply_mark_of(const char *subject)
     return skip_marks(subject, forward_marks) != subject ? REPLY_MARK_FORWARD : REPLY_MARK_NONE;
 }
 
-/* Makes the subject valid UTF-8 on one line, without blanks at its ends. */
-static char *clean_subject(const char *subject)
-{
-    char *clean = g_utf8_make_valid(subject, -1);
-    character_replace(clean, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-    return g_strstrip(clean);
-}
-
 char *reply_subject(enum reply_kind kind, const char *subject)
 {
-    g_autofree char *clean = clean_subject(subject != NULL ? subject : "");
+    g_autofree char *clean = g_utf8_make_valid(subject != NULL ? subject : "", -1);
+    character_replace(clean, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
+    g_strstrip(clean);
     const char *mark = kind == REPLY_FORWARD ? "Fwd:" : "Re:";
     const char *bare = skip_marks(clean, kind == REPLY_FORWARD ? forward_marks : reply_marks);
     char *text = NULL;
@@ -81,17 +75,6 @@ char *reply_subject(enum reply_kind kind, const char *subject)
 }
 
 /* ---- recipients */
-
-struct recipients {
-    struct address_list to;
-    struct address_list cc;
-};
-
-static void recipients_release(struct recipients *recipients)
-{
-    address_list_release(&recipients->to);
-    address_list_release(&recipients->cc);
-}
 
 /* A hash table of addresses, since a sender can name very many. */
 static void put_into(GHashTable *set, const char *address)
@@ -114,8 +97,8 @@ static GHashTable *new_set(void)
  * ADDRESS_LIST_MAX, so that draft_parse() refuses the message. */
 static int add(struct address_list *to, const struct address_list *from, GHashTable *taken, GHashTable *own)
 {
-    if (from->unusable != NULL && to->unusable == NULL && (to->unusable = strdup(from->unusable)) == NULL)
-        return -ENOMEM;
+    if (to->unusable == NULL)
+        to->unusable = g_strdup(from->unusable);
     int error = 0;
     for (size_t i = 0; i < from->len && to->len <= ADDRESS_LIST_MAX && error == 0; i++) {
         const struct address *one = &from->items[i];
@@ -138,20 +121,12 @@ static bool is_the_inbox(const struct reply_original *original, const struct add
            address_equals(list->items[0].address, original->inbox_address);
 }
 
-/* Returns Reply-To, or From if Reply-To is empty or is the inbox itself. */
-static const struct address_list *senders_of(const struct reply_original *original)
-{
-    const struct address_list *reply_to = &original->head->reply_to;
-    return is_empty(reply_to) || is_the_inbox(original, reply_to) ? &original->head->from : reply_to;
-}
-
 static int find_recipients(enum reply_kind kind, const struct reply_original *original,
-                           struct recipients *recipients)
+                           struct address_list *to, struct address_list *cc)
 {
-    if (kind == REPLY_FORWARD)
-        return 0;
     const struct email_content *head = original->head;
-    const struct address_list *senders = senders_of(original);
+    bool has_reply_to = !is_empty(&head->reply_to) && !is_the_inbox(original, &head->reply_to);
+    const struct address_list *senders = has_reply_to ? &head->reply_to : &head->from;
     g_autoptr(GHashTable) taken = new_set();
     g_autoptr(GHashTable) own = new_set();
     for (size_t i = 0; i < original->own_addresses_len; i++)
@@ -161,13 +136,13 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
 
     int error = 0;
     if (is_the_inbox(original, senders))
-        error = add(&recipients->to, &head->to, taken, own);
-    if (error == 0 && is_empty(&recipients->to))
-        error = add(&recipients->to, senders, taken, NULL);
+        error = add(to, &head->to, taken, own);
+    if (error == 0 && is_empty(to))
+        error = add(to, senders, taken, NULL);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(&recipients->cc, &head->to, taken, own);
+        error = add(cc, &head->to, taken, own);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(&recipients->cc, &head->cc, taken, own);
+        error = add(cc, &head->cc, taken, own);
     return error;
 }
 
@@ -182,9 +157,12 @@ static void write_addresses(struct json_writer *writer, const char *key, const s
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(REPLY_MAX_BYTES);
-    _cleanup_(recipients_release) struct recipients recipients = {0};
+    _cleanup_(address_list_release) struct address_list to = {0};
+    _cleanup_(address_list_release) struct address_list cc = {0};
     _cleanup_free_ char *subject = reply_subject(kind, original->head->subject);
-    int error = subject == NULL ? -ENOMEM : find_recipients(kind, original, &recipients);
+    if (subject == NULL)
+        return -ENOMEM;
+    int error = kind != REPLY_FORWARD ? find_recipients(kind, original, &to, &cc) : 0;
     if (error != 0)
         return error;
 
@@ -193,8 +171,8 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
     json_begin_object(&writer);
     if (original->inbox_address != NULL)
         json_member_string(&writer, "from_address", original->inbox_address);
-    write_addresses(&writer, "to_addresses", &recipients.to);
-    write_addresses(&writer, "cc_addresses", &recipients.cc);
+    write_addresses(&writer, "to_addresses", &to);
+    write_addresses(&writer, "cc_addresses", &cc);
     json_member_string(&writer, "subject", subject);
     json_member_string(&writer, "existing_email_id", original->email_id);
     json_member_string(&writer, "message_type", kind == REPLY_FORWARD ? "forward" : "reply");

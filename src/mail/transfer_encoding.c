@@ -40,40 +40,6 @@ static bool is_whole_quoted_printable(const char *text, size_t len)
     return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
 }
 
-static int decode_by_gmime(GMimeContentEncoding encoding, struct span content, char **ret_bytes,
-                           size_t *ret_len)
-{
-    GMimeEncoding state;
-    g_mime_encoding_init_decode(&state, encoding);
-    char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);
-    if (decoded == NULL)
-        return -ENOMEM;
-    *ret_len = g_mime_encoding_flush(&state, content.bytes, content.len, decoded);
-    decoded[*ret_len] = '\0';
-    *ret_bytes = decoded;
-    return 0;
-}
-
-static int copy_bytes(struct span content, char **ret_bytes, size_t *ret_len)
-{
-    char *copy = malloc(content.len + 1);
-    if (copy == NULL)
-        return -ENOMEM;
-    if (content.len > 0)
-        memcpy(copy, content.bytes, content.len);
-    copy[content.len] = '\0';
-    *ret_bytes = copy;
-    *ret_len = content.len;
-    return 0;
-}
-
-/* Takes the lines up to "begin MODE NAME" (POSIX, uuencode(1)), which GMime does not decode. */
-static void skip_to_uuencoded(struct span *content)
-{
-    while (content->len > 0 && !span_begins_with(mime_take_line(content), "begin "))
-        ;
-}
-
 /* The encodings by the names that are found in mail, also misspelt ones. */
 static const struct transfer_encoding {
     const char *name;
@@ -122,24 +88,31 @@ const char *transfer_encoding_name(struct span header)
 int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
                              size_t *ret_len, const char **ret_words)
 {
-    const struct transfer_encoding *encoding = find_encoding(header);
-    if (encoding == NULL)
-        return is_strict ? -ENOTSUP : copy_bytes(content, ret_bytes, ret_len);
-    switch (encoding->encoding) {
-    case GMIME_CONTENT_ENCODING_BASE64:
+    const struct transfer_encoding *found = find_encoding(header);
+    GMimeContentEncoding encoding = found != NULL ? found->encoding : GMIME_CONTENT_ENCODING_DEFAULT;
+    if (is_strict && (found == NULL || encoding == GMIME_CONTENT_ENCODING_UUENCODE))
+        return -ENOTSUP;
+    if (is_strict && encoding == GMIME_CONTENT_ENCODING_BASE64 &&
+        !is_whole_base64(content.bytes, content.len)) {
         *ret_words = "the base64 is cut off or damaged";
-        return !is_strict || is_whole_base64(content.bytes, content.len)
-                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
-                   : -EBADMSG;
-    case GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE:
-        *ret_words = "the quoted-printable text is cut off";
-        return !is_strict || is_whole_quoted_printable(content.bytes, content.len)
-                   ? decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len)
-                   : -EBADMSG;
-    case GMIME_CONTENT_ENCODING_UUENCODE:
-        skip_to_uuencoded(&content);
-        return is_strict ? -ENOTSUP : decode_by_gmime(encoding->encoding, content, ret_bytes, ret_len);
-    default:
-        return copy_bytes(content, ret_bytes, ret_len);
+        return -EBADMSG;
     }
+    if (is_strict && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE &&
+        !is_whole_quoted_printable(content.bytes, content.len)) {
+        *ret_words = "the quoted-printable text is cut off";
+        return -EBADMSG;
+    }
+    /* GMime does not skip the lines up to "begin MODE NAME" (POSIX, uuencode(1)). */
+    bool is_behind_begin = encoding != GMIME_CONTENT_ENCODING_UUENCODE;
+    while (!is_behind_begin && content.len > 0)
+        is_behind_begin = span_begins_with(mime_take_line(&content), "begin ");
+    GMimeEncoding state;
+    g_mime_encoding_init_decode(&state, encoding);
+    char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);
+    if (decoded == NULL)
+        return -ENOMEM;
+    *ret_len = content.len > 0 ? g_mime_encoding_flush(&state, content.bytes, content.len, decoded) : 0;
+    decoded[*ret_len] = '\0';
+    *ret_bytes = decoded;
+    return 0;
 }

@@ -30,14 +30,6 @@ static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
     return difference == 0;
 }
 
-static int check_timestamp(const char *timestamp, int64_t now_ms)
-{
-    int64_t made_ms;
-    if (timestamp == NULL || date_parse(timestamp, &made_ms) != 0)
-        return -EBADMSG;
-    return llabs(now_ms - made_ms) <= WEBHOOK_CLOCK_MAX_MS ? 0 : -ESTALE;
-}
-
 int webhook_check(const char *secret, const char *signature, const void *body, size_t len, int64_t now_ms,
                   char **ret_inbox_id)
 {
@@ -49,8 +41,12 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
     int error = json_value_read(body, len, 0, &object);
     if (error != 0)
         return error == -ENOMEM ? error : -EBADMSG;
-    if ((error = check_timestamp(json_value_text(json_object_get(object, "timestamp")), now_ms)) != 0)
-        return error;
+    const char *timestamp = json_value_text(json_object_get(object, "timestamp"));
+    int64_t made_ms;
+    if (timestamp == NULL || date_parse(timestamp, &made_ms) != 0)
+        return -EBADMSG;
+    if (llabs(now_ms - made_ms) > WEBHOOK_CLOCK_MAX_MS)
+        return -ESTALE;
     const char *inbox_id = json_value_text(json_object_get(object, "inbox_id"));
     *ret_inbox_id = inbox_id != NULL ? strdup(inbox_id) : NULL;
     return inbox_id != NULL && *ret_inbox_id == NULL ? -ENOMEM : 0;
