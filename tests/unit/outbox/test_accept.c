@@ -62,7 +62,7 @@ FIXTURE_TEST(only_ordinary_files_are_accepted)
     assert_int_equal(sends(fixture), 0);
 }
 
-FIXTURE_TEST(sizes_are_bounded)
+FIXTURE_TEST(oversized_drafts_are_refused)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "m.eml", MESSAGE);
@@ -116,7 +116,7 @@ FIXTURE_TEST(a_rename_onto_an_unsent_message_replaces_it)
     assert_true(shown_contains(fixture, OUT, "held.eml", "How are you?"));
 }
 
-FIXTURE_TEST(names_never_sent_are_held_unchecked)
+FIXTURE_TEST(a_file_of_a_never_sent_name_is_checked_after_its_rename)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "x", "anything");
@@ -148,7 +148,7 @@ FIXTURE_TEST(a_file_that_cannot_be_moved_stays_a_draft)
 
 /* ---------------------------------------------------------------- back to drafts/ */
 
-FIXTURE_TEST(queued_messages_are_cancelled_by_taking_them_out)
+FIXTURE_TEST(moving_a_queued_message_to_drafts_cancels_it)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);

@@ -12,7 +12,7 @@
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 
-FIXTURE_TEST(a_file_is_uploaded_and_stays)
+FIXTURE_TEST(an_uploaded_file_remains_in_attachments_with_a_receipt)
 {
     struct fixture *fixture = *state;
     copy_in(fixture, ATTACHED, "a.txt", "some text\n");
@@ -261,7 +261,7 @@ FIXTURE_TEST(a_message_binds_attachments_written_before_it)
 }
 
 /* The kernel looks a name up before it opens the file. ESTALE makes it look the name up again. */
-FIXTURE_TEST(a_replaced_attachment_is_looked_up_again)
+FIXTURE_TEST(opening_a_replaced_or_removed_attachment_returns_estale)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle;
@@ -539,7 +539,7 @@ FIXTURE_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
     assert_memory_equal(fake_service_get(fixture->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
 }
 
-FIXTURE_TEST(held_files_are_no_attachments)
+FIXTURE_TEST(an_empty_or_temporary_file_cannot_be_attached)
 {
     struct fixture *fixture = *state;
     copy_in(fixture, ATTACHED, "a.txt", "");

@@ -232,7 +232,7 @@ FIXTURE_TEST(an_awaited_failure_is_reported_to_waiter_and_session)
     end_session(one);
 }
 
-FIXTURE_TEST(a_wait_can_be_interrupted)
+FIXTURE_TEST(a_cancel_ends_the_wait_of_a_barrier)
 {
     struct fixture *fixture = *state;
     struct waiting waiting;
@@ -265,7 +265,7 @@ FIXTURE_TEST(a_barrier_ignores_later_messages)
     assert_int_equal(settle(fixture), -EIO);
 }
 
-FIXTURE_TEST(handles_that_are_flushed_are_waited_for)
+FIXTURE_TEST(a_barrier_waits_for_the_release_of_closed_files)
 {
     struct fixture *fixture = *state;
     struct waiting waiting;
@@ -334,7 +334,7 @@ FIXTURE_TEST(repeated_closes_of_a_file_do_not_prolong_the_wait)
     outbox_release(handle);
 }
 
-FIXTURE_TEST(stopping_wakes_waiters)
+FIXTURE_TEST(stopping_the_outbox_ends_barriers)
 {
     struct fixture *fixture = *state;
     struct waiting waiting;
@@ -355,7 +355,7 @@ FIXTURE_TEST(stopping_wakes_waiters)
 
 /* ---------------------------------------------------------------- the daily limit */
 
-FIXTURE_TEST(the_daily_limit_waits_for_midnight)
+FIXTURE_TEST(messages_over_the_daily_limit_wait_for_midnight)
 {
     struct fixture *fixture = *state;
     struct outbox_status status;
@@ -388,7 +388,7 @@ FIXTURE_TEST(the_daily_limit_waits_for_midnight)
 }
 
 /* Messages to different recipients do not wait for each other. */
-FIXTURE_TEST(messages_under_way_count_for_the_day)
+FIXTURE_TEST(messages_under_way_count_towards_the_daily_limit)
 {
     struct fixture *fixture = *state;
     fixture_close(fixture);
@@ -408,7 +408,7 @@ FIXTURE_TEST(messages_under_way_count_for_the_day)
     assert_true(is_listed(fixture, OUT, "two.eml"));
 }
 
-FIXTURE_TEST(unsent_messages_do_not_count)
+FIXTURE_TEST(unsent_messages_do_not_count_towards_the_daily_limit)
 {
     struct fixture *fixture = *state;
     struct outbox_status status;
@@ -428,7 +428,7 @@ FIXTURE_TEST(unsent_messages_do_not_count)
 }
 
 /* An attempt under way may be refused, so only sent messages use up the daily limit. */
-FIXTURE_TEST(a_barrier_waits_for_the_attempt_that_may_leave_the_day_to_the_next)
+FIXTURE_TEST(a_barrier_waits_for_the_attempt_that_decides_about_the_daily_limit)
 {
     struct fixture *fixture = *state;
     struct waiting waiting;

@@ -203,7 +203,7 @@ static void run_row(const struct crash *row)
     close(logging.log);
 }
 
-TEST(messages_keep_their_bound_attachments)
+TEST(no_crash_changes_the_attachments_of_a_message)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         pid_t child = fork();

@@ -52,7 +52,7 @@ TEST(each_state_is_found_by_its_name)
     assert_int_not_equal(item_state_from_name("sleeping", &found), 0);
 }
 
-TEST(states_show_in_folders)
+TEST(each_state_shows_in_its_folder)
 {
     static const struct {
         enum item_state state;

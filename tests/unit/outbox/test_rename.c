@@ -27,7 +27,7 @@ FIXTURE_TEST(names_that_are_taken_get_a_number)
     assert_true(is_listed(fixture, SENT, "m-12.eml"));
 }
 
-FIXTURE_TEST(a_number_is_counted_on_not_numbered)
+FIXTURE_TEST(a_taken_numbered_name_gets_the_next_number)
 {
     static const char *const names[] = {"m.eml", "m-2.eml", "m-2.eml", "m-3.eml", "n-2.eml", "n-2.eml"};
     static const char *const shown[] = {"m.eml", "m-2.eml", "m-3.eml", "m-4.eml", "n-2.eml", "n-2-2.eml"};
@@ -76,7 +76,7 @@ FIXTURE_TEST(names_that_are_too_long_are_shortened)
     outbox_listing_release(&listing);
 }
 
-FIXTURE_TEST(names_may_hold_any_text)
+FIXTURE_TEST(a_message_name_may_contain_control_characters)
 {
     static const char *const names[] = {"new\nline",      "\x1b[31mred", "bell\a\t\x7f",
                                         "\xc2\x85\u202e", "\"\\",        " "};
@@ -99,7 +99,7 @@ FIXTURE_TEST(names_may_hold_any_text)
     }
 }
 
-FIXTURE_TEST(which_renames_are_allowed)
+FIXTURE_TEST(each_rename_returns_its_errno)
 {
     static const struct {
         int from;
@@ -140,7 +140,7 @@ static int rename_between_attempts(struct fixture *fixture, const char *name, co
     return error;
 }
 
-FIXTURE_TEST(a_queued_message_keeps_its_place_under_another_name)
+FIXTURE_TEST(a_renamed_queued_message_keeps_its_position)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);
@@ -188,7 +188,7 @@ FIXTURE_TEST(a_rename_that_cannot_be_recorded_changes_nothing)
     assert_true(is_listed(fixture, OUT, "new.eml"));
 }
 
-FIXTURE_TEST(a_rename_to_a_name_never_sent_cancels)
+FIXTURE_TEST(a_rename_to_a_never_sent_name_cancels_the_message)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);

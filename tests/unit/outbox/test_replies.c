@@ -45,7 +45,7 @@ static void assert_sent_request(struct fixture *fixture, unsigned int index, con
         fail_msg("%s is not in %s", part, record.text);
 }
 
-FIXTURE_TEST(a_body_alone_goes_to_the_sender)
+FIXTURE_TEST(a_reply_of_a_body_alone_goes_to_the_sender)
 {
     struct fixture *fixture = *state;
     write_answer(fixture, DINNER, "re-dinner.eml", "Yes.\n");
@@ -59,7 +59,7 @@ FIXTURE_TEST(a_body_alone_goes_to_the_sender)
     assert_true(shown_contains(fixture, SENT, "re-dinner.eml.receipt.json", "Re: Dinner"));
 }
 
-FIXTURE_TEST(a_draft_moved_in_is_an_answer)
+FIXTURE_TEST(a_draft_moved_in_is_sent_as_a_reply)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "answer", "Subject: Breakfast\n\nYes.\n");
@@ -71,7 +71,7 @@ FIXTURE_TEST(a_draft_moved_in_is_an_answer)
     assert_true(is_listed(fixture, SENT, "re-dinner.eml"));
 }
 
-FIXTURE_TEST(a_bad_answer_stays_a_draft_and_says_why)
+FIXTURE_TEST(a_refused_reply_stays_a_draft_and_its_event_has_the_reason)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "note", "See below.\n");
@@ -100,7 +100,7 @@ FIXTURE_TEST(names_that_are_taken_get_numbers)
     assert_true(is_listed(fixture, OUT, "re-dinner-4.eml"));
 }
 
-FIXTURE_TEST(answers_to_two_emails_in_the_same_words_are_two_messages)
+FIXTURE_TEST(equal_replies_to_two_emails_are_two_messages)
 {
     struct fixture *fixture = *state;
     write_answer(fixture, DINNER, "re-dinner.eml", "Yes.\n");
@@ -145,7 +145,7 @@ FIXTURE_TEST(the_answered_email_survives_failures_and_restarts)
     assert_true(shown_contains(fixture, SENT, "again.eml.receipt.json", "existing_email_id"));
 }
 
-FIXTURE_TEST(an_interrupted_answer_can_be_finished)
+FIXTURE_TEST(an_interrupted_reply_can_be_finished)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle = begin_answer(fixture, DINNER, "re-dinner.eml");

@@ -28,7 +28,7 @@ static void assert_order(const struct send_queue *queue, struct item *const *ite
 }
 
 /* When the outbox opens, the messages may be read from the disk in any order. */
-TEST(the_queue_is_ordered_whatever_the_order_of_arrival)
+TEST(the_queue_is_in_order_of_position)
 {
     static const uint64_t came[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {0, 3, 1, 2}, {2, 3, 0, 1}};
     for (size_t i = 0; i < ARRAY_LEN(came); i++) {

@@ -86,7 +86,7 @@ FIXTURE_TEST(a_message_written_in_place_is_sent_at_its_last_close)
     assert_int_equal(sends(fixture), 1);
 }
 
-FIXTURE_TEST(json_form_is_sent)
+FIXTURE_TEST(a_message_in_json_form_is_sent)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mail(fixture, "m.json",
@@ -170,7 +170,7 @@ static void run_row(const struct row *row)
     fixture_teardown(&state);
 }
 
-TEST(each_outcome_has_its_consequence)
+TEST(each_outcome_leads_to_its_state)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         run_row(&rows[i]);
@@ -221,7 +221,7 @@ FIXTURE_TEST(the_whole_queue_pauses_and_one_message_is_tried)
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 20);
 }
 
-FIXTURE_TEST(retry_after_is_honoured)
+FIXTURE_TEST(a_retry_after_delays_the_next_attempt)
 {
     struct fixture *fixture = *state;
     fake_service_push(
@@ -358,7 +358,7 @@ FIXTURE_TEST(an_answer_keeps_its_http_status_when_keys_are_no_longer_trusted)
     assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"http_status\": 502"));
 }
 
-FIXTURE_TEST(the_receipt_of_an_unknown_outcome_has_the_words_of_the_service)
+FIXTURE_TEST(the_receipt_of_an_unknown_outcome_quotes_the_service)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_SEND,
@@ -649,7 +649,7 @@ FIXTURE_TEST(a_rewritten_message_uploads_its_own_part)
 }
 
 /* A restart would upload a part again whose id is not on the disk. So the message waits, with a reason. */
-FIXTURE_TEST(a_full_disk_between_upload_and_send_only_delays)
+FIXTURE_TEST(a_full_disk_between_upload_and_send_only_delays_the_message)
 {
     struct fixture *fixture = *state;
     const char *message = "To: bob@x.example\nSubject: s\nMIME-Version: 1.0\n"
@@ -674,7 +674,7 @@ FIXTURE_TEST(a_full_disk_between_upload_and_send_only_delays)
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 1);
 }
 
-FIXTURE_TEST(a_full_disk_at_the_hand_in_only_delays)
+FIXTURE_TEST(a_full_disk_at_the_hand_in_only_delays_the_message)
 {
     struct fixture *fixture = *state;
     struct rlimit limit;

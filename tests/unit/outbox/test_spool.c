@@ -233,7 +233,7 @@ TEST_WITH(a_new_content_leaves_the_linked_one_unchanged, set_up, tear_down)
     expect_content(spooled, 2, "bound");
 }
 
-TEST_WITH(a_link_is_not_followed, set_up, tear_down)
+TEST_WITH(a_symbolic_link_is_not_opened_as_content, set_up, tear_down)
 {
     struct spooled *spooled = *state;
     _cleanup_free_ char *bytes = NULL;

@@ -731,7 +731,7 @@ static int set_up(void **state);
 
 static int tear_down(void **state);
 
-TEST_WITH(whatever_users_and_the_service_do_nothing_is_lost_or_sent_twice, set_up, tear_down)
+TEST_WITH(random_use_loses_and_doubles_no_message, set_up, tear_down)
 {
     struct stress *stress = *state;
     struct user users[STRESS_THREADS];

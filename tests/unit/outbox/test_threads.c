@@ -149,7 +149,7 @@ TEST_WITH(a_message_that_names_no_email_causes_no_lookup, set_up, fixture_teardo
     assert_all_carried(fixture, "hello.receipt.json");
 }
 
-TEST_WITH(the_thread_survives_a_restart, set_up, fixture_teardown)
+TEST_WITH(the_replied_email_survives_a_restart, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);

@@ -25,7 +25,7 @@ static void make_stat(char *text, size_t size, const char *name, unsigned int fl
     snprintf(text + len, size - (size_t)len, " %s\n", exit_code);
 }
 
-TEST(stat_files_are_read)
+TEST(a_stat_file_shows_how_its_task_ends)
 {
     static const struct {
         const char *name;
@@ -50,7 +50,7 @@ TEST(stat_files_are_read)
     }
 }
 
-TEST(torn_stat_files_do_no_harm)
+TEST(a_torn_stat_file_shows_no_exit_code)
 {
     static const char *const texts[] = {"",    "1",           "1 (", "1 (cp)", "1 (cp) R 1 2 3 4 5",
                                         ")))", "1 (cp) R x x"};
@@ -74,7 +74,7 @@ static enum writer_fate fate_of_child(int exit_status, int signal)
     return fate;
 }
 
-TEST(real_children_are_seen)
+TEST(the_end_of_a_child_process_is_recognised)
 {
     assert_int_equal(fate_of_child(0, 0), WRITER_SUCCEEDED);
     assert_int_equal(fate_of_child(3, 0), WRITER_EXITED);

@@ -290,7 +290,7 @@ FIXTURE_TEST(bad_messages_go_to_failed)
     assert_int_equal(sends(fixture), 0);
 }
 
-FIXTURE_TEST(names_never_sent_stay_across_restarts)
+FIXTURE_TEST(files_of_never_sent_names_survive_restarts)
 {
     static const char *const names[] = {".x.swp", "x~",    "x.tmp",   "x.part", "x.swp",
                                         "4913",   "x.bak", ".hidden", "#x#"};
@@ -360,7 +360,7 @@ static pid_t make_dead(int exit_status, int number)
     return child;
 }
 
-FIXTURE_TEST(a_writer_that_dies_interrupts)
+FIXTURE_TEST(a_failed_or_killed_writer_interrupts_its_file)
 {
     static const struct {
         const char *what;
@@ -485,7 +485,7 @@ FIXTURE_TEST(files_open_at_a_crash_are_interrupted)
 
 /* ---------------------------------------------------------------- errors of files */
 
-FIXTURE_TEST(forbidden_creations_have_their_errno)
+FIXTURE_TEST(a_forbidden_creation_returns_its_errno)
 {
     char long_name[300];
     char longer_name[300];
@@ -661,7 +661,7 @@ FIXTURE_TEST(settled_files_cannot_be_written)
     assert_int_equal(outbox_open_item(fixture->outbox, number + 1000, O_RDONLY, 0, &handle), -ESTALE);
 }
 
-FIXTURE_TEST(times_and_sizes_are_kept)
+FIXTURE_TEST(times_and_sizes_survive_a_restart)
 {
     struct fixture *fixture = *state;
     struct outbox_stat stat;
