@@ -175,7 +175,7 @@ void change_release(struct outbox *outbox, struct change *change)
     pthread_mutex_lock(&outbox->lock);
     unreserve_locked(outbox, change);
     pthread_mutex_unlock(&outbox->lock);
-    if (!change->is_unsaved) /* else the row on the disk still names them */
+    if (!change->is_unsaved) /* else the old row on the disk still refers to them */
         spool_remove_pieces(outbox->spool, &change->next, &change->item->row);
     row_release(&change->next);
     change->item = NULL;
@@ -328,7 +328,7 @@ static void leave_locked(struct outbox *outbox, struct item *item)
     touch_folder_locked(outbox, folder);
 }
 
-/* Lets the workers check the messages again that waited for the end of the attachment's writing. */
+/* Lets the workers check again the messages that waited until the attachment was written. */
 static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
 {
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
@@ -403,7 +403,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
         end_awaiting_locked(outbox, item);
 }
 
-/* A call of the listener has one name. If the name changes, the first call has the old name. */
+/* The listener gets one name in each call: if the name changes, a first call with the old name precedes. */
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
@@ -452,7 +452,7 @@ void change_undo(struct outbox *outbox, const struct change *change)
     int error = spool_begin(outbox->spool, &turn);
     if (error == 0)
         error = spool_end(outbox->spool, turn, spool_remove_row(turn, change->item->number));
-    if (error != 0) /* the next start finds the row without content */
+    if (error != 0) /* the next start drops the row, which has no content */
         log_error("the spool could not take back a hand-in that failed: %s", strerror(-error));
 }
 

@@ -88,7 +88,7 @@ void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_fold
 void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* Returns `name`, with a number if it is taken in outbox/ now. The caller frees it; NULL if memory is short.
+/* Returns `name`, with a number if it is taken in outbox/ now. The caller frees it; NULL when out of memory.
  */
 char *outbox_choose_name(struct outbox *outbox, const char *name);
 
@@ -117,7 +117,7 @@ struct change {
     bool is_new;         /* the item is in no table yet */
     bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */
-    bool is_own_doing;   /* no system call caused the change: the listener is called */
+    bool is_own_doing;   /* this program, not a system call, caused the change: the listener is called */
     bool is_counted;     /* adds one to the count of emails sent on next.quota_day */
     const struct piece *pooled; /* a file that the pool now has; borrowed; or NULL */
     uint64_t awaits;            /* of ITEM_WAITING: number of the unfinished attachment (schedule.awaits) */
@@ -147,8 +147,8 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len);
 void change_apply(struct outbox *outbox, struct change *changes, size_t len);
 void change_undo(struct outbox *outbox, const struct change *change);
 
-/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0, -ENOMEM, or the disk's error:
- * the item is unchanged then. */
+/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0; -ENOMEM or the disk's error,
+ * and then the item is unchanged. */
 int change_remove(struct outbox *outbox, struct item *item);
 /* Removes an item whose content was moved out, even if the disk fails: the next start drops a row without
  * content. */
@@ -171,8 +171,8 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
  * leaves the item as it is until the next start. */
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
                      const char *reason);
-/* Changes the state for this reason: to a state of failed/, with an event; or back to waiting in the
- * queue, and the caller sets the time of the next attempt. An interrupted item of a never-sent name stays in
+/* Changes the state and records the reason: a state of failed/ causes an event; for a state of the queue the
+ * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in
  * its folder. `http_status` is 0 if there was no answer. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *reason);

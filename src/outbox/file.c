@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Creating, opening, reading, writing and closing files. A close makes the content durable, and finds out how
- * the closing process ends; with the last release a message begins to wait for its hand-in, and an attachment
- * is handed in.
+ * Creates, opens, reads, writes and closes files. A close makes the content durable, and finds out how the
+ * closing process ends. After the last release a message waits for its hand-in, and an attachment is handed
+ * in.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -80,9 +80,9 @@ static int renew_content(struct outbox *outbox, struct item *item)
     return error;
 }
 
-/* Makes the claimed item ITEM_WRITING, which withdraws a queued message. Keeps the reason why its text must
- * not be sent, unless all of the text is removed: it does not become complete when a program appends to it.
- */
+/* Makes the claimed item ITEM_WRITING, which withdraws a queued message. Keeps the reason why the content
+ * must not be sent, unless the program removes all of it: an incomplete text stays incomplete when a program
+ * appends to it. */
 static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     struct change change;
@@ -144,7 +144,6 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     return error == -EACCES ? -EBUSY : error;
 }
 
-/* Makes the content durable. Waits for the disk. */
 static int writer_sync(struct outbox *outbox, struct item *item, int fd)
 {
     struct open_file *file = &item->file;
@@ -170,8 +169,8 @@ static int writer_sync(struct outbox *outbox, struct item *item, int fd)
 }
 
 /* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
- * interrupts it if its process wrote to it, or if no other task closes the file later: the last call decides.
- */
+ * interrupts the item at once if its process wrote to it; if not, writer_finish() does so, unless another
+ * task closes the file later and ends well. */
 static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
@@ -194,7 +193,8 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
         item_interrupt(item, item->file.last_end);
 }
 
-/* The item is handed in all the same: else no program in another container could write into outbox/. */
+/* Warns the user if the end of a writer was not seen. The item is handed in nevertheless: else no program in
+ * another container could write into outbox/. */
 static void publish_unseen_end(struct outbox *outbox, const struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -209,8 +209,7 @@ static void publish_unseen_end(struct outbox *outbox, const struct item *item)
                       "sure, write to drafts/ and mv");
 }
 
-/* Makes a message ITEM_WAITING, durably. Hands in an attachment at once: an upload can be repeated.
- */
+/* Makes a message ITEM_WAITING, durably. Hands in an attachment at once: an upload can be repeated. */
 static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     struct change change;
@@ -228,7 +227,7 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
     return error;
 }
 
-/* Handles the last release of a claimed item, in ITEM_WRITING unless it lacks a write. Waits for the disk. */
+/* Handles the last release of a claimed item, which is in ITEM_WRITING or lacks a write. */
 static void writer_finish(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
@@ -353,7 +352,7 @@ int outbox_create_answer(struct outbox *outbox, const char *reply_template, cons
     int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
     if (error != 0)
         return error;
-    do { /* until no other thread takes the name first */
+    do { /* again if another thread has taken the name meanwhile */
         _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
         error = free_name == NULL
                     ? -ENOMEM

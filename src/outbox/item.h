@@ -46,8 +46,8 @@ enum {
 enum item_state {
     ITEM_GONE,      /* not in the spool: not yet created, or removed */
     ITEM_WRITING,   /* open for writing, or created and not yet closed for the last time */
-    ITEM_WAITING,   /* closed and durable. Unless its name is never sent, a message is handed in after a quiet
-                       time */
+    ITEM_WAITING,   /* closed and durable. A message is handed in after a quiet time, unless its name is never
+                       sent */
     ITEM_QUEUED,    /* a message that was handed in and waits for its attachments and its turn */
     ITEM_SENDING,   /* its request may be on the wire */
     ITEM_SENT,      /* the service accepted it */
@@ -75,7 +75,7 @@ struct row {
     enum item_kind kind;
     enum item_state state;
     char *name;
-    uint64_t replaces; /* number of an item that it replaces and that may not be removed yet; 0: none */
+    uint64_t replaces; /* number of the item that it replaces, whose row may still exist; 0: none */
     int64_t size;      /* of an attachment when it was handed in */
     char digest[ITEM_DIGEST_SIZE]; /* of the content when it was handed in; "" before */
     char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
@@ -100,21 +100,21 @@ struct row {
     int64_t finished_ms; /* 0: not yet */
     int http_status;     /* of the service's last answer; 0: none */
     char *id;            /* of the sent email, or of the file in the pool; or NULL */
-    char *error;         /* text for the user, or NULL. In ITEM_WAITING: why a file with a never-sent name was
-                            interrupted */
+    char *error; /* the reason for a failure, or NULL. In ITEM_WAITING: why a file of a never-sent name
+                    was interrupted */
     size_t receipt_bytes; /* size of the receipt; 0 if there is none */
 };
 
+/* Functions that return int return 0 or -ENOMEM. */
 void row_release(struct row *row);
-/* Returns 0 or -ENOMEM. */
 int row_copy(const struct row *row, struct row *ret_row);
 /* Clears the results of the last hand-in: pieces, attempts, times, outcome. Keeps number, position, kind,
- * state, name, key, digest, was_unknown, and reply_template. */
+ * state, name, key, digest, reply_template, replies_to and was_unknown. */
 void row_clear_outcome(struct row *row);
-/* Appends a piece without content and without pool id. `name` may be NULL. Returns the piece, which the row
- * owns, or NULL if memory is short. */
+/* Appends a piece without content and without pool id. `name` may be NULL. Returns the piece, which is valid
+ * until the next call and belongs to the row, or NULL when out of memory. */
 struct piece *row_add_piece(struct row *row, const char *name);
-/* Appends a text without line end to not_carried. Returns 0 or -ENOMEM. */
+/* Appends a line to not_carried. `description` has no line end. */
 int row_add_not_carried(struct row *row, const char *description);
 /* Replaces a string of a row by a copy of `value`, which may be NULL. On -ENOMEM sets *string to NULL. */
 int row_set_string(char **string, const char *value);
@@ -144,8 +144,7 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 /* ================================================================ items */
 
 enum {
-    ITEM_WRITERS_MAX =
-        16, /* processes remembered as writers; with more of them, every process counts as a writer */
+    ITEM_WRITERS_MAX = 16, /* remembered processes; if more wrote, every process counts as a writer */
 };
 
 enum item_claim {
@@ -181,7 +180,7 @@ struct open_file {
     bool lacks_write;       /* a write failed before the row became ITEM_WRITING: the text is incomplete */
     bool is_unseen;         /* the daemon cannot see how a program that had the file open ended */
     pid_t wrote[ITEM_WRITERS_MAX];
-    size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: more processes wrote than are remembered */
+    size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: an unknown process wrote, or too many did */
     unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
     pid_t first_opener;      /* the process that made that opening */
 };
@@ -205,7 +204,8 @@ struct item {
     bool is_event_due;        /* the item is settled, and its event is not published yet */
 };
 
-/* Returns an item with one reference, whose row has only its number, or NULL if memory is short. */
+/* Returns an item with one reference, whose row has a number, a position and a kind; NULL when out of memory.
+ */
 struct item *item_new(uint64_t number, enum item_kind kind);
 struct item *item_ref(struct item *item);
 void item_unref(struct item *item);
@@ -226,7 +226,7 @@ void item_update_stat(struct item *item, int fd);
 /* Remembers that a process wrote the item; 0: an unknown process. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
-/* Returns true if this process is remembered as a writer; false also when every process counts as one. */
+/* Returns true if this process is remembered as a writer; false if all processes merely count as writers. */
 bool item_is_known_writer(const struct item *item, pid_t process);
 /* Forbids sending what was written, for the reason `why`. Keeps an earlier reason. */
 void item_interrupt(struct item *item, const char *why);
@@ -282,7 +282,7 @@ bool item_is_receipt_name(const char *name);
 bool item_is_never_sent(enum item_kind kind, const char *name);
 
 /* Returns a free name in the folder: `name`, shortened to leave room for the receipt's suffix, and numbered
- * if it is taken. The caller frees it; NULL if memory is short. */
+ * if it is taken. The caller frees it; NULL when out of memory. */
 char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rename(2), unlink(2) and `retry` in the four folders, and rename(2) between drafts/ and the outbox: into
- * it, checked and durable before it returns; and out of it. docs/OUTBOX.md has the order of steps.
+ * rename(2), unlink(2) and `retry` in the four folders, and rename(2) from drafts/ into the outbox and back.
+ * A draft that was moved in is checked and durable when rename(2) returns. docs/OUTBOX.md has the order of
+ * steps.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +35,8 @@ static int errno_for_mv(int error)
     "outcome is known"
 
 /* Claims the item that has the name now, if a rename may replace it: *ret_target, or NULL if the name is
- * free. Returns 0; -EEXIST; -EBUSY: it is at the service; -EAGAIN: the caller would have to wait for its
- * claim. */
+ * free. Returns 0; -EEXIST; -EBUSY: the message is at the service, or may have been sent; -EAGAIN: the caller
+ * would have to wait for the claim. */
 static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                                bool is_exclusive, struct item **ret_target)
 {
@@ -238,7 +239,7 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ================================================================ removing */
 
-/* Only this event reports that a queued message that may have been sent was removed. */
+/* Reports that a queued message was removed that may have been sent: it leaves no receipt. */
 static void notify_withdrawn(struct outbox *outbox, const char *name, const char *reason)
 {
     outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, reason);
@@ -325,8 +326,8 @@ static int open_draft(struct moving_in *moving)
     return file_read_fd(moving->fd, max, &moving->bytes, &moving->len);
 }
 
-/* The row comes first, then the file, then memory: after a crash, a row without content means that the draft
- * is still in its folder. The replaced item is removed last: if only this step failed, the next start does
+/* Saves the row, then moves the file, then updates memory: if a crash leaves a row without content, the draft
+ * is still in its folder. Removes the replaced item last: if this step alone fails, the next start repeats
  * it. */
 static int move_file(struct moving_in *moving, struct change *changes, size_t len)
 {
@@ -382,8 +383,8 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* The name of an answer is a proposal, from which a free name is made. Returns -EEXIST if another thread
- * takes the name before it is reserved; the caller then tries again. */
+/* An answer gets a number if its name is taken. Returns -EEXIST if another thread takes the name before it is
+ * reserved; the caller then tries again. */
 static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
     struct outbox *outbox = moving->outbox;

@@ -84,7 +84,7 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
     int64_t realtime = outbox_realtime_ms(outbox);
     if (kind == ITEM_MESSAGE && !quota_enter(&outbox->quota, realtime)) {
         *until_ms = MIN(*until_ms, now + MIN(quota_wait_ms(realtime), MIDNIGHT_CHECK_MS));
-        suspension_leave(suspension, worker->attempt.probe); /* this thread asks the service nothing */
+        suspension_leave(suspension, worker->attempt.probe); /* this thread makes no request */
         return NULL;
     }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
@@ -110,7 +110,7 @@ static void try_item(struct worker *worker, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* The disk or the memory failed, not the message, which is durable and is tried again later. */
+/* Handles a failure of the disk or of the memory: the message is durable, and is tried again later. */
 static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
@@ -118,8 +118,8 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
     item->schedule.due_ms = outbox_monotonic_ms(outbox) + HAND_IN_AGAIN_MS;
 }
 
-/* Checks a waiting message. Returns true if the caller commits *ret_change. If not, the message failed, or
- * still waits for an attachment or the disk. */
+/* Checks a waiting message. Returns true if it passed and the caller is to commit *ret_change; false if the
+ * message failed, or continues to wait for an attachment or the disk. */
 static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;

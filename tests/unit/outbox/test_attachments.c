@@ -391,7 +391,7 @@ FIXTURE_TEST(a_renamed_file_is_uploaded_under_its_new_name)
 
 /* ---------------------------------------------------------------- numbers of contents */
 
-/* Queues a message that binds the attachment and waits. */
+/* Queues a message that binds the attachment and cannot be sent yet. */
 static void queue_binding(struct fixture *fixture, const char *name, const char *attachment)
 {
     char content[200];
@@ -439,7 +439,7 @@ static void send_after_restart(struct fixture *fixture)
     assert_int_equal(settle(fixture), 0);
 }
 
-/* After a restart only a message's envelope tells which contents it has bound. */
+/* After a restart only a message's row says which contents the message has bound. */
 FIXTURE_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
 {
     struct fixture *fixture = *state;

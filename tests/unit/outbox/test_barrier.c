@@ -97,8 +97,7 @@ FIXTURE_TEST(a_barrier_waits_at_most_ten_seconds)
     assert_int_equal(settle(fixture), 0);
 }
 
-/* Otherwise the caller would learn ten seconds late that the first message waits for the service, because the
- * second one is still on its way. */
+/* The barrier must not wait ten seconds for the second message when the first has to wait for the service. */
 FIXTURE_TEST(a_waiting_message_is_reported_while_another_is_sent)
 {
     struct fixture *fixture = *state;

@@ -151,7 +151,7 @@ FIXTURE_TEST(attachments_wait_while_answers_are_foreign)
     await_event(fixture, EVENT_SENT, "sent/m.eml");
 }
 
-/* Otherwise one message that a gateway never lets through would block all others. */
+/* A message that a gateway never lets through must not block all others. */
 FIXTURE_TEST(a_foreign_refusal_of_one_message_alone_fails_it)
 {
     static const struct fake_outcome refusals[] = {

@@ -406,7 +406,7 @@ FIXTURE_TEST(a_service_that_refuses_the_key_is_not_reached)
     fixture_open(fixture);
 }
 
-/* Otherwise a message could be repeated without its key once the service refuses keys. */
+/* A message must not be repeated without its key after the service refused keys. */
 FIXTURE_TEST(a_service_that_refuses_keys_is_not_trusted)
 {
     struct fixture *fixture = *state;
@@ -461,14 +461,14 @@ FIXTURE_TEST(many_slow_messages_do_not_block_others)
         fake_service_wait_at_gate(fixture->fake, FAKE_SEND, i + 1);
     }
     assert_int_equal(mail(fixture, "quick.eml", MESSAGE), 0);
-    /* The request for it begins nevertheless. */
+    /* The request for the quick message begins nevertheless. */
     fake_service_wait_at_gate(fixture->fake, FAKE_SEND, SLOW + 1);
     fake_service_open_gate(fixture->fake, FAKE_SEND);
     assert_int_equal(settle(fixture), 0);
     assert_int_equal(sends(fixture), SLOW + 2);
 }
 
-/* Otherwise the removal of an attachment that the file binds would wait for the service. */
+/* The removal of an attachment hands in the messages that bind it, and must not wait for the service. */
 FIXTURE_TEST(waiting_files_are_handed_in_while_all_workers_are_busy)
 {
     enum {
