@@ -65,12 +65,10 @@ void content_folder_release(struct content_folder *folder)
     *folder = (struct content_folder){.len = 0};
 }
 
-/* ---------------------------------------------------------------- texts */
-
-static int add_bytes(struct content_folder *folder, enum content_kind kind, const char *name,
+static int add_bytes(struct content_folder *folder, enum content_kind kind, const char *name, const char *id,
                      const char *bytes, size_t len)
 {
-    struct content_entry *entry = content_folder_add(folder, kind, name, "");
+    struct content_entry *entry = content_folder_add(folder, kind, name, id);
     char *copy = malloc(len + 1);
     if (entry == NULL || copy == NULL) {
         free(copy);
@@ -121,18 +119,18 @@ static int append_readable(struct strbuf *out, const char *text, size_t len)
 }
 
 static int add_readable(struct content_folder *folder, enum content_kind kind, const char *name,
-                        const struct email_text *text)
+                        const char *id, const struct email_text *text)
 {
     _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(TEXT_MAX_BYTES);
     int error = text->bytes == NULL ? 0 : append_readable(&readable, text->bytes, text->len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
-    return add_bytes(folder, kind, name, strbuf_str(&readable), readable.len);
+    return add_bytes(folder, kind, name, id, strbuf_str(&readable), readable.len);
 }
 
 static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
 {
-    return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, text);
+    return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, "", text);
 }
 
 static bool is_blank(const struct email_text *text)
@@ -173,15 +171,7 @@ static int add_body(struct content_folder *folder, const struct email_content *c
         strbuf_append_str(&text, nothing_to_read);
     if (text.len > 0 && text.data[text.len - 1] != '\n')
         strbuf_append_char(&text, '\n');
-    return add_bytes(folder, CONTENT_TEXT, "body.txt", strbuf_str(&text), text.len);
-}
-
-static enum new_text_kind kind_of(const struct email_content *content)
-{
-    enum reply_mark mark = content->subject != NULL ? reply_mark_of(content->subject) : REPLY_MARK_NONE;
-    if (mark == REPLY_MARK_FORWARD)
-        return NEW_TEXT_OF_FORWARD;
-    return mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER : NEW_TEXT_OF_FIRST;
+    return add_bytes(folder, CONTENT_TEXT, "body.txt", "", strbuf_str(&text), text.len);
 }
 
 /* Adds the body without quoted history. */
@@ -190,14 +180,16 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
     if (body == NULL)
         return 0;
+    enum reply_mark mark = content->subject != NULL ? reply_mark_of(content->subject) : REPLY_MARK_NONE;
+    enum new_text_kind kind = mark == REPLY_MARK_FORWARD                          ? NEW_TEXT_OF_FORWARD
+                              : mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER
+                                                                                  : NEW_TEXT_OF_FIRST;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = new_text(&text, kind_of(content), body->bytes, body->len);
+    int error = new_text(&text, kind, body->bytes, body->len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
-    return add_bytes(folder, CONTENT_TEXT, "new.txt", strbuf_str(&text), text.len);
+    return add_bytes(folder, CONTENT_TEXT, "new.txt", "", strbuf_str(&text), text.len);
 }
-
-/* ---------------------------------------------------------------- the head */
 
 /* Adds the fields that an answer needs, and plain_text, without which email_content_from_text() fails. */
 static int add_head(struct content_folder *folder, const struct email_content *content)
@@ -215,10 +207,8 @@ static int add_head(struct content_folder *folder, const struct email_content *c
     json_end_object(&writer);
     if (text.error == -EMSGSIZE)
         return 0; /* too many recipients for an answer */
-    return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", text.data, text.len);
+    return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", "", text.data, text.len);
 }
-
-/* ---------------------------------------------------------------- attachments */
 
 /* Makes the sender's file name safe: without folders, control characters, characters that turn the direction
  * of text, and leading dots, blanks or dashes (`tar cf x *` would take the name for an option). The caller
@@ -265,36 +255,26 @@ static int add_attachments(struct content_folder *folder, const struct email_con
     return 0;
 }
 
-/* ---------------------------------------------------------------- the thread */
-
-static int add_previous(struct content_folder *folder, GHashTable *taken,
-                        const struct email_content *previous)
-{
-    const char *id = previous->id != NULL ? previous->id : "";
-    bool has_prompt = previous->prompt.bytes != NULL;
-    const struct email_text *text = has_prompt ? &previous->prompt : &previous->plain_text;
-    _cleanup_free_ char *stem = file_name_stem(previous->has_date, previous->date_ms, previous->subject, id);
-    _cleanup_free_ char *name = NULL;
-    if (stem == NULL || asprintf(&name, "%s.%s", stem, has_prompt ? "md" : "txt") < 0)
-        return -ENOMEM;
-    _cleanup_free_ char *unique = unique_name(taken, name);
-    int error = unique == NULL ? -ENOMEM : add_readable(folder, CONTENT_PREVIOUS, unique, text);
-    if (error != 0)
-        return error;
-    struct content_entry *entry = &folder->entries[folder->len - 1];
-    entry->date_ms = previous->has_date ? previous->date_ms : 0;
-    free(entry->id);
-    entry->id = strdup(id);
-    return entry->id != NULL ? 0 : -ENOMEM;
-}
-
 static int add_thread(struct content_folder *folder, const struct email_content *content)
 {
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    int error = 0;
-    for (size_t i = 0; i < content->previous_emails_len && error == 0; i++)
-        error = add_previous(folder, taken, &content->previous_emails[i]);
-    return error;
+    for (size_t i = 0; i < content->previous_emails_len; i++) {
+        const struct email_content *email = &content->previous_emails[i];
+        const char *id = email->id != NULL ? email->id : "";
+        bool has_prompt = email->prompt.bytes != NULL;
+        _cleanup_free_ char *stem = file_name_stem(email->has_date, email->date_ms, email->subject, id);
+        _cleanup_free_ char *name = NULL;
+        if (stem == NULL || asprintf(&name, "%s.%s", stem, has_prompt ? "md" : "txt") < 0)
+            return -ENOMEM;
+        _cleanup_free_ char *unique = unique_name(taken, name);
+        int error = unique == NULL ? -ENOMEM
+                                   : add_readable(folder, CONTENT_PREVIOUS, unique, id,
+                                                  has_prompt ? &email->prompt : &email->plain_text);
+        if (error != 0)
+            return error;
+        folder->entries[folder->len - 1].date_ms = email->has_date ? email->date_ms : 0;
+    }
+    return 0;
 }
 
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder)
@@ -306,7 +286,7 @@ int content_folder_from_content(const struct email_content *content, struct cont
     if (error == 0)
         error = add_new_text(&folder, content);
     if (error == 0 && content->html.bytes != NULL) /* unchanged, for browsers */
-        error = add_bytes(&folder, CONTENT_TEXT, "body.html", content->html.bytes, content->html.len);
+        error = add_bytes(&folder, CONTENT_TEXT, "body.html", "", content->html.bytes, content->html.len);
     if (error == 0)
         error = add_text(&folder, "prompt.md", &content->prompt);
     if (error == 0)

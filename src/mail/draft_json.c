@@ -35,8 +35,6 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
     return *text == NULL ? -ENOMEM : 0;
 }
 
-/* ---- addresses */
-
 /* Names that other mail APIs use for the fields, separated by blanks and compared by same_field(). */
 static const struct {
     const char *meant;
@@ -149,8 +147,6 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
     return error;
 }
 
-/* ---- text */
-
 static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value,
                               void *subject)
 {
@@ -188,8 +184,6 @@ static int read_message_type_field(struct draft_reading *reading, const char *fi
         return refuse(reading, field, "not one of \"new\", \"reply\" and \"forward\"");
     return read_text_field(reading, field, value, target);
 }
-
-/* ---- attachments */
 
 static bool is_id(const char *text)
 {
@@ -236,8 +230,6 @@ static int refuse_idempotency_key(struct draft_reading *reading, const char *fie
     (void)value, (void)target;
     return refuse(reading, field, "is made by the filesystem, and cannot be given");
 }
-
-/* ---- the whole */
 
 /* `target` is the offset of the value's field in struct draft_reading. */
 static const struct field {

@@ -494,8 +494,6 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     return error;
 }
 
-/* ---- answers */
-
 int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
     struct header_section section = {0};

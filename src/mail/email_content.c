@@ -17,8 +17,6 @@
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
-/* ---------------------------------------------------------------- fields */
-
 /* Reads a string without NULs, such as a name. */
 static int read_string(const json_t *value, void *target)
 {
@@ -90,8 +88,6 @@ static int read_addresses(const json_t *value, void *target)
     return error;
 }
 
-/* ---------------------------------------------------------------- lists */
-
 static size_t list_len(const json_t *list, size_t max)
 {
     size_t len = json_is_array(list) ? json_array_size(list) : 0;
@@ -119,8 +115,6 @@ static int read_attachments(const json_t *object, struct email_content *content)
     }
     return error;
 }
-
-/* ---------------------------------------------------------------- the whole */
 
 /* `target` is the offset of the field in struct email_content. */
 static const struct field {

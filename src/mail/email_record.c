@@ -111,9 +111,8 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Checks a number, true, false or null. A number that is out of jansson's range is valid if it is well
- * formed. */
-static int check_word(const char *text, size_t len)
+/* Checks a number. One that is out of jansson's range is valid if all its bytes are part of the number. */
+static int check_number(const char *text, size_t len)
 {
     json_error_t problem;
     char *end = NULL;
@@ -137,7 +136,9 @@ static int take_word(struct record_reading *reading)
     size_t len = (size_t)(reading->at - text);
     if (reading->at == reading->end) /* the record lacks its closing bracket */
         return -EBADMSG;
-    int error = check_word(text, len);
+    bool is_literal = (len == 4 && (memcmp(text, "null", 4) == 0 || memcmp(text, "true", 4) == 0)) ||
+                      (len == 5 && memcmp(text, "false", 5) == 0);
+    int error = is_literal ? 0 : check_number(text, len);
     if (error == 0)
         json_write_verbatim_n(&reading->writer, text, len);
     return error;
@@ -337,35 +338,6 @@ static size_t append_text(struct strbuf *texts, const char *text)
     return at;
 }
 
-static int read_names(const json_t *object, const char *text, size_t len, struct strbuf *texts,
-                      struct email_record *record)
-{
-    _cleanup_free_ char *key = NULL;
-    _cleanup_free_ char *inbox_id = NULL;
-    const char *subject = json_string_value(json_object_get(object, "subject"));
-    int error = json_value_read_id(json_object_get(object, "id"), &key);
-    if (error == 0)
-        error = json_value_read_id(json_object_get(object, "inbox_id"), &inbox_id);
-    if (error == 0 && key == NULL)
-        error = make_key(text, len, &key);
-    if (error != 0)
-        return error;
-    _cleanup_free_ char *stem = file_name_stem(record->has_date, record->date_ms, subject, key);
-    if (stem == NULL)
-        return -ENOMEM;
-    size_t key_at = append_text(texts, key);
-    size_t stem_at = append_text(texts, stem);
-    size_t inbox_id_at = inbox_id != NULL ? append_text(texts, inbox_id) : 0;
-    if (texts->error != 0)
-        return texts->error;
-    record->owned = strbuf_take(texts, NULL);
-    record->json = record->owned;
-    record->key = record->owned + key_at;
-    record->stem = record->owned + stem_at;
-    record->inbox_id = inbox_id != NULL ? record->owned + inbox_id_at : NULL;
-    return 0;
-}
-
 /* ---------------------------------------------------------------- the record */
 
 static int read_record(struct record_reading *reading, const char *text, size_t len,
@@ -382,7 +354,31 @@ static int read_record(struct record_reading *reading, const char *text, size_t 
     const char *date = json_string_value(json_object_get(reading->known, "date"));
     record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
     record->is_quarantined = is_quarantined(reading->known);
-    return read_names(reading->known, text, len, &texts, record);
+    const json_t *known = reading->known;
+    _cleanup_free_ char *key = NULL;
+    _cleanup_free_ char *inbox_id = NULL;
+    error = json_value_read_id(json_object_get(known, "id"), &key);
+    if (error == 0)
+        error = json_value_read_id(json_object_get(known, "inbox_id"), &inbox_id);
+    if (error == 0 && key == NULL)
+        error = make_key(text, len, &key);
+    if (error != 0)
+        return error;
+    const char *subject = json_string_value(json_object_get(known, "subject"));
+    _cleanup_free_ char *stem = file_name_stem(record->has_date, record->date_ms, subject, key);
+    if (stem == NULL)
+        return -ENOMEM;
+    size_t key_at = append_text(&texts, key);
+    size_t stem_at = append_text(&texts, stem);
+    size_t inbox_id_at = inbox_id != NULL ? append_text(&texts, inbox_id) : 0;
+    if (texts.error != 0)
+        return texts.error;
+    record->owned = strbuf_take(&texts, NULL);
+    record->json = record->owned;
+    record->key = record->owned + key_at;
+    record->stem = record->owned + stem_at;
+    record->inbox_id = inbox_id != NULL ? record->owned + inbox_id_at : NULL;
+    return 0;
 }
 
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record)

@@ -158,71 +158,38 @@ enum html_meaning {
     HTML_HIDDEN,
 };
 
-/* Sorted by name, for bsearch(). */
-static const struct element {
-    const char *name;
-    enum html_meaning meaning;
-} elements[] = {
-    {"a", HTML_LINK},
-    {"address", HTML_LINE},
-    {"article", HTML_LINE},
-    {"aside", HTML_LINE},
-    {"blockquote", HTML_QUOTE},
-    {"br", HTML_LINE_END},
-    {"caption", HTML_LINE},
-    {"center", HTML_LINE},
-    {"dd", HTML_DEFINITION},
-    {"dir", HTML_LIST},
-    {"div", HTML_LINE},
-    {"dl", HTML_PARAGRAPH},
-    {"dt", HTML_LINE},
-    {"fieldset", HTML_LINE},
-    {"figcaption", HTML_LINE},
-    {"figure", HTML_PARAGRAPH},
-    {"footer", HTML_LINE},
-    {"form", HTML_LINE},
-    {"h1", HTML_HEADING},
-    {"h2", HTML_HEADING},
-    {"h3", HTML_HEADING},
-    {"h4", HTML_HEADING},
-    {"h5", HTML_HEADING},
-    {"h6", HTML_HEADING},
-    {"header", HTML_LINE},
-    {"hr", HTML_RULE},
-    {"img", HTML_IMAGE},
-    {"li", HTML_LIST_ITEM},
-    {"main", HTML_LINE},
-    {"menu", HTML_LIST},
-    {"nav", HTML_LINE},
-    {"ol", HTML_NUMBERED_LIST},
-    {"option", HTML_LINE},
-    {"p", HTML_PARAGRAPH},
-    {"pre", HTML_PREFORMATTED},
-    {"script", HTML_HIDDEN},
-    {"section", HTML_LINE},
-    {"style", HTML_HIDDEN},
-    {"svg", HTML_HIDDEN},
-    {"table", HTML_TABLE},
-    {"td", HTML_CELL},
-    {"template", HTML_HIDDEN},
-    {"textarea", HTML_PREFORMATTED},
-    {"th", HTML_CELL},
-    {"title", HTML_HIDDEN},
-    {"tr", HTML_ROW},
-    {"ul", HTML_LIST},
+/* The elements of each meaning, with a blank before and behind each name. */
+static const char *const elements[] = {
+    [HTML_LINE] =
+        " address article aside caption center div dt fieldset figcaption footer form header main nav "
+        "option section ",
+    [HTML_PARAGRAPH] = " dl figure p ",
+    [HTML_HEADING] = " h1 h2 h3 h4 h5 h6 ",
+    [HTML_QUOTE] = " blockquote ",
+    [HTML_LIST] = " dir menu ul ",
+    [HTML_NUMBERED_LIST] = " ol ",
+    [HTML_LIST_ITEM] = " li ",
+    [HTML_DEFINITION] = " dd ",
+    [HTML_PREFORMATTED] = " pre textarea ",
+    [HTML_RULE] = " hr ",
+    [HTML_TABLE] = " table ",
+    [HTML_ROW] = " tr ",
+    [HTML_CELL] = " td th ",
+    [HTML_LINE_END] = " br ",
+    [HTML_LINK] = " a ",
+    [HTML_IMAGE] = " img ",
+    [HTML_HIDDEN] = " script style svg template title ",
 };
 
-static int compare_element(const void *name, const void *element)
-{
-    return strcmp(name, ((const struct element *)element)->name);
-}
-
-/* Returns HTML_NONE for an element that is not in the table. */
 static enum html_meaning html_element_meaning(const char *name)
 {
-    const struct element *element =
-        bsearch(name, elements, ARRAY_LEN(elements), sizeof(*elements), compare_element);
-    return element != NULL ? element->meaning : HTML_NONE;
+    char word[16];
+    if (snprintf(word, sizeof(word), " %s ", name) >= (int)sizeof(word))
+        return HTML_NONE;
+    for (enum html_meaning meaning = HTML_NONE; meaning < ARRAY_LEN(elements); meaning++)
+        if (elements[meaning] != NULL && strstr(elements[meaning], word) != NULL)
+            return meaning;
+    return HTML_NONE;
 }
 
 /* Returns the value of an attribute, "" if it has no value; NULL if there is no such attribute. `attributes`
@@ -459,8 +426,6 @@ struct html_reading {
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 
-/* ---- from elements to text: characters */
-
 /* Characters of more than one byte that are dropped or become a blank. */
 static const struct {
     const char *text;
@@ -559,8 +524,6 @@ static void read_image(struct html_reading *reading, const char *const *attribut
     text_layout_append(&reading->layout, "]", 1);
 }
 
-/* ---- from elements to text: lists */
-
 static unsigned int *next_item(struct html_reading *reading)
 {
     return &reading->next_item[reading->lists < HTML_LISTS_MAX ? reading->lists : HTML_LISTS_MAX];
@@ -586,8 +549,6 @@ static void begin_list_item(struct html_reading *reading)
     blanks[strlen(mark)] = '\0';
     text_layout_push(&reading->layout, blanks, mark);
 }
-
-/* ---- from elements to text: headings, which Markdown marks, and tables */
 
 static void begin_heading(struct html_reading *reading, const char *name)
 {
@@ -615,8 +576,6 @@ static bool breaks_row(const struct html_reading *reading)
     return row->cells > 0 && row->cell_begin == reading->layout.out->len &&
            (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
 }
-
-/* ---- from elements to text: elements */
 
 /* Line ends before and after each element: 1 puts it on lines of its own, 2 leaves blank lines. Lists depend
  * on their depth, and are not in the table. */

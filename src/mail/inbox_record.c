@@ -86,8 +86,6 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
     return from_json(object, ret_record);
 }
 
-/* ---------------------------------------------------------------- requests */
-
 /* Fields that only the service sets: requests leave them out. */
 static const char *const read_only_fields[] = {"updated_at", "webhook_secret"};
 

@@ -17,8 +17,6 @@ enum {
     ESCAPE_LEN = 6 /* \u1234 */
 };
 
-/* ---------------------------------------------------------------- mending */
-
 /* Returns the code of the escape at the beginning of the text; -1 if there is no escape of four digits. */
 static int read_escape(const char *text, size_t len)
 {
@@ -92,8 +90,6 @@ static void mend(const char *text, size_t len, bool with_nuls, struct strbuf *ou
             in_string = !in_string;
     }
 }
-
-/* ---------------------------------------------------------------- reading */
 
 static int error_of(const json_error_t *problem)
 {

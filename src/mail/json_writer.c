@@ -224,8 +224,6 @@ void json_member_date(struct json_writer *writer, const char *key, int64_t realt
     json_write_string(writer, realtime_ms == 0 ? NULL : text);
 }
 
-/* ---------------------------------------------------------------- values of jansson's */
-
 void json_value_write(const json_t *value, struct json_writer *writer)
 {
     const char *key;

@@ -48,8 +48,6 @@ void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_
     append_flags(name->flags, ret_text + len + sizeof(info) - 1);
 }
 
-/* ---------------------------------------------------------------- reading */
-
 static bool take_flags(const char *text, uint64_t *ret_flags)
 {
     for (; *text != '\0'; text++) {

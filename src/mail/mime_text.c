@@ -16,8 +16,6 @@
 #include "base/cleanup.h"
 #include "mail/html_text.h"
 
-/* ---------------------------------------------------------------- flowed text */
-
 struct flowed_line {
     const char *marks; /* of a quote, with the blanks between and behind them */
     size_t marks_len;
@@ -75,8 +73,6 @@ int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_dels
     }
     return strbuf_append(out, before.line_end, before.line_end_len);
 }
-
-/* ---------------------------------------------------------------- one text */
 
 /* Converts line ends to LF and removes NULs. Returns false if there was a NUL. */
 static bool normalise(struct strbuf *text)
@@ -137,8 +133,6 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
     *ret_text = strbuf_take(&text, NULL);
     return *ret_text != NULL ? 0 : -ENOMEM;
 }
-
-/* ---------------------------------------------------------------- all of them */
 
 void mime_texts_release(struct mime_texts *texts)
 {

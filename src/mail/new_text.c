@@ -103,8 +103,6 @@ static const char *const phrases[PHRASE_COUNT] = {
         "válasz|răspun|yanıt|ответ|відпов|απάντησ|phản hồi|回复|回覆|返信|답장|회신",
 };
 
-/* ---- bytes */
-
 /* A line without its newline, a part of a line, or several lines joined by blanks. */
 struct text_line {
     const char *text;
@@ -410,8 +408,6 @@ static struct text_line read_next(const struct new_text *reading, const char *at
     return line;
 }
 
-/* ---- the text: what is kept */
-
 static void keep(struct new_text *reading, struct text_line line)
 {
     if (is_blank(line)) {
@@ -446,8 +442,6 @@ static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_
     }
     reading->has_left_out = true;
 }
-
-/* ---- the text: where history begins */
 
 /* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", and that
  * line then is no quote. */
@@ -535,8 +529,6 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
     struct text_line next = read_next(reading, line.next);
     return next.len <= MARK_MAX_BYTES && has_phrase(next, contains, PHRASE_LIST);
 }
-
-/* ---- the text: as a whole */
 
 enum history {
     HISTORY_NONE,

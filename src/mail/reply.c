@@ -16,8 +16,6 @@
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
 
-/* ---- subjects */
-
 /* The marks that mail programs put before the subject of a reply and of a forward, in many languages, with
  * NULL at the end. Marks that are also words of subjects ("Ref", "I") are left out. */
 static const char *const reply_marks[] = {"Re", "AW",   "SV", "VS",   "Antw", "Antwort", "RIF",  "Odp", "YNT",
@@ -73,8 +71,6 @@ char *reply_subject(enum reply_kind kind, const char *subject)
     char *text = NULL;
     return asprintf(&text, bare[0] != '\0' ? "%s %s" : "%s%s", mark, bare) < 0 ? NULL : text;
 }
-
-/* ---- recipients */
 
 /* A hash table of addresses, since a sender can name very many. */
 static void put_into(GHashTable *set, const char *address)
@@ -145,8 +141,6 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
         error = add(cc, &head->cc, taken, own);
     return error;
 }
-
-/* ---- the request */
 
 static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
 {

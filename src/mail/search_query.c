@@ -46,8 +46,6 @@ static bool has_letter_or_digit(const char *text)
     return false;
 }
 
-/* ---- a word of the query */
-
 struct word {
     bool is_negated;
     bool is_quoted;
@@ -99,8 +97,6 @@ static bool is_bare(const struct word *word, const char *text)
 {
     return !word->is_quoted && !word->is_negated && word->name_len == 0 && strcmp(word->text, text) == 0;
 }
-
-/* ---- its meaning */
 
 struct parsing {
     struct search_query *query;
@@ -205,8 +201,6 @@ static int set_meaning(struct parsing *parsing, struct word *word, struct search
         "In quotes it is text",
         (int)word->name_len, word->name);
 }
-
-/* ---- combinations of terms */
 
 static int add_term(struct parsing *parsing, const struct search_term *term)
 {
