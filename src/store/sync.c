@@ -52,13 +52,12 @@ enum {
 /* A request for a pass. An awaited request is on the stack of the waiting thread; the others are freed when
  * they are done. */
 struct sync_request {
-    struct sync_request *next;
     uint32_t inbox; /* or SYNC_ALL */
     enum sync_depth depth;
     bool is_awaited;
     bool is_done;
     int error;
-    char *reason;
+    char *reason; /* of an awaited request; its thread frees it */
 };
 
 /* A round of complete lists of many inboxes, a few with each poll (sync.h). */
@@ -83,10 +82,10 @@ struct sync {
     bool is_stopping;
     bool must_check_contact; /* the thread is to call contact_check() */
     /* Times are monotonic unless the comment says realtime: */
-    int64_t index_due_ms; /* next work on the search index; CLOCK_FOREVER if the index is up to date */
-    struct sync_request *waiting; /* requests for the next pass */
-    struct sync_request *running; /* requests that the current pass serves */
-    int64_t requests_due_ms;      /* next pass for a request that is not urgent */
+    int64_t index_due_ms;    /* next work on the search index; CLOCK_FOREVER if the index is up to date */
+    GQueue waiting;          /* struct sync_request, for the next pass */
+    GQueue running;          /* struct sync_request that the current pass serves */
+    int64_t requests_due_ms; /* next pass for a request that is not urgent */
     struct backoff backoff;
     struct sync_round round;       /* used by the sync thread alone */
     int64_t next_ms;               /* next poll; CLOCK_FOREVER if there are no polls */
@@ -96,14 +95,27 @@ struct sync {
     int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing; 0: never */
 };
 
+struct sync_pass {
+    struct store *store;      /* borrowed */
+    struct cancel *cancel;    /* borrowed */
+    struct sync_round *round; /* borrowed */
+    bool is_complete;         /* the pass, or its round, listed everything without a failure */
+
+    pthread_mutex_t lock;   /* protects all below while several threads list inboxes */
+    int error;              /* result_errno_of_listing() of the first failure, or 0 */
+    char *reason;           /* reason for the error, or why lists lack something; or NULL */
+    int64_t retry_after_ms; /* pause that the service asked for, or -1 */
+    bool has_answer;        /* result_is_answer() was true for a request */
+    bool must_wait;         /* the pass ended early, or had no answer: the next pass waits for the backoff */
+};
+
 /* ---------------------------------------------------------------- one answer */
 
 /* A listing of the mail of one inbox, or of all inboxes at once. */
 struct mail_listing {
+    struct sync_pass *pass;
     struct index *index;
     struct listing_state *state;
-    struct mail_service *service;
-    struct cancel *cancel;
     const char *inbox_id;  /* NULL for all inboxes */
     const char *name;      /* shown to the user */
     uint32_t inbox;        /* number of the inbox */
@@ -129,9 +141,12 @@ static int flush_batch(struct mail_listing *listing)
     return listing->error;
 }
 
-static int put_email(struct mail_listing *listing, uint32_t inbox, const struct email_record *record)
+static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_record *record)
 {
     enum index_put outcome;
+    /* An email that the service lists without with_invalid is not quarantined, whatever its status. */
+    if (inbox != INDEX_SENT && !listing->with_quarantined)
+        record->is_quarantined = false;
     int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
     if (error == 0 && outcome != INDEX_UNCHANGED) {
         listing->unknown++;
@@ -143,28 +158,21 @@ static int put_email(struct mail_listing *listing, uint32_t inbox, const struct 
 static int take_email_of_inbox(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
-    if (record == NULL)
-        return flush_batch(listing);
-    /* An email that the service lists without with_invalid is not quarantined, whatever its status. */
-    record->is_quarantined = record->is_quarantined && listing->with_quarantined;
-    return put_email(listing, listing->inbox, record);
+    return record == NULL ? flush_batch(listing) : put_email(listing, listing->inbox, record);
 }
 
-/* store_hide_sent() holds hidden mail back, even before the service lists it. */
-static bool is_hidden(struct index *index, const char *key)
-{
-    READ_GUARD(&index->read_lock);
-    uint32_t number = email_list_find_key(&index->inboxes.sent.emails, key);
-    const struct email_entry *entry = email_table_find(&index->emails, number);
-    return entry != NULL && entry->is_quarantined;
-}
-
+/* Sent mail that store_hide_sent() has quarantined stays in the quarantine. */
 static int take_sent(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
+    struct index *index = listing->index;
     if (record == NULL)
         return flush_batch(listing);
-    record->is_quarantined = is_hidden(listing->index, record->key);
+    pthread_rwlock_rdlock(&index->read_lock);
+    uint32_t number = email_list_find_key(&index->inboxes.sent.emails, record->key);
+    const struct email_entry *entry = email_table_find(&index->emails, number);
+    record->is_quarantined = entry != NULL && entry->is_quarantined;
+    pthread_rwlock_unlock(&index->read_lock);
     return put_email(listing, INDEX_SENT, record);
 }
 
@@ -178,29 +186,27 @@ static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t 
     return error;
 }
 
-static int take_email_of_known(struct mail_listing *listing, struct email_record *record)
-{
-    uint32_t inbox;
-    if (record->inbox_id == NULL || !index_find_inbox_by_id(listing->index, record->inbox_id, &inbox))
-        return listing->error;
-    record->is_quarantined = record->is_quarantined && listing->with_quarantined;
-    return put_email(listing, inbox, record);
-}
-
 static int take_email_of_any(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
     uint32_t inbox;
-    if (listing->only_known && record != NULL)
-        return take_email_of_known(listing, record);
-    int error = record == NULL || record->inbox_id == NULL ? flush_batch(listing) : 0;
-    if (record == NULL || error != 0)
-        return error;
-    if (record->inbox_id == NULL && index_has_assigned(listing->index, record->key))
-        return 0;
-    record->is_quarantined = false;
-    error = record->inbox_id == NULL ? index_put_inbox_of_no_name(listing->index, &inbox)
-                                     : find_inbox_of(listing, record->inbox_id, &inbox);
+    if (record == NULL)
+        return flush_batch(listing);
+    if (listing->only_known) {
+        bool is_known =
+            record->inbox_id != NULL && index_find_inbox_by_id(listing->index, record->inbox_id, &inbox);
+        return is_known ? put_email(listing, inbox, record) : listing->error;
+    }
+    int error = 0;
+    if (record->inbox_id != NULL) {
+        error = find_inbox_of(listing, record->inbox_id, &inbox);
+    } else {
+        error = flush_batch(listing); /* index_has_assigned() does not see emails of the batch */
+        if (error == 0 && index_has_assigned(listing->index, record->key))
+            return 0;
+        if (error == 0)
+            error = index_put_inbox_of_no_name(listing->index, &inbox);
+    }
     return error != 0 ? error : put_email(listing, inbox, record);
 }
 
@@ -233,15 +239,16 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
         .with_invalid = listing->with_quarantined && !is_sent,
         .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
-    const struct mail_service_ops *ops = listing->service->ops;
+    struct mail_service *service = listing->pass->store->service;
+    struct cancel *cancel = listing->pass->cancel;
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
     if (is_sent)
-        ops->list_outbound(listing->service, &query, take_sent, listing, listing->cancel, &count, ret);
+        service->ops->list_outbound(service, &query, take_sent, listing, cancel, &count, ret);
     else
-        ops->list_emails(listing->service, &query,
-                         listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any, listing,
-                         listing->cancel, &count, ret);
+        service->ops->list_emails(service, &query,
+                                  listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any,
+                                  listing, cancel, &count, ret);
     end_answer(listing, ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
     if (ret->outcome == SERVICE_OK) {
@@ -293,19 +300,14 @@ static bool list_newest(struct mail_listing *listing, struct service_result *ret
     }
 }
 
-/* Returns a limit between one that the service answers (listing->limit) and one that it refuses. */
-static unsigned int limit_below(const struct mail_listing *listing, unsigned int refused)
-{
-    unsigned int middle = listing->limit + (refused - listing->limit) / 2;
-    return listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
-}
-
 /* Finds the highest limit that the service answers, with an error of about a quarter. Returns true if the
  * last answer was complete. */
 static bool list_up_to_refusal(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
 {
     while (refused - listing->limit > listing->limit / 4) {
-        unsigned int limit = limit_below(listing, refused);
+        unsigned int middle = listing->limit + (refused - listing->limit) / 2;
+        unsigned int limit =
+            listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
         service_result_release(ret);
         unsigned int count = list_once(listing, limit, false, ret);
         if (refuses_number(listing, ret))
@@ -372,17 +374,6 @@ static void forget_refusals(struct listing_state *state)
     state->refuses_quarantine = false;
 }
 
-static char *describe_max_listed(const struct mail_listing *listing)
-{
-    char *reason;
-    if (asprintf(&reason,
-                 "the service lists no more than %u emails of %s at once, so some may be missing "
-                 "(every third complete sync asks for more)",
-                 listing->state->max_listed, listing->name) < 0)
-        return NULL;
-    return reason;
-}
-
 /* Sets a reason in `ret` also if the listing succeeded but is not complete. */
 static void end_listing(struct mail_listing *listing, bool is_complete, struct service_result *ret)
 {
@@ -392,8 +383,12 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
     if (ret->outcome == SERVICE_OK) {
         ret->error = listing->unread;
         ret->detail = TAKE_PTR(listing->reason);
-        if (ret->error == 0 && listing->state->max_listed != 0)
-            ret->detail = describe_max_listed(listing);
+        if (ret->error == 0 && listing->state->max_listed != 0 &&
+            asprintf(&ret->detail,
+                     "the service lists no more than %u emails of %s at once, so some may be missing "
+                     "(every third complete sync asks for more)",
+                     listing->state->max_listed, listing->name) < 0)
+            ret->detail = NULL;
     }
     free(listing->reason);
 }
@@ -460,36 +455,39 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
     return true;
 }
 
-/* Called only after a complete answer: an answer that was cut off, damaged, or as long as its limit must not
- * remove emails. */
-static void remove_unseen(struct mail_listing *listing)
+/* Only an Extended service lists quarantined emails and sent mail; a Core server is not asked for them. */
+static bool is_extended(const struct sync_pass *pass)
 {
-    bool is_lacking = false;
-    listing->changes += index_remove_unseen(listing->index, listing->inbox, listing->batch.listing,
-                                            listing->with_quarantined, &is_lacking);
-    if (is_lacking)
-        forget_answers(listing->state);
+    struct service_capabilities capabilities;
+    pass->store->service->ops->get_capabilities(pass->store->service, &capabilities);
+    return capabilities.inbox_list == CAPABILITY_PRESENT;
 }
 
-/* Lists one inbox (waits for the network), with quarantined emails if `with_quarantined` and the service does
- * not refuse that. After SERVICE_OK the index has all records that can be read. */
-static void list_inbox(struct index *index, struct mail_service *service, uint32_t inbox,
-                       bool with_quarantined, enum sync_depth depth, struct cancel *cancel,
+/* Lists one inbox (waits for the network), with quarantined emails if the service does not refuse that. After
+ * SERVICE_OK the index has all records that can be read. */
+static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth,
                        struct service_result *ret)
 {
+    struct index *index = &pass->store->index;
     size_t known = 0;
-    struct mail_listing listing = {.index = index, .service = service, .cancel = cancel, .inbox = inbox};
+    struct mail_listing listing = {.pass = pass, .index = index, .inbox = inbox};
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
     if (!find_inbox(&listing, &known))
         return; /* another thread removed the inbox, which is no error */
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.state);
-    set_with_quarantined(&listing, with_quarantined && !listing.state->refuses_quarantine);
+    set_with_quarantined(&listing, is_extended(pass) && !listing.state->refuses_quarantine);
     bool is_complete = list_with_or_without_quarantined(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
     note_shown(&listing, depth, is_complete);
-    if (is_complete && !listing.is_unchanged && ret->error == 0)
-        remove_unseen(&listing);
+    /* An answer that was cut off, damaged, or as long as its limit must not remove emails. */
+    if (is_complete && !listing.is_unchanged && ret->error == 0) {
+        bool is_lacking = false;
+        listing.changes +=
+            index_remove_unseen(index, inbox, listing.batch.listing, listing.with_quarantined, &is_lacking);
+        if (is_lacking)
+            forget_answers(listing.state);
+    }
     if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
         index_note_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
@@ -497,14 +495,13 @@ static void list_inbox(struct index *index, struct mail_service *service, uint32
 }
 
 /* Lists the mail of all inboxes. Finds inboxes that emails name, and emails that name no inbox. */
-static void list_all(struct index *index, struct mail_service *service, enum sync_depth depth,
-                     struct cancel *cancel, struct service_result *ret)
+static void list_all(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
+    struct index *index = &pass->store->index;
     /* A new state suffices: only emails without an inbox are removed here, and a complete list restores them.
      */
     struct listing_state state = {.max_listed = 0};
-    struct mail_listing listing = {
-        .index = index, .service = service, .cancel = cancel, .state = &state, .name = "all inboxes"};
+    struct mail_listing listing = {.pass = pass, .index = index, .state = &state, .name = "all inboxes"};
     size_t inboxes;
     size_t emails;
     index_count(index, &inboxes, &emails);
@@ -519,34 +516,7 @@ static void list_all(struct index *index, struct mail_service *service, enum syn
     index_end_backfilling(index, of_no_name);
 }
 
-/* ---------------------------------------------------------------- a pass and its outcome */
-
-struct sync_pass {
-    struct store *store;      /* borrowed */
-    struct cancel *cancel;    /* borrowed */
-    struct sync_round *round; /* borrowed */
-    bool is_complete;         /* the pass, or its round, listed everything without a failure */
-
-    pthread_mutex_t lock;   /* protects all below while several threads list inboxes */
-    int error;              /* result_errno_of_listing() of the first failure, or 0 */
-    char *reason;           /* reason for the error, or why lists lack something; or NULL */
-    int64_t retry_after_ms; /* pause that the service asked for, or -1 */
-    bool has_answer;        /* result_is_answer() was true for a request */
-    bool must_wait;         /* the pass ended early, or had no answer: the next pass waits for the backoff */
-};
-
-static void init_pass(struct sync_pass *pass, struct sync *sync)
-{
-    *pass = (struct sync_pass){
-        .store = sync->store, .cancel = &sync->cancel, .round = &sync->round, .retry_after_ms = -1};
-    pthread_mutex_init(&pass->lock, NULL);
-}
-
-static void release_pass(struct sync_pass *pass)
-{
-    free(pass->reason);
-    pthread_mutex_destroy(&pass->lock);
-}
+/* ---------------------------------------------------------------- the outcome of a pass */
 
 /* Returns true if any other request would fail, too. A time-out of one request, or an error page of a proxy,
  * does not count once another request was answered. */
@@ -563,42 +533,30 @@ static bool concerns_all_locked(const struct sync_pass *pass, const struct servi
     return result->http_status == TOO_MANY_REQUESTS;
 }
 
-static void report_locked(struct sync_pass *pass, const struct service_result *result)
+/* Adds the outcome of one request to the outcome of the pass, and releases `result`. */
+static void report_result(struct sync_pass *pass, struct service_result *result)
 {
+    const struct index *index = &pass->store->index;
     int error = result_errno_of_listing(result);
-    if (result_is_answer(result))
-        pass->has_answer = true;
+    char *bound;
+    if (result->outcome == SERVICE_OK && result->http_status == 0)
+        return; /* no request was made, since the inbox is gone */
+    if (result->error == EDQUOT &&
+        asprintf(&bound,
+                 "no more is kept of one account than %zu emails, and %" PRIu64 " MB of their records",
+                 index->max.emails, index->max.bytes / 1000 / 1000) >= 0) {
+        free(result->detail);
+        result->detail = bound;
+    }
+    pthread_mutex_lock(&pass->lock);
+    pass->has_answer |= result_is_answer(result);
     if (pass->error == 0 && (error != 0 || (result->detail != NULL && pass->reason == NULL))) {
         pass->error = error;
         free(pass->reason);
         pass->reason = strdup(result_reason(result));
     }
-    if (error != 0 && concerns_all_locked(pass, result))
-        pass->must_wait = true;
-    if (result->retry_after_ms > pass->retry_after_ms)
-        pass->retry_after_ms = result->retry_after_ms;
-}
-
-static void explain_bound(const struct index *index, struct service_result *result)
-{
-    char *reason;
-    if (result->error != EDQUOT ||
-        asprintf(&reason,
-                 "no more is kept of one account than %zu emails, and %" PRIu64 " MB of their records",
-                 index->max.emails, index->max.bytes / 1000 / 1000) < 0)
-        return;
-    free(result->detail);
-    result->detail = reason;
-}
-
-/* Adds the outcome of one request to the outcome of the pass, and releases `result`. */
-static void report_result(struct sync_pass *pass, struct service_result *result)
-{
-    if (result->outcome == SERVICE_OK && result->http_status == 0)
-        return; /* no request was made, since the inbox is gone */
-    explain_bound(&pass->store->index, result);
-    pthread_mutex_lock(&pass->lock);
-    report_locked(pass, result);
+    pass->must_wait |= error != 0 && concerns_all_locked(pass, result);
+    pass->retry_after_ms = MAX(pass->retry_after_ms, result->retry_after_ms);
     pthread_mutex_unlock(&pass->lock);
     contact_report(&pass->store->contact, result);
     service_result_release(result);
@@ -652,14 +610,6 @@ static bool list_inboxes(struct sync_pass *pass)
 
 /* ---------------------------------------------------------------- mail */
 
-/* Only an Extended service lists quarantined emails and sent mail; a Core server is not asked for them. */
-static bool is_extended(struct mail_service *service)
-{
-    struct service_capabilities capabilities;
-    service->ops->get_capabilities(service, &capabilities);
-    return capabilities.inbox_list == CAPABILITY_PRESENT;
-}
-
 /* Inboxes that several threads list. */
 struct inbox_queue {
     struct sync_pass *pass;
@@ -682,13 +632,10 @@ static uint32_t pop_inbox(struct inbox_queue *queue)
 static void *list_queued_inboxes(void *argument)
 {
     struct inbox_queue *queue = argument;
-    struct sync_pass *pass = queue->pass;
-    struct store *store = pass->store;
-    for (uint32_t inbox; (inbox = pop_inbox(queue)) != NUMBER_NONE;) {
+    for (uint32_t inbox = pop_inbox(queue); inbox != NUMBER_NONE; inbox = pop_inbox(queue)) {
         struct service_result result;
-        list_inbox(&store->index, store->service, inbox, is_extended(store->service), queue->depth,
-                   pass->cancel, &result);
-        report_result(pass, &result);
+        list_inbox(queue->pass, inbox, queue->depth, &result);
+        report_result(queue->pass, &result);
     }
     return NULL;
 }
@@ -718,7 +665,7 @@ static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
     struct index *index = &pass->store->index;
     struct service_result result;
     bool needs_all = index_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index) != NUMBER_NONE;
-    list_all(index, pass->store->service, needs_all ? depth : SYNC_NEWEST, pass->cancel, &result);
+    list_all(pass, needs_all ? depth : SYNC_NEWEST, &result);
     bool is_found = result.outcome == SERVICE_OK;
     report_result(pass, &result);
     return is_found;
@@ -727,25 +674,17 @@ static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
 /* Ignores errors: the pass does not fail without the list of sent mail. */
 static void list_sent(struct sync_pass *pass, enum sync_depth depth)
 {
-    struct store *store = pass->store;
     struct service_result result;
-    if (!is_extended(store->service))
+    if (!is_extended(pass))
         return;
-    list_inbox(&store->index, store->service, INDEX_SENT, true, depth, pass->cancel, &result);
+    list_inbox(pass, INDEX_SENT, depth, &result);
     service_result_release(&result);
-}
-
-/* Maildirs are shown from now on, if an earlier mount found that the service has raw messages. */
-static void notify_first_sync(struct store *store)
-{
-    const struct store_listener *listener = &store->index.listener;
-    if (store_has_raw(store) && listener->abilities_changed != NULL)
-        listener->abilities_changed(listener->context);
 }
 
 static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
+    const struct store_listener *listener = &index->listener;
     unsigned int lost = atomic_load(&index->lost);
     bool is_listed = list_inboxes(pass);
     bool is_found = is_listed; /* all inboxes are known */
@@ -756,8 +695,11 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
         list_mail_of_inboxes(pass, known, index_inbox_numbers(index), depth);
     }
     report_end(pass);
-    if (is_found && depth == SYNC_COMPLETE && !pass->must_wait && index_end_first_sync(index))
-        notify_first_sync(pass->store);
+    /* Maildirs are shown from the first sync on, if an earlier mount found that the service has raw messages.
+     */
+    if (is_found && depth == SYNC_COMPLETE && !pass->must_wait && index_end_first_sync(index) &&
+        store_has_raw(pass->store) && listener->abilities_changed != NULL)
+        listener->abilities_changed(listener->context);
     /* The complete lists have restored the records that were lost before the pass. */
     if (depth == SYNC_COMPLETE && pass->error == 0)
         (void)atomic_compare_exchange_strong(&index->lost, &lost, 0);
@@ -767,18 +709,14 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
         index_clean(index);
 }
 
-static uint32_t part_of_round(uint32_t inboxes, int64_t poll_interval_ms)
-{
-    int64_t part = inboxes * poll_interval_ms / COMPLETE_INTERVAL_MS + 1;
-    int64_t max_part = ROUND_REQUESTS_PER_S * poll_interval_ms / 1000 + 1;
-    return (uint32_t)(part < max_part ? part : max_part);
-}
-
 static void list_part_of_round(struct sync_pass *pass, uint32_t inboxes)
 {
     struct index *index = &pass->store->index;
     struct sync_round *round = pass->round;
-    uint32_t part = part_of_round(inboxes, pass->store->poll_interval_ms);
+    int64_t poll_ms = pass->store->poll_interval_ms;
+    int64_t wanted = inboxes * poll_ms / COMPLETE_INTERVAL_MS + 1;
+    int64_t max = ROUND_REQUESTS_PER_S * poll_ms / 1000 + 1;
+    uint32_t part = (uint32_t)MIN(wanted, max);
     uint32_t end = inboxes - round->next > part ? round->next + part : inboxes;
     if (round->next == 0) {
         round->lost = atomic_load(&index->lost);
@@ -797,16 +735,14 @@ static void list_part_of_round(struct sync_pass *pass, uint32_t inboxes)
 /* Lists the newest emails of all inboxes in one list. */
 static void list_newest_of_known(struct sync_pass *pass)
 {
-    struct mail_service *service = pass->store->service;
     struct listing_state *state = &pass->round->state;
     struct service_result result;
-    struct mail_listing listing = {.index = &pass->store->index,
-                                   .service = service,
-                                   .cancel = pass->cancel,
+    struct mail_listing listing = {.pass = pass,
+                                   .index = &pass->store->index,
                                    .state = state,
                                    .name = "all inboxes",
                                    .only_known = true};
-    set_with_quarantined(&listing, is_extended(service) && !state->refuses_quarantine);
+    set_with_quarantined(&listing, is_extended(pass) && !state->refuses_quarantine);
     end_listing(&listing, list_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result), &result);
     report_result(pass, &result);
 }
@@ -836,44 +772,27 @@ static void make_poll_of_many(struct sync_pass *pass)
     }
 }
 
-static void make_inbox_pass(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth)
-{
-    struct store *store = pass->store;
-    struct service_result result;
-    if (index_find_inbox_of_no_name(&store->index) == inbox)
-        list_all(&store->index, store->service, depth, pass->cancel, &result);
-    else
-        list_inbox(&store->index, store->service, inbox, is_extended(store->service), depth, pass->cancel,
-                   &result);
-    report_result(pass, &result);
-}
-
 /* ---------------------------------------------------------------- when passes are made */
 
-static bool has_request(const struct sync_request *request, uint32_t inbox, enum sync_depth least)
+static bool has_request(const GQueue *requests, uint32_t inbox, enum sync_depth least)
 {
-    for (; request != NULL; request = request->next)
+    for (const GList *item = requests->head; item != NULL; item = item->next) {
+        const struct sync_request *request = item->data;
         if (request->inbox == inbox && request->depth >= least)
             return true;
+    }
     return false;
-}
-
-static enum sync_depth find_depth(const struct sync_request *request, uint32_t inbox)
-{
-    return has_request(request, inbox, SYNC_COMPLETE) ? SYNC_COMPLETE : SYNC_NEWEST;
 }
 
 /* Ends all requests of the current pass for this inbox. */
 static void end_requests_locked(struct sync *sync, uint32_t inbox, const struct sync_pass *pass)
 {
-    struct sync_request **at = &sync->running;
-    while (*at != NULL) {
-        struct sync_request *request = *at;
-        if (request->inbox != inbox) {
-            at = &request->next;
+    for (GList *item = sync->running.head, *next; item != NULL; item = next) {
+        struct sync_request *request = item->data;
+        next = item->next;
+        if (request->inbox != inbox)
             continue;
-        }
-        *at = request->next;
+        g_queue_delete_link(&sync->running, item);
         if (!request->is_awaited) {
             free(request);
             continue;
@@ -885,28 +804,22 @@ static void end_requests_locked(struct sync *sync, uint32_t inbox, const struct 
     pthread_cond_broadcast(&sync->changed);
 }
 
-static int64_t with_jitter(int64_t interval_ms)
-{
-    uint32_t noise = 0;
-    int64_t part = interval_ms / JITTER_PARTS;
-    if (random_bytes(&noise, sizeof(noise)) != 0)
-        return interval_ms;
-    return interval_ms - part + (int64_t)(noise % (uint64_t)(2 * part + 1));
-}
-
 static void plan_next_locked(struct sync *sync, const struct sync_pass *pass)
 {
-    if (sync->store->poll_interval_ms <= 0)
+    int64_t delay_ms = sync->store->poll_interval_ms;
+    int64_t jitter_ms = delay_ms / JITTER_PARTS;
+    int64_t now_ms = clock_monotonic_ms(sync->clock);
+    uint32_t noise;
+    if (delay_ms <= 0)
         return;
-    int64_t delay_ms = with_jitter(sync->store->poll_interval_ms);
+    if (random_bytes(&noise, sizeof(noise)) == 0)
+        delay_ms += (int64_t)(noise % (uint64_t)(2 * jitter_ms + 1)) - jitter_ms;
     if (pass->must_wait)
         delay_ms = backoff_next_ms(&sync->backoff);
     else
         backoff_reset(&sync->backoff);
-    if (delay_ms < pass->retry_after_ms)
-        delay_ms = pass->retry_after_ms;
-    sync->next_ms = clock_monotonic_ms(sync->clock) + delay_ms;
-    sync->asked_until_ms = clock_monotonic_ms(sync->clock) + pass->retry_after_ms;
+    sync->next_ms = now_ms + MAX(delay_ms, pass->retry_after_ms);
+    sync->asked_until_ms = now_ms + pass->retry_after_ms;
 }
 
 /* Returns true if complete lists are spread over polls: for many inboxes, after the first complete pass. */
@@ -915,88 +828,70 @@ static bool is_spread_locked(const struct sync *sync)
     return sync->complete_due_ms != 0 && index_inbox_numbers(&sync->store->index) > INBOXES_LISTED_MAX;
 }
 
-/* A pass over everything. Releases the lock during the pass. */
-static void pass_over_all_locked(struct sync *sync, enum sync_depth depth)
+/* Makes a pass over one inbox, or over everything (SYNC_ALL). Releases the lock during the pass. */
+static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
-    struct sync_pass pass;
-    init_pass(&pass, sync);
+    struct store *store = sync->store;
+    struct sync_pass pass = {
+        .store = store, .cancel = &sync->cancel, .round = &sync->round, .retry_after_ms = -1};
+    pthread_mutex_init(&pass.lock, NULL);
     bool is_spread = depth == SYNC_NEWEST && is_spread_locked(sync);
     pthread_mutex_unlock(&sync->lock);
-    if (is_spread) {
+    if (inbox != SYNC_ALL) {
+        struct service_result result;
+        if (index_find_inbox_of_no_name(&store->index) == inbox)
+            list_all(&pass, depth, &result);
+        else
+            list_inbox(&pass, inbox, depth, &result);
+        report_result(&pass, &result);
+    } else if (is_spread) {
         make_poll_of_many(&pass);
     } else {
         sync->round = (struct sync_round){.next = 0};
         make_full_pass(&pass, depth);
         pass.is_complete = depth == SYNC_COMPLETE && pass.error == 0 && pass.reason == NULL;
     }
-    if (!pass.must_wait)
-        contents_probe(sync->store->contents);
+    if (inbox == SYNC_ALL && !pass.must_wait)
+        contents_probe(store->contents);
     pthread_mutex_lock(&sync->lock);
-    if (depth == SYNC_COMPLETE && !pass.must_wait)
-        sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
-    if (pass.is_complete)
-        sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
-    plan_next_locked(sync, &pass);
-    end_requests_locked(sync, SYNC_ALL, &pass);
-    release_pass(&pass);
-}
-
-static void pass_over_inbox_locked(struct sync *sync, uint32_t inbox, enum sync_depth depth)
-{
-    struct sync_pass pass;
-    init_pass(&pass, sync);
-    pthread_mutex_unlock(&sync->lock);
-    make_inbox_pass(&pass, inbox, depth);
-    pthread_mutex_lock(&sync->lock);
+    if (inbox == SYNC_ALL) {
+        if (depth == SYNC_COMPLETE && !pass.must_wait)
+            sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
+        if (pass.is_complete)
+            sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
+        plan_next_locked(sync, &pass);
+    }
     end_requests_locked(sync, inbox, &pass);
-    release_pass(&pass);
+    free(pass.reason);
+    pthread_mutex_destroy(&pass.lock);
 }
 
 /* Returns the time at which the next pass serves the waiting requests, or CLOCK_FOREVER. Requests for the
  * newest mail are delayed, since each webhook makes one: many webhooks must not cause as many requests. */
 static int64_t requests_due_ms_locked(const struct sync *sync)
 {
-    for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)
+    for (const GList *item = sync->waiting.head; item != NULL; item = item->next) {
+        const struct sync_request *request = item->data;
         if (request->is_awaited || request->depth == SYNC_COMPLETE)
             return 0;
-    return sync->waiting != NULL ? sync->requests_due_ms : CLOCK_FOREVER;
+    }
+    return sync->waiting.head != NULL ? sync->requests_due_ms : CLOCK_FOREVER;
 }
 
 static void serve_requests_locked(struct sync *sync)
 {
     sync->requests_due_ms = clock_monotonic_ms(sync->clock) + REQUESTS_PACE_MS;
     sync->running = sync->waiting;
-    sync->waiting = NULL;
+    g_queue_init(&sync->waiting);
     sync->round.inboxes_due_ms = 0;
-    if (has_request(sync->running, SYNC_ALL, SYNC_NEWEST))
-        pass_over_all_locked(sync, find_depth(sync->running, SYNC_ALL));
-    while (sync->running != NULL && !sync->is_stopping)
-        pass_over_inbox_locked(sync, sync->running->inbox, find_depth(sync->running, sync->running->inbox));
-}
-
-static void poll_locked(struct sync *sync)
-{
-    bool is_complete_due =
-        clock_monotonic_ms(sync->clock) >= sync->complete_due_ms && !is_spread_locked(sync);
-    pass_over_all_locked(sync, is_complete_due ? SYNC_COMPLETE : SYNC_NEWEST);
-}
-
-static void check_contact_locked(struct sync *sync)
-{
-    sync->must_check_contact = false;
-    pthread_mutex_unlock(&sync->lock);
-    contact_check(&sync->store->contact, sync->store->service, &sync->cancel);
-    pthread_mutex_lock(&sync->lock);
-}
-
-/* Lists everything again after the cache was lost. */
-static void renew_cache_locked(struct sync *sync)
-{
-    pthread_mutex_unlock(&sync->lock);
-    bool is_new = index_renew_cache(&sync->store->index);
-    pthread_mutex_lock(&sync->lock);
-    if (is_new)
-        sync->complete_due_ms = 0;
+    bool is_for_all = has_request(&sync->running, SYNC_ALL, SYNC_NEWEST);
+    while (sync->running.head != NULL && !sync->is_stopping) {
+        const struct sync_request *first = sync->running.head->data;
+        uint32_t inbox = is_for_all ? SYNC_ALL : first->inbox;
+        bool is_complete = has_request(&sync->running, inbox, SYNC_COMPLETE);
+        make_pass_locked(sync, inbox, is_complete ? SYNC_COMPLETE : SYNC_NEWEST);
+        is_for_all = false;
+    }
 }
 
 /* Afterwards pauses as long as the work took, so that readers of the cache get their turn. */
@@ -1012,17 +907,18 @@ static void index_some_locked(struct sync *sync)
 
 static void make_due_pass_locked(struct sync *sync, int64_t requests_due_ms, int64_t now_ms)
 {
-    renew_cache_locked(sync);
+    pthread_mutex_unlock(&sync->lock);
+    bool is_cache_new = index_renew_cache(&sync->store->index);
+    pthread_mutex_lock(&sync->lock);
+    if (is_cache_new)
+        sync->complete_due_ms = 0;
     if (requests_due_ms <= now_ms)
         serve_requests_locked(sync);
+    else if (clock_monotonic_ms(sync->clock) >= sync->complete_due_ms && !is_spread_locked(sync))
+        make_pass_locked(sync, SYNC_ALL, SYNC_COMPLETE);
     else
-        poll_locked(sync);
+        make_pass_locked(sync, SYNC_ALL, SYNC_NEWEST);
     sync->index_due_ms = 0;
-}
-
-static int64_t earlier_ms(int64_t one_ms, int64_t other_ms)
-{
-    return one_ms < other_ms ? one_ms : other_ms;
 }
 
 static void *run_thread(void *argument)
@@ -1030,17 +926,21 @@ static void *run_thread(void *argument)
     struct sync *sync = argument;
     pthread_mutex_lock(&sync->lock);
     while (!sync->is_stopping) {
-        int64_t now = clock_monotonic_ms(sync->clock);
+        int64_t now_ms = clock_monotonic_ms(sync->clock);
         int64_t requests_due_ms = requests_due_ms_locked(sync);
-        if (requests_due_ms <= now || sync->next_ms <= now)
-            make_due_pass_locked(sync, requests_due_ms, now);
-        else if (sync->must_check_contact)
-            check_contact_locked(sync);
-        else if (sync->index_due_ms <= now)
+        int64_t pass_due_ms = MIN(requests_due_ms, sync->next_ms);
+        if (pass_due_ms <= now_ms) {
+            make_due_pass_locked(sync, requests_due_ms, now_ms);
+        } else if (sync->must_check_contact) {
+            sync->must_check_contact = false;
+            pthread_mutex_unlock(&sync->lock);
+            contact_check(&sync->store->contact, sync->store->service, &sync->cancel);
+            pthread_mutex_lock(&sync->lock);
+        } else if (sync->index_due_ms <= now_ms) {
             index_some_locked(sync);
-        else
-            clock_wait(sync->clock, &sync->changed, &sync->lock,
-                       earlier_ms(earlier_ms(requests_due_ms, sync->next_ms), sync->index_due_ms));
+        } else {
+            clock_wait(sync->clock, &sync->changed, &sync->lock, MIN(pass_due_ms, sync->index_due_ms));
+        }
     }
     pthread_mutex_unlock(&sync->lock);
     return NULL;
@@ -1056,9 +956,7 @@ struct sync *sync_new(struct store *store)
     *sync = (struct sync){
         .store = store,
         .clock = store->index.clock,
-        .backoff = {.min_ms = BACKOFF_MIN_MS,
-                    .max_ms =
-                        store->poll_interval_ms > BACKOFF_MAX_MS ? store->poll_interval_ms : BACKOFF_MAX_MS},
+        .backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = MAX(store->poll_interval_ms, BACKOFF_MAX_MS)},
         .next_ms = store->poll_interval_ms > 0 ? 0 : CLOCK_FOREVER,
     };
     cancel_init(&sync->cancel);
@@ -1067,22 +965,12 @@ struct sync *sync_new(struct store *store)
     return sync;
 }
 
-static void free_requests(struct sync_request *request)
-{
-    while (request != NULL) {
-        struct sync_request *next = request->next;
-        free(request->reason);
-        free(request);
-        request = next;
-    }
-}
-
 void sync_free(struct sync *sync)
 {
     if (sync == NULL)
         return;
-    free_requests(sync->waiting);
-    free_requests(sync->running);
+    g_queue_clear_full(&sync->waiting, free); /* no thread waits any more, so none is awaited */
+    g_queue_clear_full(&sync->running, free);
     pthread_cond_destroy(&sync->changed);
     pthread_mutex_destroy(&sync->lock);
     cancel_release(&sync->cancel);
@@ -1112,44 +1000,21 @@ void sync_stop(struct sync *sync)
 
 /* ---------------------------------------------------------------- requests for passes */
 
-static void append(struct sync_request **list, struct sync_request *request)
-{
-    while (*list != NULL)
-        list = &(*list)->next;
-    *list = request;
-}
-
-static bool take_out(struct sync_request **list, const struct sync_request *request)
-{
-    for (; *list != NULL; list = &(*list)->next) {
-        if (*list == request) {
-            *list = request->next;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void wait_for_pass(struct sync *sync, struct sync_request *request, int64_t until_ms,
-                          struct cancel *cancel)
-{
-    int error = 0;
-    LOCK_GUARD(&sync->lock);
-    append(&sync->waiting, request);
-    pthread_cond_broadcast(&sync->changed);
-    while (!request->is_done && !sync->is_stopping && error == 0)
-        error = wait_until(sync->clock, &sync->changed, &sync->lock, until_ms, cancel);
-    if (request->is_done)
-        return;
-    if (!take_out(&sync->waiting, request))
-        take_out(&sync->running, request);
-    request->error = error == -ETIMEDOUT ? -EHOSTUNREACH : -EINTR;
-}
-
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
     struct sync_request request = {.inbox = inbox, .depth = SYNC_COMPLETE, .is_awaited = true};
-    wait_for_pass(sync, &request, until_ms, cancel);
+    int error = 0;
+    pthread_mutex_lock(&sync->lock);
+    g_queue_push_tail(&sync->waiting, &request);
+    pthread_cond_broadcast(&sync->changed);
+    while (!request.is_done && !sync->is_stopping && error == 0)
+        error = wait_until(sync->clock, &sync->changed, &sync->lock, until_ms, cancel);
+    if (!request.is_done) {
+        g_queue_remove(&sync->waiting, &request);
+        g_queue_remove(&sync->running, &request);
+        request.error = error == -ETIMEDOUT ? -EHOSTUNREACH : -EINTR;
+    }
+    pthread_mutex_unlock(&sync->lock);
     if (request.error == 0) {
         free(request.reason);
         return 0;
@@ -1160,27 +1025,22 @@ int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel
     return request.error;
 }
 
-/* Returns true if a request that waits for the next pass includes this one. An awaited request does not
- * count, since its thread may give up. */
-static bool is_covered_locked(const struct sync *sync, uint32_t inbox, enum sync_depth depth)
-{
-    for (const struct sync_request *request = sync->waiting; request != NULL; request = request->next)
-        if (!request->is_awaited && request->depth >= depth &&
-            (request->inbox == inbox || request->inbox == SYNC_ALL))
-            return true;
-    return false;
-}
-
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
     LOCK_GUARD(&sync->lock);
-    struct sync_request *request = is_covered_locked(sync, inbox, depth) ? NULL : calloc(1, sizeof(*request));
-    if (request != NULL) { /* otherwise out of memory: the next poll lists the mail */
-        request->inbox = inbox;
-        request->depth = depth;
-        append(&sync->waiting, request);
-        pthread_cond_broadcast(&sync->changed);
+    /* An awaited request does not count, since its thread may give up. */
+    for (const GList *item = sync->waiting.head; item != NULL; item = item->next) {
+        const struct sync_request *waiting = item->data;
+        if (!waiting->is_awaited && waiting->depth >= depth &&
+            (waiting->inbox == inbox || waiting->inbox == SYNC_ALL))
+            return;
     }
+    struct sync_request *request = malloc(sizeof(*request));
+    if (request == NULL)
+        return; /* the next poll lists the mail */
+    *request = (struct sync_request){.inbox = inbox, .depth = depth};
+    g_queue_push_tail(&sync->waiting, request);
+    pthread_cond_broadcast(&sync->changed);
 }
 
 void sync_get_status(struct sync *sync, struct store_status *ret)
