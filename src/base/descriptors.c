@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,29 +25,25 @@ void descriptors_open_standard(void)
             _exit(EXIT_FAILURE);
 }
 
-static int add(struct inherited_descriptors *inherited, int fd)
-{
-    int *grown = reallocarray(inherited->numbers, inherited->len + 1, sizeof(*grown));
-    if (grown == NULL)
-        return -ENOMEM;
-    grown[inherited->len++] = fd;
-    inherited->numbers = grown;
-    return 0;
-}
-
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited)
 {
     _cleanup_closedir_ DIR *open_ones = opendir("/proc/self/fd");
-    int error = open_ones == NULL ? -errno : 0;
+    bool has_failed = open_ones == NULL;
     const struct dirent *entry;
     *ret_inherited = (struct inherited_descriptors){.numbers = NULL};
-    while (open_ones != NULL && error == 0 && (entry = readdir(open_ones)) != NULL) {
-        int fd = (int)strtol(entry->d_name, NULL, 10); /* "." and "..": 0 */
-        if (fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0)
-            error = add(ret_inherited, fd);
+    while (!has_failed && (entry = readdir(open_ones)) != NULL) {
+        int fd = (int)strtol(entry->d_name, NULL, 10); /* 0 for "." and ".." */
+        if (fd <= STDERR_FILENO || fcntl(fd, F_GETFD) != 0)
+            continue;
+        int *grown = reallocarray(ret_inherited->numbers, ret_inherited->len + 1, sizeof(*grown));
+        has_failed = grown == NULL;
+        if (has_failed)
+            continue;
+        ret_inherited->numbers = grown;
+        grown[ret_inherited->len++] = fd;
     }
-    if (error != 0)
-        log_warning("what the caller has open stays open: %s", strerror(-error));
+    if (has_failed)
+        log_warning("what the caller has open stays open: %s", strerror(errno));
 }
 
 void descriptors_close_inherited(struct inherited_descriptors *inherited)

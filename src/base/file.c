@@ -20,12 +20,9 @@ int file_write_all(int fd, const void *bytes, size_t len)
 {
     const char *from = bytes;
     while (len > 0) {
-        ssize_t written = write(fd, from, len);
-        if (written < 0) {
-            if (errno == EINTR)
-                continue;
+        ssize_t written = TEMP_FAILURE_RETRY(write(fd, from, len));
+        if (written < 0)
             return -errno;
-        }
         from += written;
         len -= (size_t)written;
     }
@@ -36,12 +33,9 @@ int file_pwrite_all(int fd, const void *bytes, size_t len, off_t offset)
 {
     const char *from = bytes;
     while (len > 0) {
-        ssize_t written = pwrite(fd, from, len, offset);
-        if (written < 0) {
-            if (errno == EINTR)
-                continue;
+        ssize_t written = TEMP_FAILURE_RETRY(pwrite(fd, from, len, offset));
+        if (written < 0)
             return -errno;
-        }
         from += written;
         offset += written;
         len -= (size_t)written;
@@ -54,12 +48,9 @@ ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset)
     char *to = ret_bytes;
     size_t done = 0;
     while (done < len) {
-        ssize_t got = pread(fd, to + done, len - done, offset + (off_t)done);
-        if (got < 0) {
-            if (errno == EINTR)
-                continue;
+        ssize_t got = TEMP_FAILURE_RETRY(pread(fd, to + done, len - done, offset + (off_t)done));
+        if (got < 0)
             return -errno;
-        }
         if (got == 0)
             break;
         done += (size_t)got;
@@ -96,9 +87,7 @@ static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
         return -errno;
     while (done < len) {
-        ssize_t got = read(fd, ret_bytes + done, len - done);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = TEMP_FAILURE_RETRY(read(fd, ret_bytes + done, len - done));
         if (got < 0)
             return -errno;
         if (got == 0)
@@ -149,16 +138,6 @@ void file_begin_sync(int fd, off_t offset, off_t len)
     (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* fsync(2) reports a failure again */
 }
 
-static int write_temporary(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
-{
-    _cleanup_close_ int fd =
-        openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0)
-        return -errno;
-    int error = file_write_all(fd, bytes, len);
-    return error != 0 ? error : file_sync(fd);
-}
-
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
 {
     char temporary[NAME_MAX + 1];
@@ -166,7 +145,11 @@ int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size
     if (length < 0 || (size_t)length >= sizeof(temporary))
         return -ENAMETOOLONG;
 
-    int error = write_temporary(dir_fd, temporary, bytes, len, mode);
+    _cleanup_close_ int fd =
+        openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    int error = fd < 0 ? -errno : file_write_all(fd, bytes, len);
+    if (error == 0)
+        error = file_sync(fd);
     if (error == 0 && renameat(dir_fd, temporary, dir_fd, name) != 0)
         error = -errno;
     if (error != 0)
@@ -180,33 +163,24 @@ int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len,
     return error != 0 ? error : file_sync(dir_fd);
 }
 
-static bool is_link(int dir_fd, const char *path)
-{
-    struct stat status;
-    return fstatat(dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
-}
-
-/* Makes the name of a new directory durable, unless the user may not read, and so not open, its parent. */
-static int sync_parent(int dir_fd, const char *directory)
+/* Makes a missing directory, and its name durable, unless the user may not read, and so not open, its parent.
+ */
+static int make_dir(int dir_fd, const char *path)
 {
     char parent[PATH_MAX + sizeof("/..")];
-    snprintf(parent, sizeof(parent), "%s/..", directory);
+    if (mkdirat(dir_fd, path, 0700) != 0)
+        return errno == EEXIST ? 0 : -errno;
+    snprintf(parent, sizeof(parent), "%s/..", path);
     _cleanup_close_ int fd = openat(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return errno == EACCES ? 0 : -errno;
     return file_sync(fd);
 }
 
-static int make_dir(int dir_fd, const char *path)
-{
-    if (mkdirat(dir_fd, path, 0700) != 0)
-        return errno == EEXIST ? 0 : -errno;
-    return sync_parent(dir_fd, path);
-}
-
 int file_open_dir(int dir_fd, const char *path)
 {
     char part[PATH_MAX];
+    struct stat status;
     size_t len = strlen(path);
     if (len == 0)
         return -ENOENT;
@@ -222,7 +196,8 @@ int file_open_dir(int dir_fd, const char *path)
         int error = make_dir(dir_fd, part);
         if (error != 0)
             return error;
-        if (dir_fd != AT_FDCWD && is_link(dir_fd, part))
+        if (dir_fd != AT_FDCWD && fstatat(dir_fd, part, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(status.st_mode))
             return -ELOOP;
         part[i] = end;
     }

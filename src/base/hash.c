@@ -13,8 +13,9 @@
 #include "base/random.h"
 
 enum {
+    WORD_BYTES = sizeof(uint64_t),
     LANES = 4,
-    STRIDE_BYTES = LANES * sizeof(uint64_t),
+    STRIDE_BYTES = LANES * WORD_BYTES,
 };
 
 static uint64_t mix(uint64_t state, uint64_t word)
@@ -23,39 +24,28 @@ static uint64_t mix(uint64_t state, uint64_t word)
     return state ^ (state >> 29);
 }
 
-static uint64_t word_at(const unsigned char *bytes)
+static uint64_t word_at(const unsigned char *bytes, size_t len)
 {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof(word));
+    uint64_t word = 0;
+    memcpy(&word, bytes, len);
     return word;
-}
-
-static uint64_t mix_strides(uint64_t state, const unsigned char *from, size_t strides)
-{
-    uint64_t lanes[LANES] = {state, state + 1, state + 2, state + 3};
-    for (size_t i = 0; i < strides; i++, from += STRIDE_BYTES)
-        for (size_t lane = 0; lane < LANES; lane++)
-            lanes[lane] = mix(lanes[lane], word_at(from + lane * sizeof(uint64_t)));
-    return mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
 }
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
 {
     const unsigned char *from = bytes;
     uint64_t state = mix(seed, len);
-    uint64_t word;
-    size_t strides = len / STRIDE_BYTES;
-    if (strides > 0)
-        state = mix_strides(state, from, strides);
-    from += strides * STRIDE_BYTES;
-    len %= STRIDE_BYTES;
-    for (; len >= sizeof(word); len -= sizeof(word), from += sizeof(word))
-        state = mix(state, word_at(from));
-    if (len > 0) {
-        word = 0;
-        memcpy(&word, from, len);
-        state = mix(state, word);
+    if (len >= STRIDE_BYTES) {
+        uint64_t lanes[LANES] = {state, state + 1, state + 2, state + 3};
+        for (; len >= STRIDE_BYTES; len -= STRIDE_BYTES, from += STRIDE_BYTES)
+            for (size_t lane = 0; lane < LANES; lane++)
+                lanes[lane] = mix(lanes[lane], word_at(from + lane * WORD_BYTES, WORD_BYTES));
+        state = mix(mix(mix(lanes[0], lanes[1]), lanes[2]), lanes[3]);
     }
+    for (; len >= WORD_BYTES; len -= WORD_BYTES, from += WORD_BYTES)
+        state = mix(state, word_at(from, WORD_BYTES));
+    if (len > 0)
+        state = mix(state, word_at(from, len));
     return mix(state, 0);
 }
 

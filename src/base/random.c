@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Random bytes of getrandom(2), also as hex digits and as a UUID.
- */
 #include "base/random.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 int random_bytes(void *ret_bytes, size_t len)
 {
-    unsigned char *bytes = ret_bytes;
-    while (len > 0) {
-        ssize_t got = getrandom(bytes, len, 0);
-        if (got < 0) {
-            if (errno == EINTR)
-                continue;
-            return -errno;
-        }
-        bytes += got;
-        len -= (size_t)got;
-    }
-    return 0;
+    return getentropy(ret_bytes, len) == 0 ? 0 : -errno;
 }
 
 static void to_hex(const unsigned char *bytes, size_t len, char *ret_text)

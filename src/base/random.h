@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills the buffer. Return: 0 or -errno. */
+/* Fills a buffer of at most 256 bytes. Return: 0 or -errno. */
 int random_bytes(void *ret_bytes, size_t len);
 
 /* Writes 2 * `len` lower-case hex digits and a NUL. Return: 0; -EINVAL when `len` is above 64; or -errno. */

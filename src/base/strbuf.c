@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A buffer doubles its memory when it grows.
- */
 #include "base/strbuf.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +22,9 @@ int strbuf_reserve(struct strbuf *buffer, size_t len)
     if (needed <= buffer->capacity)
         return 0;
 
-    size_t capacity = buffer->capacity == 0 ? FIRST_CAPACITY : buffer->capacity;
-    while (capacity < needed) {
-        if (capacity > SIZE_MAX / 2)
-            return buffer->error = -ENOMEM;
-        capacity *= 2;
-    }
+    size_t capacity = buffer->capacity == 0 ? FIRST_CAPACITY : 2 * buffer->capacity;
+    if (capacity < needed)
+        capacity = needed;
     char *data = realloc(buffer->data, capacity);
     if (data == NULL)
         return buffer->error = -ENOMEM;
@@ -79,13 +72,10 @@ int strbuf_read_to_end(struct strbuf *buffer, int fd)
 {
     char block[64 * 1024];
     ssize_t len;
-    while ((len = read(fd, block, sizeof(block))) != 0) {
-        if (len < 0 && errno != EINTR)
-            return -errno;
-        if (len > 0 && strbuf_append(buffer, block, (size_t)len) != 0)
+    while ((len = TEMP_FAILURE_RETRY(read(fd, block, sizeof(block)))) > 0)
+        if (strbuf_append(buffer, block, (size_t)len) != 0)
             return buffer->error;
-    }
-    return 0;
+    return len < 0 ? -errno : 0;
 }
 
 void strbuf_clear(struct strbuf *buffer)

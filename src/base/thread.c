@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Threads that block signals, and the pool of workers.
- */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -23,10 +20,10 @@ struct worker_pool {
     unsigned int max_threads;
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
-    struct sleepers idlers; /* protected by lock, like all below: threads without a job */
-    GQueue jobs;            /* not yet taken by a thread */
+    struct sleepers idlers; /* threads without a job; protected by lock, like all below */
+    GQueue jobs;            /* of struct worker_job; not yet taken by a thread */
     unsigned int threads;
-    unsigned int idle;
+    unsigned int idle; /* number of threads without a job */
     bool ending;
 };
 
@@ -91,25 +88,19 @@ static void *work(void *argument)
     return NULL;
 }
 
-static int start_thread_locked(struct worker_pool *pool)
-{
-    pthread_t thread;
-    int error = thread_start(&thread, pool->name, work, pool);
-    if (error != 0)
-        return error;
-    pthread_detach(thread);
-    pool->threads++;
-    return 0;
-}
-
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
 {
-    int error = 0;
+    pthread_t thread;
     LOCK_GUARD(&pool->lock);
-    if (pool->idle <= pool->jobs.length && pool->threads < pool->max_threads)
-        error = start_thread_locked(pool);
-    if (error != 0 && pool->threads == 0)
-        return error;
+    if (pool->idle <= pool->jobs.length && pool->threads < pool->max_threads) {
+        int error = thread_start(&thread, pool->name, work, pool);
+        if (error != 0 && pool->threads == 0)
+            return error;
+        if (error == 0) {
+            pthread_detach(thread);
+            pool->threads++;
+        }
+    }
     g_queue_push_tail(&pool->jobs, job);
     sleepers_wake_one(&pool->idlers);
     return 0;

@@ -56,45 +56,33 @@ bool cancel_is_set(struct cancel *cancel)
     return cancel != NULL && cancel->is_set;
 }
 
-static void enter_condition(struct cancel *cancel, pthread_cond_t *condition, pthread_mutex_t *mutex)
-{
-    LOCK_GUARD(&cancel->lock);
-    cancel->condition = condition;
-    cancel->condition_of = mutex;
-}
-
-/* Returns true if a cancel_set() is about to wake the condition, and needs its mutex for that. */
-static bool leave_condition(struct cancel *cancel)
-{
-    LOCK_GUARD(&cancel->lock);
-    cancel->condition = NULL;
-    return cancel->waking > 0;
-}
-
-static void await_waking(struct cancel *cancel)
-{
-    LOCK_GUARD(&cancel->lock);
-    while (cancel->waking > 0)
-        pthread_cond_wait(&cancel->woken, &cancel->lock);
-}
-
 int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,
                struct cancel *cancel)
 {
     int error = 0;
-    if (cancel != NULL)
-        enter_condition(cancel, condition, mutex);
+    if (cancel != NULL) {
+        LOCK_GUARD(&cancel->lock);
+        cancel->condition = condition;
+        cancel->condition_of = mutex;
+    }
     if (cancel_is_set(cancel))
         error = -EINTR;
     else if (until_ms != CLOCK_FOREVER && clock_monotonic_ms(clock) >= until_ms)
         error = -ETIMEDOUT;
     else
         clock_wait(clock, condition, mutex, until_ms);
-    if (cancel != NULL && leave_condition(cancel)) {
-        pthread_mutex_unlock(mutex);
-        await_waking(cancel);
+    if (cancel == NULL)
+        return error;
+    pthread_mutex_lock(&cancel->lock);
+    cancel->condition = NULL;
+    bool is_being_woken = cancel->waking > 0;
+    if (is_being_woken)
+        pthread_mutex_unlock(mutex); /* cancel_set() takes it */
+    while (cancel->waking > 0)
+        pthread_cond_wait(&cancel->woken, &cancel->lock);
+    pthread_mutex_unlock(&cancel->lock);
+    if (is_being_woken)
         pthread_mutex_lock(mutex);
-    }
     return error;
 }
 
