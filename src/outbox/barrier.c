@@ -19,15 +19,15 @@ enum {
 struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
-    pid_t session;     /* of the program that waits */
-    int64_t began_ms;  /* monotonic: files that are closed later do not count */
-    uint64_t up_to;    /* items of a greater position do not count */
-    uint64_t failures; /* outbox->failures when the barrier began */
+    pid_t session;          /* of the program that waits */
+    int64_t began_ms;       /* monotonic: files that are closed later do not count */
+    uint64_t last_position; /* items of a greater position do not count */
+    uint64_t failures;      /* outbox->failures when the barrier began */
 };
 
-static bool counts(const struct barrier *barrier, const struct item *item)
+static bool is_awaited(const struct barrier *barrier, const struct item *item)
 {
-    return item->row.kind == barrier->kind && item->row.position <= barrier->up_to;
+    return item->row.kind == barrier->kind && item->row.position <= barrier->last_position;
 }
 
 /* Returns true if the item waits for a time, for the service, or for the user to change the key. */
@@ -45,7 +45,7 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
 }
 
 /* Makes all closed messages due for the hand-in now. */
-static void hurry_locked(const struct barrier *barrier)
+static void end_quiet_times_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
     if (barrier->kind == ITEM_MESSAGE)
@@ -104,7 +104,7 @@ static bool has_event_due_locked(const struct barrier *barrier)
     void *item;
     g_hash_table_iter_init(&position, barrier->outbox->table.by_number);
     while (barrier->outbox->events_due > 0 && g_hash_table_iter_next(&position, NULL, &item))
-        if (((const struct item *)item)->is_event_due && counts(barrier, item))
+        if (((const struct item *)item)->is_event_due && is_awaited(barrier, item))
             return true;
     return false;
 }
@@ -117,7 +117,7 @@ static int check_locked(const struct barrier *barrier)
     int64_t now = outbox_monotonic_ms(outbox);
     int state = 0;
     for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next) {
-        if (!counts(barrier, item) || item->file.writers > 0)
+        if (!is_awaited(barrier, item) || item->file.writers > 0)
             continue;
         if (item->schedule.due_ms > now) /* it was touched, or the disk failed */
             return -EAGAIN;
@@ -125,7 +125,7 @@ static int check_locked(const struct barrier *barrier)
     }
     for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
          item = send_queue_next(&outbox->queue, item)) {
-        if (!counts(barrier, item))
+        if (!is_awaited(barrier, item))
             continue;
         const struct item *upload = send_queue_find_upload(&outbox->table, item);
         if (has_to_wait(outbox, item) || (upload != NULL && has_to_wait(outbox, upload)))
@@ -146,7 +146,8 @@ static int report_locked(const struct barrier *barrier)
     g_hash_table_iter_init(&position, barrier->outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
     while ((item = item_table_next(&position)) != NULL) {
         bool is_own = item->session == barrier->session && !item->is_failure_reported;
-        if (item->failure == 0 || !counts(barrier, item) || !(is_own || item->failure > barrier->failures))
+        if (item->failure == 0 || !is_awaited(barrier, item) ||
+            !(is_own || item->failure > barrier->failures))
             continue;
         item->is_failure_reported = item->is_failure_reported || is_own;
         error = -EIO;
@@ -172,7 +173,7 @@ static bool is_handing_in_locked(const struct barrier *barrier)
 {
     for (const struct item *item = barrier->outbox->queue.waiting.first; item != NULL;
          item = item->schedule.next)
-        if (counts(barrier, item) && item->schedule.due_ms == 0 && item->file.writers == 0 &&
+        if (is_awaited(barrier, item) && item->schedule.due_ms == 0 && item->file.writers == 0 &&
             item->schedule.awaits == 0)
             return true;
     return false;
@@ -184,8 +185,8 @@ void outbox_hand_in_waiting(struct outbox *outbox)
     LOCK_GUARD(&outbox->lock);
     barrier.began_ms = outbox_monotonic_ms(outbox);
     await_releases_locked(&barrier, OUTBOX_FOLDER_OUTBOX, NULL);
-    barrier.up_to = outbox->last_position;
-    hurry_locked(&barrier);
+    barrier.last_position = outbox->last_position;
+    end_quiet_times_locked(&barrier);
     while (is_handing_in_locked(&barrier) && !outbox->is_stopping)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
 }
@@ -205,7 +206,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
     int error = await_releases_locked(&barrier, folder, cancel);
     if (error != 0)
         return error;
-    barrier.up_to = outbox->last_position;
-    hurry_locked(&barrier);
+    barrier.last_position = outbox->last_position;
+    end_quiet_times_locked(&barrier);
     return wait_locked(&barrier, cancel);
 }

@@ -264,7 +264,7 @@ static int measure_receipt(struct outbox *outbox, struct row *row)
     return error;
 }
 
-static int save_one(struct connection *turn, const struct change *change)
+static int save_change(struct connection *turn, const struct change *change)
 {
     const struct row *row = &change->next;
     bool drops_request = row->kind == ITEM_MESSAGE && row->attempts == 0 && change->item->row.attempts > 0;
@@ -292,7 +292,7 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len)
     error = error != 0 ? error : spool_begin(outbox->spool, &turn);
     if (error == 0) {
         for (size_t i = 0; i < len && error == 0; i++)
-            error = save_one(turn, &changes[i]);
+            error = save_change(turn, &changes[i]);
         error = spool_end(outbox->spool, turn, error);
     }
     if (error == 0 || !is_forced)
@@ -320,7 +320,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-static void leave_locked(struct outbox *outbox, struct item *item)
+static void hide_locked(struct outbox *outbox, struct item *item)
 {
     enum outbox_folder folder = item_folder(item);
     if (folder != OUTBOX_FOLDER_NONE && item->row.name != NULL)
@@ -340,7 +340,7 @@ static void end_awaiting_locked(struct outbox *outbox, const struct item *attach
 static void remove_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
-    leave_locked(outbox, item);
+    hide_locked(outbox, item);
     if (item->row.kind == ITEM_ATTACHMENT)
         end_awaiting_locked(outbox, item);
     send_queue_remove(item);
@@ -374,7 +374,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
     if (change->is_new)
         item_table_add(&outbox->table, item_ref(item));
     else
-        leave_locked(outbox, item);
+        hide_locked(outbox, item);
     struct row old = item->row;
     item->row = change->next;
     change->next = old; /* released with the change */

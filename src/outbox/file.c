@@ -144,7 +144,7 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     return error == -EACCES ? -EBUSY : error;
 }
 
-static int writer_sync(struct outbox *outbox, struct item *item, int fd)
+static int sync_content(struct outbox *outbox, struct item *item, int fd)
 {
     struct open_file *file = &item->file;
     pthread_mutex_lock(&outbox->lock);
@@ -169,9 +169,9 @@ static int writer_sync(struct outbox *outbox, struct item *item, int fd)
 }
 
 /* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
- * interrupts the item at once if its process wrote to it; if not, writer_finish() does so, unless another
+ * interrupts the item at once if its process wrote to it; if not, finish_writing() does so, unless another
  * task closes the file later and ends well. */
-static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
+static void note_writer_end(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
     bool is_well = fate == WRITER_LIVES || fate == WRITER_UNSEEN || fate == WRITER_SUCCEEDED;
@@ -195,7 +195,7 @@ static void writer_judge(struct outbox *outbox, struct item *item, pid_t pid)
 
 /* Warns the user if the end of a writer was not seen. The item is handed in nevertheless: else no program in
  * another container could write into outbox/. */
-static void publish_unseen_end(struct outbox *outbox, const struct item *item)
+static void notify_unseen_end(struct outbox *outbox, const struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
     enum outbox_folder folder = item_folder(item);
@@ -228,7 +228,7 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
 }
 
 /* Handles the last release of a claimed item, which is in ITEM_WRITING or lacks a write. */
-static void writer_finish(struct outbox *outbox, struct item *item)
+static void finish_writing(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
     _cleanup_close_ int fd = -1;
@@ -243,14 +243,14 @@ static void writer_finish(struct outbox *outbox, struct item *item)
                     ? 0
                     : spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
     if (error == 0 && fd >= 0)
-        error = writer_sync(outbox, item, fd);
+        error = sync_content(outbox, item, fd);
     if (item->file.interruption[0] != '\0') {
         settle_item(outbox, item, ITEM_INTERRUPTED, 0, item->file.interruption);
         return;
     }
     error = error != 0 ? error : end_writing(outbox, item, &reason);
     if (error == 0)
-        publish_unseen_end(outbox, item);
+        notify_unseen_end(outbox, item);
     else
         settle_item(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
 }
@@ -362,7 +362,7 @@ int outbox_create_answer(struct outbox *outbox, const char *reply_template, cons
 }
 
 /* Programs show only the errno, so an event has the reason. */
-static void publish_busy(const struct outbox_handle *handle)
+static void notify_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
     bool is_busy = item_is_busy(handle->item) && item_folder(handle->item) == OUTBOX_FOLDER_OUTBOX;
@@ -405,7 +405,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
         return -ENOMEM;
     int error = enter_item(handle, number, wants_write);
     if (error == -EBUSY)
-        publish_busy(handle);
+        notify_busy(handle);
     if (error == 0)
         error = spool_open_content(outbox->spool, number, wants_write ? O_RDWR : O_RDONLY, &handle->fd);
     if (error == 0 && (flags & O_TRUNC) != 0)
@@ -444,7 +444,7 @@ ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, o
     return offset < 0 ? -EINVAL : file_pread_all(handle->fd, ret_bytes, len, offset);
 }
 
-static int check_end(const struct outbox_handle *handle, off_t offset, uint64_t len)
+static int check_range(const struct outbox_handle *handle, off_t offset, uint64_t len)
 {
     size_t max = handle->max_bytes;
     if (offset < 0)
@@ -481,7 +481,7 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
         return -EBADF;
     int error = begin_item(handle->outbox, handle->item, keep_bytes);
     if (error == -EBUSY)
-        publish_busy(handle);
+        notify_busy(handle);
     if (error != 0)
         return error;
     pthread_mutex_lock(&handle->outbox->lock);
@@ -497,13 +497,14 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
  * open the file twice. A program that truncates what another one wrote, as by O_TRUNC, is a second writer. A
  * truncation alone does not make its caller a writer: a shell truncates for the program that it starts, and
  * no text can be half written yet. For pages of a mapping the kernel names no task (0). */
-static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
+static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_truncation)
 {
     struct outbox *outbox = handle->outbox;
     struct item *item = handle->item;
     struct open_file *file = &item->file;
     pthread_mutex_lock(&outbox->lock);
-    bool is_known = is_cut ? file->first_open == 0 || item->size == 0 : pid > 0 && pid == handle->last_task;
+    bool is_known =
+        is_truncation ? file->first_open == 0 || item->size == 0 : pid > 0 && pid == handle->last_task;
     pthread_mutex_unlock(&outbox->lock);
     if (is_known)
         return;
@@ -517,7 +518,7 @@ static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_cut)
                item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
         item_interrupt(item, REASON_TWO_WRITERS);
     }
-    if (is_cut)
+    if (is_truncation)
         return;
     item_add_writer(item, process);
     handle->last_task = pid;
@@ -555,7 +556,7 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
             handle->item->file.lacks_write = true;
         return error;
     }
-    error = check_end(handle, offset, len);
+    error = check_range(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
     if (error == 0) {
@@ -580,7 +581,7 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
         return -EOPNOTSUPP;
     if (len <= 0)
         return -EINVAL;
-    int error = check_end(handle, offset, (uint64_t)len);
+    int error = check_range(handle, offset, (uint64_t)len);
     if (error == 0)
         error = begin_writing(handle, KEEP_ALL);
     if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
@@ -603,7 +604,7 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
         outbox_release(handle);
         return error;
     }
-    error = check_end(handle, size, 0);
+    error = check_range(handle, size, 0);
     if (error == 0)
         error = begin_writing(handle, size);
     if (error != 0)
@@ -646,7 +647,7 @@ int outbox_sync_file(struct outbox_handle *handle)
 {
     if (!handle->may_write || handle->fd < 0)
         return 0;
-    return writer_sync(handle->outbox, handle->item, handle->fd);
+    return sync_content(handle->outbox, handle->item, handle->fd);
 }
 
 int outbox_flush(struct outbox_handle *handle, pid_t pid)
@@ -654,7 +655,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
     struct outbox *outbox = handle->outbox;
     if (!handle->may_write || handle->fd < 0)
         return 0;
-    writer_judge(outbox, handle->item, pid);
+    note_writer_end(outbox, handle->item, pid);
     crash_point("flushing");
     int error = outbox_sync_file(handle);
     crash_point("flushed");
@@ -681,7 +682,7 @@ static void release_writer(struct outbox_handle *handle)
     bool is_unflushed = handle->has_written && !handle->is_closed;
     pthread_mutex_unlock(&outbox->lock);
     if (is_unflushed) /* the last write followed the last close(2), as through a mapping or in another task */
-        writer_judge(outbox, item, handle->opener);
+        note_writer_end(outbox, item, handle->opener);
     pthread_mutex_lock(&outbox->lock);
     while (item->claim == CLAIM_DISK)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
@@ -694,7 +695,7 @@ static void release_writer(struct outbox_handle *handle)
     pthread_mutex_unlock(&outbox->lock);
     if (!is_ending)
         return;
-    writer_finish(outbox, item);
+    finish_writing(outbox, item);
     claim_release(outbox, item);
 }
 

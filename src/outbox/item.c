@@ -78,29 +78,24 @@ int row_add_not_carried(struct row *row, const char *description)
     return 0;
 }
 
-static int copy_pieces(const struct row *from, struct row *to)
-{
-    int error = 0;
-    for (size_t i = 0; i < from->pieces_len && error == 0; i++) {
-        struct piece *piece = row_add_piece(to, from->pieces[i].name);
-        if (piece == NULL)
-            return -ENOMEM;
-        piece->content = from->pieces[i].content;
-        piece->size = from->pieces[i].size;
-        memcpy(piece->digest, from->pieces[i].digest, sizeof(piece->digest));
-        error = row_set_string(&piece->pool_id, from->pieces[i].pool_id);
-    }
-    return error;
-}
-
 int row_copy(const struct row *row, struct row *ret_row)
 {
     struct row copy = *row;
+    int error = 0;
     copy.pieces = NULL;
     copy.pieces_len = 0;
     for (size_t i = 0; i < ARRAY_LEN(row_strings); i++)
         *string_at(&copy, i) = NULL;
-    int error = copy_pieces(row, &copy);
+    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
+        const struct piece *from = &row->pieces[i];
+        struct piece *piece = row_add_piece(&copy, from->name);
+        if (piece != NULL) {
+            piece->content = from->content;
+            piece->size = from->size;
+            memcpy(piece->digest, from->digest, sizeof(piece->digest));
+        }
+        error = piece == NULL ? -ENOMEM : row_set_string(&piece->pool_id, from->pool_id);
+    }
     for (size_t i = 0; i < ARRAY_LEN(row_strings) && error == 0; i++)
         error = row_set_string(string_at(&copy, i), *string_at(row, i));
     if (error != 0)
@@ -461,8 +456,9 @@ static char *make_numbered(enum outbox_folder folder, const char *name, unsigned
 static char *shorten(const char *name, size_t max_bytes)
 {
     bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);
-    bool is_cut = strlen(name) > max_bytes;
-    char *shortened = file_name_shortened(name, is_cut && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
+    bool is_truncation = strlen(name) > max_bytes;
+    char *shortened =
+        file_name_shortened(name, is_truncation && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
     size_t len = shortened == NULL ? 0 : strlen(shortened);
     while (len > 1 &&
            (item_is_receipt_name(shortened) || (may_be_sent && item_is_never_sent(ITEM_MESSAGE, shortened))))

@@ -136,7 +136,6 @@ extern const struct item_state_facts item_states[ITEM_STATES];
 
 /* Returns 0, or -EBADMSG if no state has this name. */
 int item_state_from_name(const char *name, enum item_state *ret_state);
-/* Returns true if `to` may follow `from`. */
 bool item_state_may_follow(enum item_state from, enum item_state to);
 /* Returns the folder where an item of this state and kind shows, or OUTBOX_FOLDER_NONE. */
 enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind);
@@ -210,7 +209,6 @@ struct item *item_new(uint64_t number, enum item_kind kind);
 struct item *item_ref(struct item *item);
 void item_unref(struct item *item);
 
-/* Returns the folder where the item shows, or OUTBOX_FOLDER_NONE. */
 enum outbox_folder item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 /* Returns true if the content may have been sent already under the item's key. */
@@ -245,7 +243,7 @@ struct item_table {
 };
 
 void item_table_init(struct item_table *table);
-/* Drops the table's references. A table of zeros needs no release. */
+/* Drops the table's references. Accepts a table of zeros. */
 void item_table_release(struct item_table *table);
 
 /* Adds the item, and consumes a reference of the caller. */
@@ -254,7 +252,7 @@ void item_table_add(struct item_table *table, struct item *item);
 void item_table_remove(struct item_table *table, struct item *item);
 struct item *item_table_get(const struct item_table *table, uint64_t number);
 
-/* Returns the item shown under this name, or NULL. */
+/* Finds the item that is shown under this name; may return NULL. */
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
 /* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates `names`. */
 struct item *item_table_next(GHashTableIter *position);

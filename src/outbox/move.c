@@ -76,7 +76,7 @@ struct renaming {
 };
 
 /* Claims both items or none: two renames in opposite directions must not wait for each other. */
-static int try_pair_locked(struct renaming *renaming, const char *name, bool is_exclusive)
+static int claim_pair_locked(struct renaming *renaming, const char *name, bool is_exclusive)
 {
     struct outbox *outbox = renaming->outbox;
     struct item *item = item_table_find(&outbox->table, renaming->from, name);
@@ -179,7 +179,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     if (to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
     pthread_mutex_lock(&outbox->lock);
-    while ((error = try_pair_locked(&renaming, name, (flags & RENAME_NOREPLACE) != 0)) == -EAGAIN)
+    while ((error = claim_pair_locked(&renaming, name, (flags & RENAME_NOREPLACE) != 0)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     if (error == 0) {
@@ -251,8 +251,8 @@ static bool is_withdrawn(const struct item *item)
 }
 
 /* Claims an item that leaves its folder. Programs show only the errno, so an event has the reason. */
-static int claim_to_leave(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                          struct item **ret_item)
+static int claim_to_remove(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                           struct item **ret_item)
 {
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
@@ -268,7 +268,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     struct outbox_stat stat;
     if (item_is_receipt_name(name))
         return outbox_find(outbox, folder, name, &stat) ? -EPERM : -ENOENT;
-    int error = claim_to_leave(outbox, folder, name, &item);
+    int error = claim_to_remove(outbox, folder, name, &item);
     if (error != 0)
         return error;
     bool may_have_been_sent = is_withdrawn(item);
@@ -483,7 +483,7 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
     if (item_is_receipt_name(name))
         return -EPERM;
     outbox_await_release(outbox, from, name);
-    int error = claim_to_leave(outbox, from, name, &item);
+    int error = claim_to_remove(outbox, from, name, &item);
     if (error != 0)
         return error;
     pthread_mutex_lock(&outbox->lock);

@@ -36,7 +36,7 @@ static void add_content(struct recovery *recovery, uint64_t number)
 
 /* A row has no content after a crash before the rename of a hand-in (the draft is still in its folder),
  * during a creation, or after the content was moved out to a draft. */
-static int load(void *context, struct row *row)
+static int load_row(void *context, struct row *row)
 {
     struct recovery *recovery = context;
     struct outbox *outbox = recovery->outbox;
@@ -105,7 +105,7 @@ static int drop_replaced(struct recovery *recovery)
 /* Discards a content that no row has: it was being moved in or out, or was linked for a message whose row did
  * not reach the disk, when the last run ended. Quarantines a content whose number this database never gave
  * (the user may have put an older database in its place), unless another number has the same file. */
-static int sweep(void *context, const char *name, uint64_t number)
+static int sweep_file(void *context, const char *name, uint64_t number)
 {
     struct recovery *recovery = context;
     struct spool *spool = recovery->outbox->spool;
@@ -173,10 +173,10 @@ static void settle_all(struct recovery *recovery)
 static int recover(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
-    int error = spool_load(outbox->spool, load, recovery);
+    int error = spool_load(outbox->spool, load_row, recovery);
     error = error != 0 ? error : drop_lost(recovery);
     error = error != 0 ? error : drop_replaced(recovery);
-    error = error != 0 ? error : spool_scan(outbox->spool, sweep, recovery);
+    error = error != 0 ? error : spool_scan(outbox->spool, sweep_file, recovery);
     error = error != 0 ? error : show_all(recovery);
     if (error != 0)
         return error;

@@ -79,7 +79,8 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, const struct ser
 }
 
 /* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
-static enum suspension_reason find_reason(const struct service_result *result, enum attempt_meaning meaning)
+static enum suspension_reason find_suspension_reason(const struct service_result *result,
+                                                     enum attempt_meaning meaning)
 {
     if (result->is_foreign)
         return SUSPENSION_DOUBTFUL;
@@ -141,7 +142,7 @@ static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *i
     enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
     if (result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result))
         attempt_put_off(outbox, item, result->retry_after_ms);
-    report_reason(outbox, item, result, find_reason(result, meaning));
+    report_reason(outbox, item, result, find_suspension_reason(result, meaning));
     return meaning;
 }
 
@@ -164,7 +165,7 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
 }
 
 /* Puts the item off after the disk or the memory failed. */
-static void settle_failed_here(struct attempt *attempt, int error)
+static void settle_local_failure(struct attempt *attempt, int error)
 {
     attempt_put_off(attempt->outbox, attempt->item, 0);
     settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
@@ -187,7 +188,7 @@ static bool may_send(struct attempt *attempt)
         sleepers_wake_all(&outbox->idle_workers);
         pthread_mutex_unlock(&outbox->lock);
     } else {
-        enum suspension_reason reason = find_reason(&list, ATTEMPT_UNDECIDED);
+        enum suspension_reason reason = find_suspension_reason(&list, ATTEMPT_UNDECIDED);
         report_reason(outbox, attempt->item, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
         settle_item(outbox, attempt->item, ITEM_QUEUED, list.http_status, list.detail);
     }
@@ -224,7 +225,7 @@ static int load_draft(struct attempt *attempt)
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE || error == -ENOENT)
         settle_refused(attempt, 0, reason != NULL ? reason : "the message changed in the spool");
     else if (error != 0)
-        settle_failed_here(attempt, error);
+        settle_local_failure(attempt, error);
     return error;
 }
 
@@ -254,7 +255,7 @@ static int record_piece(struct attempt *attempt, size_t index, const char *id)
     change_release(attempt->outbox, &change);
     crash_point("piece_recorded");
     if (error != 0)
-        settle_failed_here(attempt, error);
+        settle_local_failure(attempt, error);
     return error;
 }
 
@@ -291,7 +292,7 @@ static int upload_piece(struct attempt *attempt, size_t index)
     if (error == -EBADMSG || error == -ENOENT) {
         settle_refused(attempt, 0, "an attachment changed in the spool");
     } else if (error != 0) {
-        settle_failed_here(attempt, error);
+        settle_local_failure(attempt, error);
     } else if (result.outcome == SERVICE_OK && id != NULL) {
         error = record_piece(attempt, index, id);
     } else {
@@ -334,7 +335,7 @@ static int record_sending(struct attempt *attempt)
     }
     change_release(attempt->outbox, &change);
     if (error != 0)
-        settle_failed_here(attempt, error);
+        settle_local_failure(attempt, error);
     return error;
 }
 

@@ -341,14 +341,18 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     row->http_status = sqlite3_column_int(statement, 20);
     row->receipt_bytes = (size_t)sqlite3_column_int64(statement, 23);
     row->replaces = (uint64_t)sqlite3_column_int64(statement, 24);
-    error = error != 0 ? error : copy_column(statement, 4, &row->name);
-    error = error != 0 ? error : copy_column(statement, 8, &row->reply_template);
-    error = error != 0 ? error : copy_column(statement, 9, &row->from);
-    error = error != 0 ? error : copy_column(statement, 10, &row->replies_to);
-    if (query_column_text(statement, 11)[0] != '\0')
-        error = error != 0 ? error : copy_column(statement, 11, &row->not_carried);
-    error = error != 0 ? error : copy_column(statement, 21, &row->id);
-    error = error != 0 ? error : copy_column(statement, 22, &row->error);
+    bool has_not_carried = query_column_text(statement, 11)[0] != '\0'; /* older programs saved "" for none */
+    char **const strings[] = {
+        [4] = &row->name,
+        [8] = &row->reply_template,
+        [9] = &row->from,
+        [10] = &row->replies_to,
+        [11] = has_not_carried ? &row->not_carried : NULL,
+        [21] = &row->id,
+        [22] = &row->error,
+    };
+    for (int i = 0; i < (int)ARRAY_LEN(strings) && error == 0; i++)
+        error = strings[i] == NULL ? 0 : copy_column(statement, i, strings[i]);
     return error;
 }
 

@@ -120,7 +120,7 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 
 /* Checks a waiting message. Returns true if it passed and the caller is to commit *ret_change; false if the
  * message failed, or continues to wait for an attachment or the disk. */
-static bool check_quiet(struct outbox *outbox, struct item *item, struct change *ret_change)
+static bool check_waiting(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;
     int error = accept_prepare(outbox, item, item->row.name, ret_change, &reason);
@@ -148,7 +148,7 @@ static void hand_in(struct outbox *outbox, struct item *const *items, size_t len
     struct change changes[HAND_INS_MAX];
     size_t accepted = 0;
     for (size_t i = 0; i < len; i++)
-        accepted += check_quiet(outbox, items[i], &changes[accepted]);
+        accepted += check_waiting(outbox, items[i], &changes[accepted]);
     crash_point("checked");
     int error = accepted == 0 ? 0 : change_commit(outbox, changes, accepted);
     crash_point("accepted");

@@ -41,14 +41,12 @@ static bool read_proc(pid_t pid, const char *name, char *ret_content, size_t siz
     return true;
 }
 
-/* Reads the owner of the folder, because the files in it belong to root as soon as an exiting task has freed
- * its memory. */
-static bool is_own_task(pid_t pid)
+/* Returns the number behind `field` ("\nTgid:") in /proc/<pid>/status, or 0. */
+static uint64_t read_status(pid_t pid, const char *field, int base)
 {
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    return stat(path, &status) == 0 && status.st_uid == geteuid();
+    char status[4096];
+    const char *line = read_proc(pid, "status", status, sizeof(status)) ? strstr(status, field) : NULL;
+    return line == NULL ? 0 : strtoull(line + strlen(field), NULL, base);
 }
 
 /* The name (field 2) may hold anything, parentheses and spaces too: fields count from the last ")". */
@@ -84,22 +82,6 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look)
     return exit_code == 0 ? WRITER_SUCCEEDED : WRITER_EXITED;
 }
 
-static bool has_ptrace_capability(void)
-{
-    char status[4096];
-    if (!read_proc(getpid(), "status", status, sizeof(status)))
-        return false;
-    const char *line = strstr(status, "\nCapEff:");
-    return line != NULL && ((strtoull(line + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_PTRACE) & 1) != 0;
-}
-
-/* An exiting task frees its memory before it closes its files: its memory size is 0 then. */
-static bool has_memory(pid_t pid)
-{
-    char statm[256];
-    return read_proc(pid, "statm", statm, sizeof(statm)) && strtoull(statm, NULL, 10) != 0;
-}
-
 /* Returns false if /proc was mounted for another pid namespace: then its numbers mean other processes. */
 static bool is_proc_ours(void)
 {
@@ -122,28 +104,31 @@ const char *writer_fate_unseen(void)
     return NULL;
 }
 
-/* execve(2) closes files while it holds a lock that some kernels take to read the stat file. The program then
- * waits for the daemon's answer, so a read of that file would never end; statm takes no such lock. */
+/* An exiting task frees its memory before it closes its files: its memory size (statm) is 0 then. execve(2)
+ * closes files while it holds a lock that some kernels take to read the stat file. The program then waits for
+ * the daemon's answer, so a read of the stat file would never end; statm takes no such lock. */
 enum writer_fate writer_fate_read(pid_t pid)
 {
-    char stat[2048];
+    char content[2048];
+    char path[64];
+    struct stat status;
     if (pid <= 0 || !is_proc_ours())
         return WRITER_UNSEEN;
-    if (has_memory(pid))
+    if (read_proc(pid, "statm", content, sizeof(content)) && strtoull(content, NULL, 10) != 0)
         return WRITER_LIVES;
-    if (!read_proc(pid, "stat", stat, sizeof(stat)))
+    if (!read_proc(pid, "stat", content, sizeof(content)))
         return WRITER_UNSEEN;
-    return writer_fate_parse(stat, is_own_task(pid) || has_ptrace_capability());
+    /* The files in the folder belong to root as soon as an exiting task has freed its memory. */
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    bool is_own = stat(path, &status) == 0 && status.st_uid == geteuid();
+    bool can_trace = (read_status(getpid(), "\nCapEff:", 16) >> CAPABILITY_PTRACE & 1) != 0;
+    return writer_fate_parse(content, is_own || can_trace);
 }
 
 pid_t writer_process(pid_t pid)
 {
-    char status[4096];
-    if (pid <= 0 || !read_proc(pid, "status", status, sizeof(status)))
-        return pid;
-    const char *line = strstr(status, "\nTgid:");
-    long process = line == NULL ? 0 : strtol(line + strlen("\nTgid:"), NULL, 10);
-    return process > 0 ? (pid_t)process : pid;
+    pid_t process = pid > 0 ? (pid_t)read_status(pid, "\nTgid:", 10) : 0;
+    return process > 0 ? process : pid;
 }
 
 pid_t writer_session(pid_t pid)
