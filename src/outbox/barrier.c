@@ -123,8 +123,8 @@ static int check_locked(const struct barrier *barrier)
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
-         item = send_queue_next(&outbox->queue, item)) {
+    for (const struct item *item = outbox->queue.handed_in[barrier->kind].first; item != NULL;
+         item = item->schedule.next) {
         if (!is_awaited(barrier, item))
             continue;
         const struct item *upload = send_queue_find_upload(&outbox->table, item);

@@ -128,14 +128,14 @@ void outbox_listing_release(struct outbox_listing *listing)
 
 void outbox_wake(struct outbox *outbox)
 {
-    pthread_mutex_lock(&outbox->lock);
-    suspension_wake(&outbox->suspensions[ITEM_MESSAGE]);
-    suspension_wake(&outbox->suspensions[ITEM_ATTACHMENT]);
-    for (struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
-         item = send_queue_next(&outbox->queue, item))
-        send_queue_wake(item);
+    LOCK_GUARD(&outbox->lock);
+    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
+        suspension_wake(&outbox->suspensions[kind]);
+        for (struct item *item = outbox->queue.handed_in[kind].first; item != NULL;
+             item = item->schedule.next)
+            send_queue_wake(item);
+    }
     sleepers_wake_all(&outbox->idle_workers);
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 /* Returns the realtime of the next attempt, or 0 if no item waits for a time. */
@@ -143,10 +143,11 @@ static int64_t next_attempt_locked(struct outbox *outbox)
 {
     int64_t now = outbox_monotonic_ms(outbox);
     int64_t next = 0;
-    for (const struct item *item = send_queue_next(&outbox->queue, NULL); item != NULL;
-         item = send_queue_next(&outbox->queue, item))
-        if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
-            next = item->schedule.due_ms;
+    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++)
+        for (struct item *item = outbox->queue.handed_in[kind].first; item != NULL;
+             item = item->schedule.next)
+            if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
+                next = item->schedule.due_ms;
     for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
         const struct suspension *suspension = &outbox->suspensions[kind];
         bool is_suspended = suspension->reason != SUSPENSION_NONE && !suspension->is_probing;
@@ -164,7 +165,7 @@ static int64_t next_attempt_locked(struct outbox *outbox)
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};
-    pthread_mutex_lock(&outbox->lock);
+    LOCK_GUARD(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].len + outbox->queue.waiting.len;
     ret->uploading = outbox->queue.handed_in[ITEM_ATTACHMENT].len;
@@ -177,5 +178,4 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
         if (ret->error[0] == '\0')
             snprintf(ret->error, sizeof(ret->error), "%s", suspension->error);
     }
-    pthread_mutex_unlock(&outbox->lock);
 }

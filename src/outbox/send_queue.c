@@ -111,16 +111,6 @@ void send_queue_wake(struct item *item)
     item->schedule.is_woken = item->claim != CLAIM_NONE;
 }
 
-struct item *send_queue_next(const struct send_queue *queue, const struct item *item)
-{
-    const struct item_list *messages = &queue->handed_in[ITEM_MESSAGE];
-    if (item == NULL && messages->first != NULL)
-        return messages->first;
-    if (item != NULL && item->schedule.next != NULL)
-        return item->schedule.next;
-    return item == NULL || item->schedule.list == messages ? queue->handed_in[ITEM_ATTACHMENT].first : NULL;
-}
-
 /* ================================================================ suspensions */
 
 enum {

@@ -56,10 +56,6 @@ struct item *send_queue_find_upload(const struct item_table *table, const struct
 /* Makes the item's next attempt due now, or directly after the attempt under way. */
 void send_queue_wake(struct item *item);
 
-/* Returns the item behind `item` (NULL: the first) of all handed-in messages, then uploads; NULL at the end.
- */
-struct item *send_queue_next(const struct send_queue *queue, const struct item *item);
-
 /* ================================================================ suspensions */
 
 enum suspension_reason {

@@ -19,12 +19,10 @@ static void add_message(struct send_queue *queue, struct item *item, const char 
 
 static void assert_order(const struct send_queue *queue, struct item *const *items, size_t len)
 {
-    const struct item *item = NULL;
-    for (size_t i = 0; i < len; i++) {
-        item = send_queue_next(queue, item);
+    const struct item *item = queue->handed_in[ITEM_MESSAGE].first;
+    for (size_t i = 0; i < len; i++, item = item->schedule.next)
         assert_ptr_equal(item, items[i]);
-    }
-    assert_null(send_queue_next(queue, item));
+    assert_null(item);
 }
 
 /* When the outbox opens, the messages may be read from the disk in any order. */
