@@ -158,27 +158,32 @@ enum html_meaning {
     HTML_HIDDEN,
 };
 
-/* The elements of each meaning, with a blank before and behind each name. */
-static const char *const elements[] = {
+/* The elements of each meaning. Lists depend on their depth, and have no breaks here. */
+static const struct {
+    const char *names;   /* with a blank before and behind each */
+    unsigned int breaks; /* line ends before and after the element; 2 leave a blank line */
+    const char *prefix;  /* of its lines, or NULL */
+} elements[] = {
     [HTML_LINE] =
-        " address article aside caption center div dt fieldset figcaption footer form header main nav "
-        "option section ",
-    [HTML_PARAGRAPH] = " dl figure p ",
-    [HTML_HEADING] = " h1 h2 h3 h4 h5 h6 ",
-    [HTML_QUOTE] = " blockquote ",
-    [HTML_LIST] = " dir menu ul ",
-    [HTML_NUMBERED_LIST] = " ol ",
-    [HTML_LIST_ITEM] = " li ",
-    [HTML_DEFINITION] = " dd ",
-    [HTML_PREFORMATTED] = " pre textarea ",
-    [HTML_RULE] = " hr ",
-    [HTML_TABLE] = " table ",
-    [HTML_ROW] = " tr ",
-    [HTML_CELL] = " td th ",
-    [HTML_LINE_END] = " br ",
-    [HTML_LINK] = " a ",
-    [HTML_IMAGE] = " img ",
-    [HTML_HIDDEN] = " script style svg template title ",
+        {" address article aside caption center div dt fieldset figcaption footer form header main nav "
+         "option section ",
+         1, NULL},
+    [HTML_PARAGRAPH] = {" dl figure p ", 2, NULL},
+    [HTML_HEADING] = {" h1 h2 h3 h4 h5 h6 ", 2, NULL},
+    [HTML_QUOTE] = {" blockquote ", 2, "> "},
+    [HTML_LIST] = {" dir menu ul ", 0, NULL},
+    [HTML_NUMBERED_LIST] = {" ol ", 0, NULL},
+    [HTML_LIST_ITEM] = {" li ", 1, NULL},
+    [HTML_DEFINITION] = {" dd ", 1, "  "},
+    [HTML_PREFORMATTED] = {" pre textarea ", 2, NULL},
+    [HTML_RULE] = {" hr ", 2, NULL},
+    [HTML_TABLE] = {" table ", 2, NULL},
+    [HTML_ROW] = {" tr ", 1, NULL},
+    [HTML_CELL] = {" td th ", 0, NULL},
+    [HTML_LINE_END] = {" br ", 0, NULL},
+    [HTML_LINK] = {" a ", 0, NULL},
+    [HTML_IMAGE] = {" img ", 0, NULL},
+    [HTML_HIDDEN] = {" script style svg template title ", 0, NULL},
 };
 
 static enum html_meaning html_element_meaning(const char *name)
@@ -187,7 +192,7 @@ static enum html_meaning html_element_meaning(const char *name)
     if (snprintf(word, sizeof(word), " %s ", name) >= (int)sizeof(word))
         return HTML_NONE;
     for (enum html_meaning meaning = HTML_NONE; meaning < ARRAY_LEN(elements); meaning++)
-        if (elements[meaning] != NULL && strstr(elements[meaning], word) != NULL)
+        if (elements[meaning].names != NULL && strstr(elements[meaning].names, word) != NULL)
             return meaning;
     return HTML_NONE;
 }
@@ -284,7 +289,7 @@ enum {
 struct text_layout {
     struct strbuf *out; /* borrowed */
     size_t begin;       /* offset in `out` at which this text begins */
-    size_t lines;       /* number of lines begun, without blank ones */
+    size_t lines;       /* number of lines begun, blank lines left out */
     unsigned int pending_breaks;
     unsigned int pending_blanks;
     bool keeps_blanks; /* set by the caller to keep blanks at the beginning of a line */
@@ -415,14 +420,13 @@ struct html_reading {
     struct table_row row;
     bool shows_all; /* also text that the style hides */
     bool has_image;
-    unsigned int open;         /* number of open elements */
-    unsigned int hidden;       /* open elements from the outermost hidden one inwards */
-    unsigned int preformatted; /* open preformatted elements */
-    unsigned int lists;        /* open lists */
-    unsigned int
-        next_item[HTML_LISTS_MAX + 1]; /* by depth of list; 0 if not numbered; [0] is outside lists */
-    char *link;                        /* address of the open link, or NULL */
-    size_t link_begin;                 /* offset in the output at which the link's text begins */
+    unsigned int open;                          /* number of open elements */
+    unsigned int hidden;                        /* open elements from the outermost hidden one inwards */
+    unsigned int preformatted;                  /* open preformatted elements */
+    unsigned int lists;                         /* open lists */
+    unsigned int next_item[HTML_LISTS_MAX + 1]; /* by depth of list; 0 if not numbered; [0] outside lists */
+    char *link;                                 /* address of the open link, or NULL */
+    size_t link_begin;                          /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 
@@ -577,19 +581,11 @@ static bool breaks_row(const struct html_reading *reading)
            (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
 }
 
-/* Line ends before and after each element: 1 puts it on lines of its own, 2 leaves blank lines. Lists depend
- * on their depth, and are not in the table. */
-static const unsigned char breaks_around[] = {
-    [HTML_LINE] = 1,      [HTML_PARAGRAPH] = 2,  [HTML_HEADING] = 2,      [HTML_QUOTE] = 2,
-    [HTML_LIST_ITEM] = 1, [HTML_DEFINITION] = 1, [HTML_PREFORMATTED] = 2, [HTML_RULE] = 2,
-    [HTML_TABLE] = 2,     [HTML_ROW] = 1,        [HTML_HIDDEN] = 0,
-};
-
 static void break_around(struct html_reading *reading, enum html_meaning meaning)
 {
     bool may_be_in_row = meaning == HTML_LINE || meaning == HTML_PARAGRAPH;
-    if (breaks_around[meaning] > 0 && !(may_be_in_row && breaks_row(reading)))
-        text_layout_break(&reading->layout, breaks_around[meaning]);
+    if (elements[meaning].breaks > 0 && !(may_be_in_row && breaks_row(reading)))
+        text_layout_break(&reading->layout, elements[meaning].breaks);
 }
 
 static void begin_element(struct html_reading *reading, enum html_meaning meaning, const char *name,
@@ -599,12 +595,11 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
     if (meaning >= HTML_HEADING && meaning <= HTML_TABLE)
         reading->row = (struct table_row){.is_open = false};
     break_around(reading, meaning);
+    if (elements[meaning].prefix != NULL)
+        text_layout_push(layout, elements[meaning].prefix, NULL);
     switch (meaning) {
     case HTML_HEADING:
         begin_heading(reading, name);
-        break;
-    case HTML_QUOTE:
-        text_layout_push(layout, "> ", NULL);
         break;
     case HTML_LIST:
     case HTML_NUMBERED_LIST:
@@ -612,9 +607,6 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         break;
     case HTML_LIST_ITEM:
         begin_list_item(reading);
-        break;
-    case HTML_DEFINITION:
-        text_layout_push(layout, "  ", NULL);
         break;
     case HTML_PREFORMATTED:
         reading->preformatted++;
@@ -698,46 +690,6 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     break_around(reading, meaning);
 }
 
-static void html_reading_begin(struct html_reading *reading, const char *name, const char *const *attributes)
-{
-    enum html_meaning meaning = html_element_meaning(name);
-    if (meaning == HTML_NONE &&
-        (has_style(attributes, "display", "inline-block") || has_style(attributes, "display", "table-cell") ||
-         has_style(attributes, "float", "left") || has_style(attributes, "float", "right")))
-        meaning = HTML_COLUMN;
-    bool has_hiding_style =
-        has_style(attributes, "display", "none") || html_attribute(attributes, "hidden") != NULL;
-    reading->open++;
-    if (reading->hidden > 0 || meaning == HTML_HIDDEN || (has_hiding_style && !reading->shows_all))
-        reading->hidden++;
-    else
-        begin_element(reading, meaning, name, attributes);
-}
-
-static void html_reading_end(struct html_reading *reading, const char *name)
-{
-    reading->open--;
-    if (reading->hidden > 0)
-        reading->hidden--;
-    else
-        end_element(reading, html_element_meaning(name));
-}
-
-/* Closes all open elements, and frees the link. */
-static void html_reading_close(struct html_reading *reading)
-{
-    text_layout_break(&reading->layout, 1);
-    while (reading->layout.level > 0)
-        text_layout_pop(&reading->layout);
-    reading->layout.keeps_blanks = false;
-    free(TAKE_PTR(reading->link));
-    reading->row = (struct table_row){.is_open = false};
-    reading->open = 0;
-    reading->hidden = 0;
-    reading->preformatted = 0;
-    reading->lists = 0;
-}
-
 /* ---- the parser */
 
 enum {
@@ -761,13 +713,27 @@ struct source {
 /* Precedes the HTML, since the parser puts text outside a body into paragraphs of its own. */
 static const char prefix[] = "<html><body>";
 
-static void on_begin(void *context, const xmlChar *name, const xmlChar **attributes)
+static void on_begin(void *context, const xmlChar *xml_name, const xmlChar **xml_attributes)
 {
     struct html_reader *reader = context;
+    struct html_reading *reading = &reader->reading;
+    const char *name = (const char *)xml_name;
+    const char *const *attributes = (const char *const *)xml_attributes;
+    enum html_meaning meaning = html_element_meaning(name);
     if (reader->resume_at >= 0)
         return;
-    html_reading_begin(&reader->reading, (const char *)name, (const char *const *)attributes);
-    if (reader->reading.layout.out->error != 0 || reader->reading.open >= OPEN_ELEMENTS_MAX) {
+    if (meaning == HTML_NONE &&
+        (has_style(attributes, "display", "inline-block") || has_style(attributes, "display", "table-cell") ||
+         has_style(attributes, "float", "left") || has_style(attributes, "float", "right")))
+        meaning = HTML_COLUMN;
+    bool has_hiding_style =
+        has_style(attributes, "display", "none") || html_attribute(attributes, "hidden") != NULL;
+    reading->open++;
+    if (reading->hidden > 0 || meaning == HTML_HIDDEN || (has_hiding_style && !reading->shows_all))
+        reading->hidden++;
+    else
+        begin_element(reading, meaning, name, attributes);
+    if (reading->layout.out->error != 0 || reading->open >= OPEN_ELEMENTS_MAX) {
         const xmlParserInput *input = reader->parser->input;
         reader->resume_at = (long)input->consumed + (input->cur - input->base);
         xmlStopParser(reader->parser);
@@ -777,8 +743,13 @@ static void on_begin(void *context, const xmlChar *name, const xmlChar **attribu
 static void on_end(void *context, const xmlChar *name)
 {
     struct html_reader *reader = context;
-    if (reader->resume_at < 0)
-        html_reading_end(&reader->reading, (const char *)name);
+    if (reader->resume_at >= 0)
+        return;
+    reader->reading.open--;
+    if (reader->reading.hidden > 0)
+        reader->reading.hidden--;
+    else
+        end_element(&reader->reading, html_element_meaning((const char *)name));
 }
 
 static void on_text(void *context, const xmlChar *text, int len)
@@ -818,11 +789,19 @@ static size_t read_some(struct html_reader *reader, const char *html, size_t len
 
 static void read_all(struct html_reader *reader, const char *html, size_t len)
 {
-    while (len > 0 && reader->reading.layout.out->error == 0) {
+    struct html_reading *reading = &reader->reading;
+    while (len > 0 && reading->layout.out->error == 0) {
         size_t count = read_some(reader, html, len);
         html += count;
         len -= count;
-        html_reading_close(&reader->reading);
+        /* Close all open elements. */
+        text_layout_break(&reading->layout, 1);
+        while (reading->layout.level > 0)
+            text_layout_pop(&reading->layout);
+        reading->layout.keeps_blanks = false;
+        free(TAKE_PTR(reading->link));
+        reading->row = (struct table_row){.is_open = false};
+        reading->open = reading->hidden = reading->preformatted = reading->lists = 0;
     }
 }
 
