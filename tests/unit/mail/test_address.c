@@ -115,7 +115,7 @@ TEST(unusable_addresses_are_refused)
             fail_msg("accepted: %s", cases[i]);
 }
 
-TEST(a_folder_is_not_called_after_every_address)
+TEST(some_addresses_cannot_name_a_folder)
 {
     static const char *const names[] = {"alice@inbox.example", "o'brien@x.example", "a..b@mobile.example",
                                         "a@xn--mnchen-3ya.example", "\u00fc@m\u00fcnchen.example"};
@@ -233,7 +233,7 @@ TEST(lists_are_read)
     }
 }
 
-TEST(a_list_that_is_not_understood_is_refused_and_the_part_named)
+TEST(a_malformed_list_is_refused_with_its_malformed_part)
 {
     static const char *const cases[][2] = {
         {"garbage", "garbage"},
@@ -294,7 +294,7 @@ TEST(a_list_that_is_not_understood_is_refused_and_the_part_named)
     }
 }
 
-TEST(a_list_stays_as_it_was_where_more_cannot_be_read)
+TEST(a_failed_parse_leaves_the_list_unchanged)
 {
     struct address_list list = {0};
     assert_int_equal(address_list_parse(&list, "a@b", NULL), 0);
@@ -311,7 +311,7 @@ static int pass_over(void *context, const char *item, size_t len)
 }
 
 /* On these texts a reader of quadratic time would hang, and a recursive one would overflow its stack. */
-TEST(nesting_and_beginnings_without_end_are_read_once)
+TEST(nested_and_unclosed_tokens_are_read_in_linear_time)
 {
     static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",
                                          "[a", "\\",  "a:",    ":;", "a@",    "@",       ".",     "<@",
@@ -348,7 +348,7 @@ TEST(a_cut_list_never_gives_other_addresses)
     }
 }
 
-TEST(a_long_list_is_read_whole_and_a_longer_one_not_at_all)
+TEST(a_list_may_have_a_thousand_addresses_and_no_more)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1000 * 1000);
     struct address_list list = {0};
@@ -369,7 +369,7 @@ static int append_other(void *out, const char *item, size_t len)
     return 0;
 }
 
-TEST(each_item_that_is_no_address_is_handed_over_and_the_others_are_read)
+TEST(items_that_are_no_address_go_to_the_callback)
 {
     static const char *const cases[][3] = {
         {"a@b, garbage, c@d", "<a@b>; <c@d>; ", "[ garbage]"},
@@ -421,7 +421,7 @@ TEST(the_beginning_of_a_list_that_is_too_long_is_read)
     address_list_release(&list);
 }
 
-TEST(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names)
+TEST(a_local_part_alone_gets_the_callers_domain)
 {
     static const char *const cases[][2] = {
         {"root", "<root@here>; "},
@@ -448,7 +448,7 @@ TEST(a_local_part_alone_is_an_address_at_the_domain_that_the_caller_names)
     }
 }
 
-TEST(case_does_not_tell_addresses_apart)
+TEST(addresses_are_equal_regardless_of_case)
 {
     assert_true(address_equals("Alice@Inbox.Example", "alice@inbox.example"));
     assert_false(address_equals("alice@inbox.example", "alicia@inbox.example"));

@@ -83,7 +83,7 @@ TEST(without_a_charset_text_is_utf8_or_windows_1252)
     }
 }
 
-TEST(utf8_under_a_wrong_label_stays)
+TEST(utf8_under_a_wrong_label_is_unchanged)
 {
     check("iso-2022-jp", "\xc3\xa4", "\u00e4");
     check("no-such-charset-1", "\xc3\xa4", "\u00e4");
@@ -134,7 +134,7 @@ TEST(bytes_that_do_not_fit_are_refused_or_replaced)
     }
 }
 
-TEST(long_text_is_whole_and_bounded)
+TEST(long_text_is_converted_whole_up_to_the_bound)
 {
     enum {
         LEN = 10 * 1000

@@ -32,7 +32,7 @@ static const char *text_of(const struct content_folder *folder, const char *name
     return entry->bytes;
 }
 
-TEST(texts)
+TEST(texts_become_body_files)
 {
     static const struct {
         const char *json;
@@ -78,7 +78,7 @@ TEST(texts)
 }
 
 /* Plain text and HTML with characters that a terminal obeys, and with various line ends. */
-TEST(nothing_in_a_text_hides_or_moves_another)
+TEST(characters_that_a_terminal_obeys_are_replaced)
 {
 #define SHOWN "\xef\xbf\xbd"
     static const struct {
@@ -136,7 +136,7 @@ TEST(mail_of_pictures_alone_is_not_empty)
     content_folder_release(&folder);
 }
 
-TEST(names_of_attachments)
+TEST(names_of_attachments_are_made_safe)
 {
     static const struct {
         const char *filename; /* JSON */
@@ -183,7 +183,7 @@ TEST(names_of_attachments)
     content_folder_release(&folder);
 }
 
-TEST(long_names_keep_their_end)
+TEST(a_long_attachment_name_keeps_its_extension)
 {
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 16);
     strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"");
@@ -197,7 +197,7 @@ TEST(long_names_keep_their_end)
     content_folder_release(&folder);
 }
 
-TEST(a_thousand_files_of_one_name)
+TEST(a_thousand_files_of_one_name_get_unique_names)
 {
     _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
     strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\",\"filename\":\"x.txt\"}");

@@ -180,7 +180,7 @@ TEST(the_request_is_completed_in_a_stable_order)
     }
 }
 
-TEST(words_about_a_message_hold_nothing_that_a_terminal_obeys)
+TEST(a_reason_holds_no_character_that_a_terminal_obeys)
 {
     static const char message[] = "{\"\x7f\xc2\x9b"
                                   "1m \u202etxt \u2028 \u200f \u061c\": 1}";
@@ -384,7 +384,7 @@ TEST(a_message_that_is_too_large_is_refused)
     assert_refused(&message, -EMSGSIZE);
 }
 
-TEST(a_type_too_long_to_be_one_is_that_of_bytes)
+TEST(an_overlong_type_becomes_octet_stream)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: x/", 1);
@@ -490,7 +490,7 @@ TEST(a_flood_of_empty_parts_is_refused)
 }
 
 /* This once took minutes, because the boundary's length was computed for each line. */
-TEST(a_long_boundary_is_looked_for_in_many_lines)
+TEST(a_long_boundary_is_searched_in_linear_time)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=", 1);

@@ -107,7 +107,7 @@ TEST(the_last_line_of_a_text_keeps_its_end_or_has_none)
     }
 }
 
-TEST(an_attached_message_goes_out_as_it_stood)
+TEST(an_attached_message_is_sent_unchanged)
 {
     static const char *const messages[] = {
         "From: a@b\nSubject: s\n\ntext",
@@ -137,7 +137,7 @@ TEST(an_attached_message_goes_out_as_it_stood)
     }
 }
 
-TEST(encodings_are_read_as_they_are_written)
+TEST(encodings_are_read_in_all_their_spellings)
 {
     static const struct {
         const char *encoding;
@@ -271,7 +271,7 @@ TEST(parts_that_the_interface_cannot_carry_are_reported)
         assert_not_carried(cases[i].message, cases[i].words);
 }
 
-TEST(many_parts_that_are_not_carried_are_reported_in_few_words)
+TEST(many_parts_that_are_not_carried_are_reported_in_few_lines)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     strbuf_append_str(&text, "To: b@x.example\n");

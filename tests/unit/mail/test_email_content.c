@@ -111,7 +111,7 @@ TEST(text_that_is_no_address_is_kept)
 }
 
 /* The beginning of a long text could be the address of another person. */
-TEST(a_long_text_that_is_no_address_becomes_none_when_it_is_cut)
+TEST(a_cut_text_never_becomes_an_address)
 {
     char text[3000];
     for (int blanks = 0; blanks <= 2000; blanks += 2000) {
@@ -137,7 +137,7 @@ TEST(a_text_with_too_many_addresses_is_kept_as_text)
     assert_non_null(content.to.unusable);
 }
 
-TEST(texts_may_hold_anything)
+TEST(texts_may_hold_nul_characters_or_be_empty)
 {
     _cleanup_email_content_ struct email_content content = {0};
     assert_int_equal(read_content("{\"plain_text\":\"a\\u0000b\",\"html\":\"\"}", &content), 0);
@@ -147,7 +147,7 @@ TEST(texts_may_hold_anything)
     assert_int_equal(content.html.len, 0);
 }
 
-TEST(half_a_surrogate_pair_spoils_nothing)
+TEST(half_a_surrogate_pair_becomes_a_replacement_character)
 {
     _cleanup_email_content_ struct email_content content = {0};
     assert_int_equal(read_content("{\"subject\":\"x\\ud83d\",\"plain_text\":\"kept\"}", &content), 0);

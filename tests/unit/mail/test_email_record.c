@@ -36,7 +36,7 @@ static struct email_record read_record(const char *text)
     return record;
 }
 
-TEST(the_text_is_as_the_contract_says)
+TEST(the_text_has_the_layout_of_the_contract)
 {
     static const char text[] =
         "{\"zeta\":{},\"subject\":\"H\u00e9llo \\u001b[31m \\u202e\",\"status\":\"valid\",\"list\":[],"
@@ -72,7 +72,7 @@ TEST(the_text_is_as_the_contract_says)
     email_record_release(&record);
 }
 
-TEST(odd_fields_are_carried)
+TEST(unknown_fields_are_kept)
 {
     static const struct {
         const char *text;
@@ -109,7 +109,7 @@ TEST(odd_fields_are_carried)
     }
 }
 
-TEST(json_that_is_no_record_is_recognised)
+TEST(text_that_is_no_record_is_refused)
 {
     static const struct {
         const char *text;
@@ -150,7 +150,7 @@ TEST(json_that_is_no_record_is_recognised)
             fail_msg("case %zu: %s", i, cases[i].text);
 }
 
-TEST(text_that_other_readers_refuse_is_carried)
+TEST(json_that_jansson_refuses_is_kept)
 {
     static const char text[] = "{\"id\":123456789012345678901234567890,\"n\":-0.10e+05,\"big\":1e999,"
                                "\"s\":\"\\ud800 \\udc00 \\ud83d\\ude00 \\/ \\ud83d\\uf8ff "
@@ -186,7 +186,7 @@ TEST(without_an_id_records_are_distinguished_by_content)
 }
 
 /* `cat` of a record must not send control characters to a terminal. */
-TEST(nothing_in_the_text_acts_on_a_terminal)
+TEST(characters_that_a_terminal_obeys_are_escaped)
 {
     char text[8 * 256] = "{\"subject\":\"";
     for (unsigned int c = 0; c < 0xa0; c++)
@@ -203,7 +203,7 @@ TEST(nothing_in_the_text_acts_on_a_terminal)
     email_record_release(&record);
 }
 
-TEST(a_record_has_a_ceiling)
+TEST(a_record_over_the_size_limit_is_refused)
 {
     _cleanup_free_ char *text = malloc(EMAIL_RECORD_MAX_BYTES + 100);
     struct email_record record;
@@ -222,7 +222,7 @@ TEST(a_record_has_a_ceiling)
     email_record_release(&record);
 }
 
-TEST(a_record_has_so_many_fields_at_most)
+TEST(a_record_with_too_many_fields_is_refused)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     struct email_record record;
@@ -320,7 +320,7 @@ static void assert_same_verdict(const char *text, size_t len)
     email_record_release(&record);
 }
 
-TEST(random_damage_is_judged_as_by_another_reader)
+TEST(damaged_records_are_judged_as_by_jansson)
 {
     enum {
         ROUNDS = 50000
@@ -372,7 +372,7 @@ TEST(the_line_of_the_index_is_the_record_and_its_name)
 }
 
 /* Tests strings that look like layout, and deep layout, at every offset in the text. */
-TEST(the_line_is_right_wherever_its_parts_stand)
+TEST(the_line_is_compact_json_whatever_the_order_of_fields)
 {
     static const char *const parts[] = {
         "\"a\":\"x\\\": y \\\\\",\"b\":{\"c\":[1,{\"d\":null}]},\"e\":\"\"",
@@ -396,7 +396,7 @@ TEST(the_line_is_right_wherever_its_parts_stand)
 }
 
 /* The text may come from a damaged disk, but the line always has the length that was announced. */
-TEST(a_line_of_anything_has_the_length_it_is_to_have)
+TEST(the_line_of_a_damaged_record_has_the_given_length)
 {
     uint64_t seed = 5;
     for (int round = 0; round < 20000; round++) {

@@ -79,7 +79,7 @@ static void slug_by_characters(const char *subject, char *ret_slug)
     strcpy(ret_slug + len, len > 0 ? "" : "no-subject");
 }
 
-TEST(gaps_of_every_length_stand_anywhere)
+TEST(slugs_of_random_subjects_match_a_reference)
 {
     unsigned int seed = 11;
     for (int round = 0; round < 50000; round++) {
@@ -97,7 +97,7 @@ TEST(gaps_of_every_length_stand_anywhere)
     }
 }
 
-TEST(dates_and_keys_fill_their_places)
+TEST(a_stem_begins_with_the_date_and_ends_with_the_key)
 {
     static const struct {
         bool has_date;
@@ -160,7 +160,7 @@ TEST(a_huge_subject_is_cut_soon)
     assert_true(strlen(stem) <= 17 + 60 + 9);
 }
 
-TEST(taken_names_get_more_of_the_key)
+TEST(a_stem_that_is_taken_gets_more_of_the_key)
 {
     char previous[300] = "stem";
     for (unsigned int attempt = 1; attempt < 20; attempt++) {
@@ -252,7 +252,7 @@ TEST(numbers_go_before_the_extension)
     }
 }
 
-TEST(numbers_are_taken_off_again)
+TEST(a_number_is_removed_from_a_numbered_name)
 {
     static const struct {
         const char *name;
@@ -316,7 +316,7 @@ TEST(shortened_names_keep_their_extension)
     }
 }
 
-TEST(validity)
+TEST(a_valid_name_is_text_without_controls_or_slashes)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "r\u00e9sum\u00e9.pdf", "a\\b", "\"", "-rf"};
     static const char *const bad[] = {"",      ".",     "..",        "a/b",  "/",    "a\nb",

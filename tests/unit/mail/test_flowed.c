@@ -39,7 +39,7 @@ TEST(wrapped_paragraphs_are_one_line)
     assert_joined("one \r", "one \r");
 }
 
-TEST(delsp_takes_the_blank_that_a_line_was_wrapped_at)
+TEST(delsp_removes_the_blank_at_the_end_of_a_line)
 {
     assert_text("https://x.example/one \r\ntwo \r\nthree\r\n", true, "https://x.example/onetwothree\r\n");
     assert_text("one  \ntwo\n", true, "one two\n");
@@ -49,7 +49,7 @@ TEST(delsp_takes_the_blank_that_a_line_was_wrapped_at)
     assert_text("one\n-- \nAnn\n", true, "one\n-- \nAnn\n");
 }
 
-TEST(blanks_that_hide_how_a_line_begins_are_removed)
+TEST(the_blank_before_from_or_a_mark_is_removed)
 {
     assert_joined(" From here\n", "From here\n");
     assert_joined(" > no quote\n", "> no quote\n");
@@ -77,7 +77,7 @@ TEST(separators_of_signatures_are_lines_of_their_own)
     assert_joined("> -- \none\n", "> -- \none\n");
 }
 
-TEST(blank_lines_end_a_paragraph_that_says_it_flows)
+TEST(a_blank_line_ends_a_flowed_paragraph)
 {
     assert_joined("Hello, \n\nnext\n", "Hello, \n\nnext\n");
     assert_joined("Hello, \n  \nnext\n", "Hello, \n \nnext\n");

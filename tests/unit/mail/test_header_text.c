@@ -27,7 +27,7 @@ static void check(int (*decode)(const char *, size_t, char **), const struct rea
     }
 }
 
-TEST(text_without_encoded_words_stays)
+TEST(text_without_encoded_words_is_unchanged)
 {
     static const struct reading readings[] = {
         {"", ""},
@@ -68,7 +68,7 @@ TEST(encoded_words_are_decoded_wherever_they_stand)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(neighbouring_words_are_one_text)
+TEST(neighbouring_encoded_words_are_joined)
 {
     static const struct reading readings[] = {
         {"=?UTF-8?B?w6Q=?= =?UTF-8?B?w7Y=?= =?UTF-8?B?w7w=?=", "\xc3\xa4\xc3\xb6\xc3\xbc"},
@@ -105,7 +105,7 @@ TEST(text_that_is_no_encoded_word_stays_as_written)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(bytes_that_are_no_text_do_not_hide_the_rest)
+TEST(undecodable_bytes_are_replaced_alone)
 {
     static const struct reading readings[] = {
         {"Gr\xfc\xdf"
@@ -207,7 +207,7 @@ TEST(a_parameter_may_be_encoded_words_or_bare_bytes)
 }
 
 /* A search for the end of each word would take minutes. */
-TEST(many_words_without_an_end_take_no_time)
+TEST(many_words_without_an_end_are_read_in_linear_time)
 {
     enum {
         WORDS = 200 * 1000

@@ -94,7 +94,7 @@ TEST(lists_quotes_and_tables_are_marked)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(links_are_followed_by_their_address_where_the_text_does_not_say_it)
+TEST(a_link_is_followed_by_its_address_unless_its_text_is_the_address)
 {
     static const struct example examples[] = {
         {"<a href='https://x.example/?a=1&amp;b=2'>text</a>.", "text <https://x.example/?a=1&b=2>.\n"},
@@ -146,7 +146,7 @@ TEST(markdown_has_headings)
     }
 }
 
-TEST(characters_are_shown_as_themselves)
+TEST(entities_become_characters_and_controls_are_removed)
 {
     static const struct example examples[] = {
         {"&lt;b&gt; &amp; &quot;&apos;&#233;&#xE9;&eacute;&nbsp;.", "<b> & \"'ééé .\n"},
@@ -195,7 +195,7 @@ TEST(hidden_elements_are_left_out)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(a_mail_that_shows_nothing_has_a_text_all_the_same)
+TEST(a_mail_without_visible_text_shows_its_hidden_text)
 {
     static const struct example examples[] = {
         {"<div style='display:none'>all there is</div>", "all there is\n"},
@@ -234,7 +234,7 @@ static void append_repeated(struct strbuf *html, const char *text, size_t times)
         strbuf_append_str(html, text);
 }
 
-TEST(the_text_behind_any_nesting_is_found)
+TEST(the_text_behind_deep_nesting_is_read)
 {
     static const char *const tags[] = {"<div>", "<b>",        "<blockquote>", "<ul><li>", "<table><tr><td>",
                                        "<pre>", "<a href=x>", "<form>",       "<font>",   "<span hidden=''>"};
@@ -250,7 +250,7 @@ TEST(the_text_behind_any_nesting_is_found)
     }
 }
 
-TEST(deep_quotes_are_not_mostly_marks)
+TEST(deep_quotes_repeat_only_a_few_marks)
 {
     _cleanup_strbuf_ struct strbuf html = STRBUF_INIT(CEILING);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CEILING);
@@ -261,7 +261,7 @@ TEST(deep_quotes_are_not_mostly_marks)
 }
 
 /* The parser compares every attribute with all before it. */
-TEST(a_tag_of_any_number_of_attributes_is_read)
+TEST(tags_of_many_attributes_are_read_in_linear_time)
 {
     static const char *const beginnings[] = {
         "<a ",       "<a b=\">\" ",      "<script><b c=\"</script><a ",   "<!-- --!><a ",
@@ -278,7 +278,7 @@ TEST(a_tag_of_any_number_of_attributes_is_read)
     }
 }
 
-TEST(beginnings_without_end_are_read)
+TEST(html_cut_at_any_token_is_read)
 {
     static const char *const beginnings[] = {
         "<", "<a ", "<a b='", "<a b=\"<a c='", "</",      "<!--",  "<![if ", "<!DOCTYPE ",        "<?",
@@ -292,7 +292,7 @@ TEST(beginnings_without_end_are_read)
     }
 }
 
-TEST(any_bytes_come_to_text_without_control_characters)
+TEST(any_bytes_give_text_without_control_characters)
 {
     static const char *const pieces[] = {
         "<p>",         "</p>", "<ul>", "<li>",     "</ul>",        "<pre>",
@@ -315,7 +315,7 @@ TEST(any_bytes_come_to_text_without_control_characters)
     g_rand_free(random);
 }
 
-TEST(text_beyond_the_ceiling_is_left_off)
+TEST(text_over_the_bound_is_cut)
 {
     static const char html[] = "<p>first<p>second<p>third";
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(16);

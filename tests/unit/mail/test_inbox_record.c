@@ -24,7 +24,7 @@ static struct inbox_record read_record(const char *text)
     return record;
 }
 
-TEST(a_record_is_kept_as_it_came)
+TEST(a_record_keeps_its_fields_unchanged)
 {
     struct inbox_record record = read_record("{\"name\":\"A\",\"id\":\"1\",\"email_address\":\"a@b\"}");
     assert_string_equal(record.json,
@@ -39,7 +39,7 @@ TEST(a_record_is_kept_as_it_came)
     inbox_record_release(&record);
 }
 
-TEST(odd_records)
+TEST(the_id_and_the_address_of_a_record_are_checked)
 {
     static const struct {
         const char *text;

@@ -33,7 +33,7 @@ TEST(text_that_jansson_refuses_is_replaced)
     }
 }
 
-TEST(text_that_is_no_json_is_recognised)
+TEST(text_that_is_no_json_is_refused)
 {
     static const struct {
         const char *text;
@@ -60,7 +60,7 @@ TEST(text_that_is_no_json_is_recognised)
     }
 }
 
-TEST(a_nul_is_no_end)
+TEST(a_nul_does_not_end_the_text)
 {
     static const char text[] = "[]\0[";
     json_t *value = NULL;

@@ -111,7 +111,7 @@ static void write_sample(struct json_writer *writer)
     json_end_object(writer);
 }
 
-TEST(all_on_one_line_without_an_indent)
+TEST(json_without_an_indent_is_one_line)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
@@ -124,7 +124,7 @@ TEST(all_on_one_line_without_an_indent)
                         "\"as it is\":{\"b\":2},\"nothing\":null}");
 }
 
-TEST(a_line_each_with_an_indent)
+TEST(an_indent_puts_each_value_on_its_own_line)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(1000);
     struct json_writer writer;
@@ -149,7 +149,7 @@ TEST(a_line_each_with_an_indent)
                                           "}");
 }
 
-TEST(the_ceiling_sticks)
+TEST(the_writer_stops_at_the_bound_of_the_buffer)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(10);
     struct json_writer writer;
@@ -159,7 +159,7 @@ TEST(the_ceiling_sticks)
     assert_true(out.len <= 10);
 }
 
-TEST(values_of_a_parser_are_written_as_they_were)
+TEST(values_of_jansson_are_written_unchanged)
 {
     static const char text[] =
         "{\"z\":[1,-2,1.5,1e+300,true,false,null,\"a\\u0000b\"],\"a\":{\"\":\"\u00e9\"}}";

@@ -40,7 +40,7 @@ TEST(a_new_message_has_no_info)
     assert_formats(&plain, BASE);
 }
 
-TEST(flags_stand_in_the_order_of_ascii)
+TEST(flags_are_written_in_the_order_of_ascii)
 {
     struct maildir_name name = plain;
     name.has_info = true;
@@ -53,7 +53,7 @@ TEST(flags_stand_in_the_order_of_ascii)
     assert_formats(&name, BASE ":2,ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
 
-TEST(numbers_at_their_ends_make_names)
+TEST(a_name_can_have_the_smallest_and_largest_numbers)
 {
     struct maildir_name name = {.epoch = -1, .uid = 1};
     assert_formats(&name, "0.0000000000000000.inboxfs,U=1");
@@ -64,14 +64,14 @@ TEST(numbers_at_their_ends_make_names)
                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
 
-TEST(flags_in_any_order_mean_the_same)
+TEST(flags_are_read_in_any_order)
 {
     struct maildir_name name;
     assert_true(maildir_name_parse(BASE ":2,SFRSS", &name));
     assert_int_equal(name.flags, flags_of("FRS"));
 }
 
-TEST(nothing_else_is_a_name)
+TEST(text_that_is_no_maildir_name_is_refused)
 {
     static const char *const cases[] = {
         "",
@@ -116,7 +116,7 @@ TEST(nothing_else_is_a_name)
     }
 }
 
-TEST(names_differ_by_every_part_but_marks)
+TEST(names_of_one_message_differ_only_in_flags)
 {
     struct maildir_name other = plain;
     other.has_info = true;

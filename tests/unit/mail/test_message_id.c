@@ -41,7 +41,7 @@ TEST(ids_in_brackets_count)
     assert_ids("", "");
 }
 
-TEST(ids_without_brackets_count_where_nothing_else_stands)
+TEST(ids_without_brackets_count_if_they_are_alone)
 {
     assert_ids("a@b", "a@b ");
     assert_ids(" a@b\r\n\tc@d, e@f;g@h\r\n", "a@b c@d e@f g@h ");
@@ -86,7 +86,7 @@ TEST(text_that_is_no_message_id_is_ignored)
     assert_ids("<lost <a@b>", "a@b ");
 }
 
-TEST(the_longest_fits_a_line_with_its_brackets)
+TEST(an_id_may_be_as_long_as_a_line)
 {
     for (size_t len = MESSAGE_ID_MAX_BYTES - 1; len <= MESSAGE_ID_MAX_BYTES + 1; len++) {
         char value[MESSAGE_ID_MAX_BYTES + 8];
@@ -123,7 +123,7 @@ static void assert_message(const char *message, const char *expected)
         assert_string_equal(id, expected);
 }
 
-TEST(a_message_has_that_of_its_header)
+TEST(a_message_has_the_id_of_its_header)
 {
     assert_message("Subject: x\r\nMessage-ID: <a@b>\r\n\r\nbody", "a@b");
     assert_message("message-id:<a@b>\n\nbody", "a@b");
@@ -135,7 +135,7 @@ TEST(a_message_has_that_of_its_header)
     assert_message("Message-ID: <a@b>\nMessage-ID: <c@d>\n\n", "a@b");
 }
 
-TEST(a_message_without_one_has_none)
+TEST(a_message_without_the_header_has_no_id)
 {
     assert_message("", NULL);
     assert_message("Subject: x\r\n\r\nMessage-ID: <a@b>\r\n", NULL);

@@ -60,7 +60,7 @@ TEST(fields_are_found_by_name_whatever_its_case)
     assert_false(mime_next_field(&header, "To", &value));
 }
 
-TEST(parts_end_where_a_line_is_the_boundary_and_nowhere_else)
+TEST(a_part_ends_only_at_a_line_with_the_boundary)
 {
     static const struct {
         const char *boundary;

@@ -62,7 +62,7 @@ TEST(text_without_history_stays_unchanged)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(quotes_go_with_the_line_above_them)
+TEST(quotes_and_their_attribution_are_left_out)
 {
     static const char *const attributions[] = {
         "On Fri, Nov 20, 2026 at 10:14 AM Ann Example <ann@x.example> wrote:",
@@ -114,7 +114,7 @@ TEST(quotes_go_with_the_line_above_them)
     }
 }
 
-TEST(a_mail_that_answers_nothing_loses_no_line)
+TEST(a_first_mail_keeps_every_line)
 {
     static const char *const texts[] = {
         "Run this:\n\n> npm install\n",
@@ -129,7 +129,7 @@ TEST(a_mail_that_answers_nothing_loses_no_line)
         check_kind(NEW_TEXT_OF_FIRST, &(struct example){texts[i], texts[i]}, 1);
 }
 
-TEST(a_text_that_answers_is_an_answer_without_headers_that_say_so)
+TEST(a_text_with_an_attribution_counts_as_an_answer)
 {
     static const struct example examples[] = {
         {"Yes.\n\nAnn wrote:\n> Lunch?\n", "Yes.\n"},
@@ -142,7 +142,7 @@ TEST(a_text_that_answers_is_an_answer_without_headers_that_say_so)
     check_kind(NEW_TEXT_OF_FIRST, examples, ARRAY_LEN(examples));
 }
 
-TEST(a_forward_keeps_history_that_nothing_calls_forwarded)
+TEST(a_forward_keeps_unmarked_history)
 {
     static const char headers[] = "From: Ann\nSent: Friday\nTo: Bob\nSubject: Lunch\n\nLunch?\n-- \nAnn\n";
     static const char quote[] = "Ann wrote:\n> Lunch?\n";
@@ -161,7 +161,7 @@ TEST(a_forward_keeps_history_that_nothing_calls_forwarded)
 
 #define LONG_QUOTE "> It would be good to meet on Tuesday at the office and to talk about the"
 
-TEST(rests_of_wrapped_quotes_go_with_the_quote)
+TEST(rests_of_wrapped_quotes_are_left_out)
 {
     static const struct example examples[] = {
         {"Yes.\n\n" LONG_QUOTE "\nplan of Ann.\n> When?\n", "Yes.\n"},
@@ -179,7 +179,7 @@ TEST(rests_of_wrapped_quotes_go_with_the_quote)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(answers_directly_under_a_quote_stay)
+TEST(answers_directly_under_a_quote_are_kept)
 {
     static const struct example examples[] = {
         {"> Come?\nyes\n", "yes\n"},
@@ -238,7 +238,7 @@ TEST(a_reply_above_this_line_ends_the_new_text)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(words_above_an_attribution_stay)
+TEST(text_above_an_attribution_is_kept)
 {
     static const char *const words[] = {
         "2 apples",          "On the other hand", "On the 20th at 10:14 I come",
@@ -254,7 +254,7 @@ TEST(words_above_an_attribution_stay)
     }
 }
 
-TEST(answers_between_the_lines_stay)
+TEST(answers_between_quoted_lines_are_kept)
 {
     static const struct example examples[] = {
         {"Ann wrote:\n> Come?\n\nYes.\n\n\n> When?\nAt ten.\n\nBob\n", "Yes.\n\nAt ten.\n\nBob\n"},
@@ -349,7 +349,7 @@ TEST(unquoted_history_ends_the_new_text)
     }
 }
 
-TEST(signatures_go)
+TEST(signatures_are_left_out)
 {
     static const struct example examples[] = {
         {"Yes.\n-- \nBob\nExample Ltd\n", "Yes.\n"},
@@ -364,7 +364,7 @@ TEST(signatures_go)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(lines_that_a_telephone_adds_go)
+TEST(a_line_that_a_telephone_adds_is_left_out)
 {
     static const char *const lines[] = {
         "Sent from my iPhone",
@@ -414,7 +414,7 @@ TEST(lines_that_a_telephone_adds_go)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(footers_of_mailing_lists_go)
+TEST(footers_of_mailing_lists_are_left_out)
 {
     static const struct example examples[] = {
         {"Yes.\n\nBob\n\n_______________________________________________\nTalk mailing list\ntalk@x.example\n"
@@ -431,7 +431,7 @@ TEST(footers_of_mailing_lists_go)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(forwards_stay_with_the_words_above_them)
+TEST(a_forwarded_mail_and_the_text_above_it_are_kept)
 {
     static const char *const separators[] = {
         "---------- Forwarded message ---------",
@@ -475,7 +475,7 @@ TEST(forwards_stay_with_the_words_above_them)
     }
 }
 
-TEST(text_with_nothing_new_is_given_whole)
+TEST(text_without_new_lines_is_kept_whole)
 {
     static const struct example examples[] = {
         {"> only\n> a quote\n", "> only\n> a quote\n"},
@@ -489,7 +489,7 @@ TEST(text_with_nothing_new_is_given_whole)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(any_bytes_come_to_no_more_than_they_were)
+TEST(new_text_is_never_longer_than_the_text)
 {
     static const char *const pieces[] = {"> ",
                                          "\n",
@@ -563,7 +563,7 @@ TEST(long_texts_are_read_in_one_pass)
 }
 
 /* The lines of a possible attribution are joined in a buffer of fixed size. */
-TEST(attributions_of_every_length_are_none_without_their_end)
+TEST(a_line_without_the_end_of_an_attribution_is_new_text)
 {
     char text[1000];
     for (int total = 360; total < 440; total++) {
@@ -576,7 +576,7 @@ TEST(attributions_of_every_length_are_none_without_their_end)
     }
 }
 
-TEST(new_text_is_appended_up_to_the_ceiling)
+TEST(new_text_is_appended_up_to_the_bound)
 {
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(20);
     strbuf_append_str(&added, "before\n");

@@ -60,7 +60,7 @@ static char *format_delivery(const char *record)
     return text.len == 0 ? strdup("") : strbuf_take(&text, NULL);
 }
 
-TEST(status_and_latest_event_are_members)
+TEST(status_and_latest_event_become_members_of_a_receipt)
 {
     static const struct {
         const char *record;
@@ -89,7 +89,7 @@ TEST(a_value_that_is_no_record_is_refused)
     assert_int_equal(text.len, 0);
 }
 
-TEST(a_receipt_stays_json_with_them)
+TEST(a_receipt_with_delivery_members_is_json)
 {
     const struct receipt sent = {.state = "sent", .kind = "message", .key = "", .request = "{\"a\":1}"};
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);

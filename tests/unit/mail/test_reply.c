@@ -125,7 +125,7 @@ static void join(const json_t *request, const char *key, char ret_text[500])
     }
 }
 
-TEST(answers_go_to_whom_mail_users_expect)
+TEST(an_answer_has_the_expected_recipients)
 {
     static const struct {
         enum reply_kind kind;
@@ -197,7 +197,7 @@ static int parse(enum reply_kind kind, const char *text, struct draft **ret_draf
     return draft_parse(text, strlen(text), reply, ret_draft, ret_reason);
 }
 
-TEST(a_text_is_laid_over_the_answer)
+TEST(fields_of_the_text_replace_those_of_the_answer)
 {
     static const struct {
         const char *text;
@@ -256,7 +256,7 @@ TEST(a_forward_needs_recipients)
     assert_non_null(strstr(draft->request, "\"subject\":\"Fwd: Dinner\""));
 }
 
-TEST(a_text_that_is_neither_body_nor_message_is_refused_with_words)
+TEST(an_invalid_answer_is_refused_with_a_reason)
 {
     static const struct {
         const char *text;
@@ -344,7 +344,7 @@ TEST(an_answer_goes_to_all_its_recipients_or_to_none)
     }
 }
 
-TEST(a_text_that_may_say_where_it_goes_is_not_refused_before_it_does)
+TEST(only_a_sure_body_is_refused_for_its_recipients)
 {
     static const char *const bodies[] = {"Yes.\n",   "\n\nYes.",           "Dear Ann:\n",
                                          "\xc3\xbc", "\xef\xbb\xbfYes.\n", "\xef\xbf"};
@@ -375,7 +375,7 @@ TEST(a_body_without_recipients_is_refused_at_its_first_write)
     assert_int_equal(0, draft_check_beginning(fyi, strlen(fyi), reply, &other_reason));
 }
 
-TEST(an_answer_to_more_than_an_email_can_have_is_refused)
+TEST(an_answer_to_too_many_recipients_is_refused)
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;

@@ -66,7 +66,7 @@ static void assert_rows(const struct row *rows, size_t len)
     }
 }
 
-TEST(queries_are_taken_apart)
+TEST(a_query_is_split_into_terms)
 {
     static const struct row rows[] = {
         {"invoice", "invoice"},
@@ -121,7 +121,7 @@ TEST(or_binds_closer_than_a_blank)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-TEST(dates_are_beginnings_or_ages)
+TEST(a_date_of_a_query_may_be_partial_or_an_age)
 {
     static const struct row rows[] = {
         {"after:2026-11-20", "after:2026-11-20T00:00:00.000Z"},
@@ -171,7 +171,7 @@ TEST(unknown_operators_are_refused_and_other_colons_are_text)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-TEST(a_query_that_looks_for_nothing_is_none)
+TEST(a_query_without_terms_is_refused)
 {
     static const char *const nothing[] = {"", " ", "\"\"", "***", "-", "~", "\"\" \"", "(){}", "AND"};
     struct search_query query;
@@ -197,7 +197,7 @@ TEST(long_queries_are_refused)
     search_query_release(&query);
 }
 
-TEST(every_group_of_facts_has_to_be_met)
+TEST(an_email_must_match_every_group_of_facts)
 {
     static const struct {
         const char *query;
@@ -231,7 +231,7 @@ TEST(every_group_of_facts_has_to_be_met)
     }
 }
 
-TEST(text_is_folded_letter_by_letter)
+TEST(case_and_compatibility_forms_are_folded)
 {
     static const char *const rows[][2] = {
         {"", ""},
@@ -271,7 +271,7 @@ TEST(a_record_shows_its_subject_and_everybody)
     assert_int_equal(search_record_read("[1]", 3, &record), -EBADMSG);
 }
 
-TEST(other_fields_are_passed_over_whatever_they_hold)
+TEST(fields_of_other_names_and_types_are_ignored)
 {
     static const char json[] = "{\n  \"id\": \"x\",\n  \"deep\": {\"subject\": \"no\", \"list\": [[], {}, "
                                "[{\"a\": [1.5e3, true]}], \"]}\\\"\"]},"
@@ -320,7 +320,7 @@ TEST(a_record_that_cannot_be_read_is_refused)
     }
 }
 
-TEST(crowds_are_cut_short)
+TEST(the_texts_of_many_recipients_are_cut)
 {
     enum {
         PEOPLE = 20000

@@ -375,7 +375,7 @@ TEST(the_host_answers_a_message)
     world_close(&world);
 }
 
-TEST(a_host_can_have_local_names_as_they_are)
+TEST(a_host_may_keep_local_names_without_a_domain)
 {
     struct world world;
     world_open(&world, DIALECT_SMTP);
@@ -387,7 +387,7 @@ TEST(a_host_can_have_local_names_as_they_are)
     world_close(&world);
 }
 
-TEST(after_the_handshake_nothing_counts_that_was_said_before)
+TEST(commands_before_the_tls_handshake_do_not_count)
 {
     struct world world;
     world_open(&world, DIALECT_SMTP);

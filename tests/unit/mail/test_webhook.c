@@ -36,7 +36,7 @@ TEST(a_webhook_names_its_inbox)
     free(inbox_id);
 }
 
-TEST(only_the_signature_of_these_bytes_with_this_secret_counts)
+TEST(only_the_signature_of_the_body_with_the_secret_counts)
 {
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
     char signature[65];
@@ -92,7 +92,7 @@ TEST(a_webhook_of_five_minutes_ago_is_refused)
     }
 }
 
-TEST(a_body_that_the_service_never_sends_is_refused)
+TEST(a_body_without_json_or_timestamp_is_refused)
 {
     static const char *const bodies[] = {
         "",
