@@ -84,16 +84,6 @@ static int make_file(const char *path)
     return S_ISREG(status.st_mode) ? 0 : -EUCLEAN;
 }
 
-/* SQLite does not make the name of a new database file durable. */
-static int sync_folder(const char *path)
-{
-    char dir[PATH_MAX];
-    memcpy(dir, path, PATH_MAX);
-    *strrchr(dir, '/') = '\0';
-    _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : file_sync(fd);
-}
-
 /* The log is removed first: SQLite would apply a remaining log to the new file. */
 static void set_aside(const struct database *database)
 {
@@ -112,12 +102,6 @@ static void set_aside(const struct database *database)
 
 /* ---------------------------------------------------------------- the tables */
 
-static int run_step(sqlite3 *db, const struct database_step *step)
-{
-    int error = query_script(db, step->sql);
-    return error == 0 && step->run != NULL ? step->run(db) : error;
-}
-
 static int run_steps_inside(sqlite3 *db, const struct database_format *format)
 {
     char statement[64];
@@ -127,8 +111,12 @@ static int run_steps_inside(sqlite3 *db, const struct database_format *format)
         return error;
     if (version < 0 || (size_t)version > format->steps_len)
         return -EPROTO;
-    for (size_t next = (size_t)version; error == 0 && next < format->steps_len; next++)
-        error = run_step(db, &format->steps[next]);
+    for (size_t next = (size_t)version; error == 0 && next < format->steps_len; next++) {
+        const struct database_step *step = &format->steps[next];
+        error = query_script(db, step->sql);
+        if (error == 0 && step->run != NULL)
+            error = step->run(db);
+    }
     if (error != 0 || (size_t)version == format->steps_len)
         return error;
     snprintf(statement, sizeof(statement), "PRAGMA user_version = %zu", format->steps_len);
@@ -157,32 +145,28 @@ static void close_connection(struct connection *connection)
     connection->db = NULL;
 }
 
-static int set_up(const struct database *database, sqlite3 *db)
-{
-    sqlite3_busy_timeout(db, BUSY_MS);
-    int error =
-        query_script(db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
-                         "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
-    if (error == 0)
-        error = query_execute(
-            db, database->format->is_expendable ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
-            "");
-    if (error == 0 && database->format->pragmas != NULL)
-        error = query_script(db, database->format->pragmas);
-    return error;
-}
-
 static int open_connection(const struct database *database, struct connection *ret)
 {
     enum {
         FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
     };
+    const struct database_format *format = database->format;
     sqlite3 *db = NULL;
-    int error = query_error_on(db, sqlite3_open_v2(database->path, &db, FLAGS, database->vfs));
+    int result = sqlite3_open_v2(database->path, &db, FLAGS, database->vfs);
+    int error = query_error_on(db, result);
+    if (error == 0) {
+        sqlite3_busy_timeout(db, BUSY_MS);
+        error = query_script(
+            db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
+                "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
+    }
     if (error == 0)
-        error = set_up(database, db);
+        error = query_script(db, format->is_expendable ? "PRAGMA synchronous = NORMAL"
+                                                       : "PRAGMA synchronous = FULL");
+    if (error == 0 && format->pragmas != NULL)
+        error = query_script(db, format->pragmas);
     *ret = (struct connection){.db = db};
-    statements_init(&ret->statements, db, database->format->statements);
+    statements_init(&ret->statements, db, format->statements);
     if (error != 0)
         close_connection(ret);
     return error;
@@ -199,8 +183,6 @@ static int open_writer_once(struct database *database)
         error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
     if (error == 0)
         error = run_steps(database->writer.db, database->format);
-    if (error == 0)
-        error = sync_folder(database->path);
     if (error != 0)
         close_connection(&database->writer);
     return error;
@@ -244,6 +226,8 @@ int database_open(int dir_fd, const struct database_format *format, enum databas
     int error = locate(database, dir_fd);
     if (error == 0)
         error = open_writer(database);
+    if (error == 0)
+        error = file_sync(dir_fd); /* SQLite does not make the name of a new file durable */
     if (error != 0)
         return error;
     *ret_database = TAKE_PTR(database);
@@ -293,18 +277,7 @@ static int open_reader(const struct database *database, struct connection **ret)
     return 0;
 }
 
-/* Returns NULL if the caller has to open a new connection. */
-static struct connection *take_idle(struct database *database)
-{
-    LOCK_GUARD(&database->read_lock);
-    while (database->is_renewing)
-        pthread_cond_wait(&database->returned, &database->read_lock);
-    database->readers_out++;
-    return database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
-}
-
-/* `connection` is NULL if none could be opened. */
-static void put_back(struct database *database, struct connection *connection)
+void database_return_reader(struct database *database, struct connection *connection)
 {
     pthread_mutex_lock(&database->read_lock);
     if (connection != NULL && database->readers_len < READERS_KEPT && !database->is_renewing)
@@ -320,18 +293,19 @@ static void put_back(struct database *database, struct connection *connection)
 
 int database_take_reader(struct database *database, struct connection **ret_connection)
 {
-    struct connection *connection = take_idle(database);
+    pthread_mutex_lock(&database->read_lock);
+    while (database->is_renewing)
+        pthread_cond_wait(&database->returned, &database->read_lock);
+    database->readers_out++;
+    struct connection *connection =
+        database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
+    pthread_mutex_unlock(&database->read_lock);
     int error = connection == NULL ? open_reader(database, &connection) : 0;
     if (error == 0)
         *ret_connection = connection;
     else
-        put_back(database, NULL);
+        database_return_reader(database, NULL);
     return error;
-}
-
-void database_return_reader(struct database *database, struct connection *connection)
-{
-    put_back(database, connection);
 }
 
 int database_begin_read(struct database *database, struct connection **ret_connection)
@@ -357,13 +331,6 @@ void database_end_read(struct database *database, struct connection *connection)
 
 /* ---------------------------------------------------------------- writing */
 
-static void count_commit(struct database *database)
-{
-    LOCK_GUARD(&database->commit_lock);
-    database->commits++;
-    pthread_cond_broadcast(&database->committed);
-}
-
 /* Ends the transaction in its last turn: commits it, or undoes it if `error` is set, and wakes the threads of
  * the other turns. Return: 0; -errno when nothing was committed. */
 static int commit_for_all(struct database *database, int error)
@@ -388,9 +355,12 @@ static int end_transaction(struct database *database, int error)
 {
     error = commit_for_all(database, error);
     pthread_mutex_unlock(&database->write_lock);
-    if (error == 0)
-        count_commit(database);
-    return error;
+    if (error != 0)
+        return error;
+    LOCK_GUARD(&database->commit_lock);
+    database->commits++;
+    pthread_cond_broadcast(&database->committed);
+    return 0;
 }
 
 /* Leaves the transaction to the next writer, and waits for its end. Return: as commit_for_all(). */
@@ -400,18 +370,9 @@ static int await_end(struct database *database)
     sem_init(&turn.is_ended, 0, 0);
     database->finished = &turn;
     pthread_mutex_unlock(&database->write_lock);
-    while (sem_wait(&turn.is_ended) != 0)
-        ;
+    TEMP_FAILURE_RETRY(sem_wait(&turn.is_ended));
     sem_destroy(&turn.is_ended);
     return turn.error;
-}
-
-static int begin_turn(struct database *database)
-{
-    if (database->writer.db == NULL)
-        return database->error;
-    bool is_first = database->finished == NULL;
-    return query_execute(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
 }
 
 int database_begin_write(struct database *database, struct connection **ret_connection)
@@ -419,7 +380,10 @@ int database_begin_write(struct database *database, struct connection **ret_conn
     database->waiting++;
     pthread_mutex_lock(&database->write_lock);
     database->waiting--;
-    int error = begin_turn(database);
+    bool is_first = database->finished == NULL;
+    int error = database->writer.db == NULL
+                    ? database->error
+                    : query_script(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn");
     if (error != 0)
         return end_transaction(database, error);
     database->turns++;
@@ -444,9 +408,12 @@ int database_end_write(struct database *database, int error)
     return end_error != 0 ? end_error : error;
 }
 
-/* All connections are closed first: closing one later would remove the new file's log. */
-static void close_all(struct database *database)
+int database_renew(struct database *database)
 {
+    LOCK_GUARD(&database->write_lock);
+    if (database->finished != NULL)
+        (void)commit_for_all(database, 0);
+    /* All connections are closed first: closing one later would remove the new file's log. */
     pthread_mutex_lock(&database->read_lock);
     database->is_renewing = true;
     while (database->readers_out > 0)
@@ -454,14 +421,6 @@ static void close_all(struct database *database)
     close_readers(database);
     pthread_mutex_unlock(&database->read_lock);
     close_connection(&database->writer);
-}
-
-int database_renew(struct database *database)
-{
-    LOCK_GUARD(&database->write_lock);
-    if (database->finished != NULL)
-        (void)commit_for_all(database, 0);
-    close_all(database);
     set_aside(database);
     int error = open_writer(database);
     LOCK_GUARD(&database->read_lock);

@@ -135,11 +135,10 @@ int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
     va_start(arguments, types);
     int error = prepare(db, &statement, sql, types, arguments);
     va_end(arguments);
-    while (error == 0) {
-        int step = query_step(statement);
-        if (step <= 0)
-            return step;
-    }
+    if (error == 0)
+        do
+            error = query_step(statement);
+        while (error > 0);
     return error;
 }
 
@@ -217,10 +216,12 @@ void statements_release(struct statements *statements)
     statements_init(statements, NULL, statements->texts);
 }
 
-/* Prepares the statement on its first use. The caller must call statements_end() in any case. */
-static int bind_kept(struct statements *statements, size_t number, const char *types, va_list arguments)
+/* Does statements_begin(). */
+static int begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+                 const char *types, va_list arguments)
 {
     sqlite3_stmt **statement = &statements->prepared[number];
+    *ret_statement = NULL;
     if (statements->db == NULL)
         return -EINVAL;
     if (*statement == NULL) {
@@ -228,7 +229,9 @@ static int bind_kept(struct statements *statements, size_t number, const char *t
         if (error != 0)
             return error;
     }
-    return bind_all(*statement, types, arguments, SQLITE_STATIC);
+    *ret_statement = *statement;
+    int error = bind_all(*statement, types, arguments, SQLITE_STATIC);
+    return error != 0 ? error : query_step(*statement);
 }
 
 /* Without a reset, the transaction of the statement would stay open. Its error is ignored: query_step() has
@@ -243,15 +246,14 @@ void statements_end(sqlite3_stmt *statement)
 
 int statements_execute(struct statements *statements, size_t number, const char *types, ...)
 {
+    sqlite3_stmt *statement;
     va_list arguments;
     va_start(arguments, types);
-    int result = bind_kept(statements, number, types, arguments);
+    int result = begin(statements, number, &statement, types, arguments);
     va_end(arguments);
-    if (result == 0)
-        do
-            result = query_step(statements->prepared[number]);
-        while (result > 0);
-    statements_end(statements->prepared[number]);
+    while (result > 0)
+        result = query_step(statement);
+    statements_end(statement);
     return result;
 }
 
@@ -260,22 +262,19 @@ int statements_begin(struct statements *statements, size_t number, sqlite3_stmt 
 {
     va_list arguments;
     va_start(arguments, types);
-    int result = bind_kept(statements, number, types, arguments);
+    int result = begin(statements, number, ret_statement, types, arguments);
     va_end(arguments);
-    *ret_statement = statements->prepared[number];
-    return result != 0 ? result : query_step(*ret_statement);
+    return result;
 }
 
 int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...)
 {
+    sqlite3_stmt *statement;
     va_list arguments;
     va_start(arguments, types);
-    int result = bind_kept(statements, number, types, arguments);
+    int result = begin(statements, number, &statement, types, arguments);
     va_end(arguments);
-    sqlite3_stmt *statement = statements->prepared[number];
-    if (result == 0)
-        result = query_step(statement);
     for (size_t i = 0; result > 0 && i < len; i++)
         ret_values[i] = sqlite3_column_int64(statement, (int)i);
     statements_end(statement);
