@@ -23,7 +23,7 @@
 
 enum {
     READERS_KEPT = 16,
-    TURNS_MAX = 64,  /* per transaction, which so ends even if more and more writers wait */
+    TURNS_MAX = 64,  /* in one transaction, so that it ends even if ever more writers wait */
     BUSY_MS = 10000, /* time-out of waits for the locks of other processes */
 };
 
@@ -40,10 +40,10 @@ struct database {
     const char *vfs; /* the SQLite VFS that locks and maps the file; NULL: the default */
     /* A writer has its turn from database_begin_write() to database_end_write(), and owns these fields. */
     pthread_mutex_t write_lock;     /* the turn; taken before read_lock */
-    struct connection writer;       /* .db is NULL if the database could not be opened */
-    int error;                      /* why `writer` could not be opened */
+    struct connection writer;       /* .db is NULL if `error` is set */
+    int error;                      /* why `writer` could not be opened; 0 if it is open */
     struct finished_turn *finished; /* turns of the open transaction that wait for its end */
-    size_t turns;                   /* number of turns in this transaction */
+    size_t turns;                   /* number of turns in the open transaction */
     atomic_uint waiting;            /* number of threads that wait for a turn; any thread changes it */
     pthread_mutex_t read_lock;
     struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like the next fields */
@@ -350,7 +350,7 @@ static int commit_for_all(struct database *database, int error)
     return error;
 }
 
-/* Calls commit_for_all(), and lets the next writer begin. */
+/* Calls commit_for_all(), lets the next writer begin, and counts a commit. */
 static int end_transaction(struct database *database, int error)
 {
     error = commit_for_all(database, error);
@@ -381,9 +381,9 @@ int database_begin_write(struct database *database, struct connection **ret_conn
     pthread_mutex_lock(&database->write_lock);
     database->waiting--;
     bool is_first = database->finished == NULL;
-    int error = database->writer.db == NULL
-                    ? database->error
-                    : query_script(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn");
+    int error = database->error;
+    if (error == 0)
+        error = query_script(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn");
     if (error != 0)
         return end_transaction(database, error);
     database->turns++;

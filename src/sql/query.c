@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A string of letters says how parameters are bound, so that a call fits on one line.
- */
 #include "sql/query.h"
 
 #include <errno.h>
@@ -202,7 +199,7 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
     return copy;
 }
 
-/* ---------------------------------------------------------------- statements that are kept */
+/* ---------------------------------------------------------------- statements that run often */
 
 void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts)
 {

@@ -2,8 +2,8 @@
 /*
  * SQLite statements whose parameters are bound in one call, and SQLite's result codes as errno.
  *
- * query_execute() and the other query_ functions run a statement once. A statement that runs often belongs to
- * a `struct statements`: its first run prepares it, and later runs use it again.
+ * The query_ functions prepare a statement for one run. A `struct statements` keeps statements that run
+ * often: it prepares each at its first run.
  */
 #ifndef INBOXFS_SQL_QUERY_H
 #define INBOXFS_SQL_QUERY_H
@@ -14,10 +14,11 @@
 
 /* Returns 0 or the -errno of a result code of `db` (NULL if sqlite3_open_v2() made none): -ENOSPC, -ENOMEM;
  * -EBUSY when another connection has the lock; -EEXIST when a constraint failed; -EUCLEAN when the file is
- * damaged; the errno of the system when a file could not be opened; -EIO and others. */
+ * damaged; the system's errno when a file could not be opened; -EIO; or another. */
+
 int query_error_on(sqlite3 *db, int sqlite_result);
-/* Runs statements without parameters or rows. Return: 0; -errno. Here and below, the error of a disk that
- * cannot be read is -EIO, not -EUCLEAN. */
+/* Runs statements without parameters, and ignores their rows. Return: 0 or -errno. Here and below, a disk
+ * that cannot be read is -EIO, not -EUCLEAN. */
 int query_script(sqlite3 *db, const char *sql);
 
 /* Prepares `sql` and binds its parameters. `types` has one letter for each parameter:
@@ -29,7 +30,7 @@ int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, co
  * there is no row; or -errno. *ret_statement is set only with 0. */
 int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...);
 
-/* Steps to the next row. Return: 1 for a row; 0 at the end; or -errno, of the system after an I/O error. */
+/* Steps to the next row. Return: 1 for a row; 0 at the end; or -errno. */
 int query_step(sqlite3_stmt *statement);
 
 /* Prepares a statement, runs it to its end, and finalises it. Return: 0 or -errno. */
@@ -45,7 +46,7 @@ const char *query_column_text(sqlite3_stmt *statement, int column);
  * when out of memory. `ret_len` may be NULL. */
 char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len);
 
-/* ---------------------------------------------------------------- statements that are kept */
+/* ---------------------------------------------------------------- statements that run often */
 
 enum {
     STATEMENTS_MAX = 64
