@@ -67,7 +67,7 @@ static void api_perform(struct api_service *api, const struct http_request *requ
                         struct service_result *ret)
 {
     http_client_perform(api->http, request, ret_response);
-    outcome_decide(ret_response, body, strcmp(request->method, "GET") == 0, ret);
+    outcome_decide(ret_response, body, request->body.content_type == NULL, ret);
     atomic_fetch_add(&api->requests, 1);
     atomic_fetch_add(&api->sent_bytes, ret_response->sent_bytes);
     atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
@@ -98,7 +98,6 @@ static void api_post(struct api_service *api, const char *target, const struct h
                      struct service_result *ret)
 {
     struct http_request request = {
-        .method = "POST",
         .target = target,
         .body = *content,
         .sink = collect,
@@ -185,7 +184,6 @@ static void api_get_list(struct api_service *api, const struct api_list_request 
 {
     struct list_transfer transfer = {.reader = list->reader, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
     struct http_request request = {
-        .method = "GET",
         .target = list->target,
         .if_none_match = list->if_none_match,
         .sink = feed_list,
@@ -600,7 +598,6 @@ static void get_content(struct mail_service *service, const struct content_query
         is_skipped(api, ENDPOINT_CONTENT, ret))
         return;
     struct http_request request = {
-        .method = "GET",
         .target = target.data,
         .sink = collect_content,
         .context = &body,
@@ -646,7 +643,6 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
 {
     struct download download = {.target = target, .failed = STRBUF_INIT(API_REPLY_MAX_BYTES)};
     struct http_request request = {
-        .method = "GET",
         .target = path,
         .takes_any_type = true,
         .sink = write_bytes,

@@ -59,14 +59,13 @@ struct http_slot {
     struct http_slot *next;
 };
 
-/* The server and how to reach it. Constant after http_client_new(). */
-struct http_target {
+struct http_client {
     char *base_url;
-    char *unix_socket;   /* or NULL */
     char *authorization; /* the whole header line, or NULL */
-    char *ca_path;       /* or NULL */
-    bool is_ca_directory;
-    bool uses_proxy; /* the environment's proxy may be used */
+    pthread_mutex_t lock;
+    CURL *prototype;        /* protected by lock, like all below; has the options of fixed_options */
+    struct http_slot *idle; /* the last used first */
+    unsigned int idle_len;
 };
 
 /* ---------------------------------------------------------------- the head of a request */
@@ -100,20 +99,20 @@ static int add_value(struct http_head *head, char *line, const char *name, const
     return 0;
 }
 
-/* Fills in `head` (all zeros before), which borrows from `target` and must not move afterwards. Returns 0, or
+/* Fills in `head` (all zeros before), which borrows from `client` and must not move afterwards. Returns 0, or
  * -EINVAL when a value is too long or has a line break, by which a stranger could add a header line. */
-static int build_head(struct http_head *head, const struct http_target *target,
+static int build_head(struct http_head *head, const struct http_client *client,
                       const struct http_request *request)
 {
     add_line(head, "User-Agent: inboxfs/" INBOXFS_VERSION);
     add_line(head, request->takes_any_type ? "Accept: */*" : "Accept: application/json");
     add_line(head, "Expect:"); /* do not wait for a 100 Continue */
-    if (target->authorization != NULL)
-        add_line(head, target->authorization);
-    int rc = add_value(head, head->content_type, "Content-Type", request->body.content_type);
-    if (rc == 0)
-        rc = add_value(head, head->if_none_match, "If-None-Match", request->if_none_match);
-    return rc;
+    if (client->authorization != NULL)
+        add_line(head, client->authorization);
+    int error = add_value(head, head->content_type, "Content-Type", request->body.content_type);
+    if (error != 0)
+        return error;
+    return add_value(head, head->if_none_match, "If-None-Match", request->if_none_match);
 }
 
 /* ---------------------------------------------------------------- one transfer */
@@ -147,20 +146,15 @@ static void limit_unacked(int fd, int64_t unacked_ms)
                sizeof(limit)); /* fails on a Unix socket, which does no harm */
 }
 
-/* Without the limit the kernel buffers some megabytes at once. A slow line takes minutes to send them, and
- * meanwhile libcurl would see no progress. */
-static void limit_unsent(int fd)
-{
-    const int limit = UNSENT_BYTES;
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &limit, sizeof(limit));
-}
-
 static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
 {
     struct http_slot *slot = context;
     slot->fd = fd;
     limit_unacked(fd, slot->unacked_ms);
-    limit_unsent(fd);
+    /* Without this limit the kernel buffers some megabytes at once. A slow line takes minutes to send them,
+     * and meanwhile libcurl would see no progress. */
+    const int unsent_limit = UNSENT_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_limit, sizeof(unsent_limit));
     return CURL_SOCKOPT_OK;
 }
 
@@ -267,20 +261,12 @@ static int on_seek(void *context, curl_off_t offset, int origin)
 /* libcurl decodes any transfer coding, even one that was not requested. Decompressed text may be a thousand
  * times as long: a few megabytes would cost the time and memory of gigabytes. So only "chunked" is accepted.
  */
-static bool is_packed(const char *line, size_t len)
+static bool is_compressed(CURL *easy)
 {
-    static const char name[] = "transfer-encoding:";
-    static const char chunks[] = "chunked";
-    size_t name_len = sizeof(name) - 1;
-    if (len < name_len || strncasecmp(line, name, name_len) != 0)
-        return false;
-    line += name_len;
-    len -= name_len;
-    while (len > 0 && strchr(" \t", *line) != NULL)
-        line++, len--;
-    while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
-        len--;
-    return len != sizeof(chunks) - 1 || strncasecmp(line, chunks, len) != 0;
+    struct curl_header *coding;
+    return curl_easy_header(easy, "Transfer-Encoding", 0, CURLH_HEADER | CURLH_1XX, -1, &coding) ==
+               CURLHE_OK &&
+           (coding->amount > 1 || strcasecmp(coding->value, "chunked") != 0);
 }
 
 static size_t on_header(char *bytes, size_t size, size_t count, void *context)
@@ -295,18 +281,19 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
                  HTTP_HEAD_MAX_BYTES);
         return CURL_WRITEFUNC_ERROR;
     }
-    if (is_packed(bytes, len)) {
+    bool is_end = len <= 2 && (bytes[0] == '\r' || bytes[0] == '\n');
+    if (!is_end)
+        return len;
+    if (is_compressed(transfer->easy)) {
         transfer->error = -EPROTO;
         snprintf(transfer->reason, sizeof(transfer->reason),
                  "the answer is packed in a way that was not asked for");
         return CURL_WRITEFUNC_ERROR;
     }
-    if (len <= 2 && (bytes[0] == '\r' || bytes[0] == '\n')) {
-        long status = 0;
-        curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-        if (status >= 200)
-            transfer->response->status = (int)status;
-    }
+    long status = 0;
+    curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 200)
+        transfer->response->status = (int)status;
     return len;
 }
 
@@ -337,8 +324,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* These options are set only when a handle is made: libcurl 7.88 refuses CURLOPT_BUFFERSIZE after a failed
- * name lookup. */
+/* These options and those of set_fixed() are set once, for the handle that the others are copies of. libcurl
+ * 7.88 would refuse CURLOPT_BUFFERSIZE after a failed name lookup. */
 static const struct {
     CURLoption option;
     long value;
@@ -363,66 +350,58 @@ static const struct {
             rc = curl_easy_setopt(easy, (option), (value)); \
     } while (0)
 
-static CURLcode set_fixed(struct http_slot *slot, const struct http_target *target)
+static CURLcode set_fixed(CURL *easy, const struct http_config *config, bool is_https)
 {
-    CURL *easy = slot->easy;
     CURLcode rc = CURLE_OK;
+    struct stat status;
     for (size_t i = 0; i < ARRAY_LEN(fixed_options); i++)
         SET(fixed_options[i].option, fixed_options[i].value);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_SOCKOPTFUNCTION, on_socket);
-    SET(CURLOPT_SOCKOPTDATA, slot);
     SET(CURLOPT_CLOSESOCKETFUNCTION, on_socket_close);
-    SET(CURLOPT_CLOSESOCKETDATA, slot);
-    if (target->ca_path != NULL) {
-        SET(CURLOPT_CAINFO, target->is_ca_directory ? NULL : target->ca_path);
-        SET(CURLOPT_CAPATH, target->is_ca_directory ? target->ca_path : NULL);
-    }
-    if (!target->uses_proxy)
-        SET(CURLOPT_PROXY, "");
-    if (target->unix_socket != NULL)
-        SET(CURLOPT_UNIX_SOCKET_PATH, target->unix_socket);
-    return rc;
-}
-
-static CURLcode set_callbacks(struct transfer *transfer)
-{
-    CURL *easy = transfer->easy;
-    CURLcode rc = CURLE_OK;
-    SET(CURLOPT_VERBOSE, 1L); /* needed for the debug callback; prints nothing */
-    SET(CURLOPT_ERRORBUFFER, transfer->curl_reason);
-    SET(CURLOPT_DEBUGFUNCTION, on_debug);
-    SET(CURLOPT_DEBUGDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
-    SET(CURLOPT_HEADERDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_body);
-    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_READFUNCTION, on_read);
+    SET(CURLOPT_SEEKFUNCTION, on_seek);
+    if (config->ca_path != NULL) {
+        bool is_directory = stat(config->ca_path, &status) == 0 && S_ISDIR(status.st_mode);
+        SET(CURLOPT_CAINFO, is_directory ? NULL : config->ca_path);
+        SET(CURLOPT_CAPATH, is_directory ? config->ca_path : NULL);
+    }
+    /* The user allows plain HTTP for this machine or a trusted network only; a proxy in the environment would
+     * see the key. With https, the proxy sees only a tunnel. */
+    if (!is_https || config->unix_socket != NULL)
+        SET(CURLOPT_PROXY, "");
+    if (config->unix_socket != NULL)
+        SET(CURLOPT_UNIX_SOCKET_PATH, config->unix_socket);
     return rc;
 }
 
-static CURLcode set_request(struct transfer *transfer, const struct http_target *target,
-                            struct curl_slist *headers)
+static CURLcode set_request(struct transfer *transfer, const char *base_url, struct curl_slist *headers)
 {
     const struct http_request *request = transfer->request;
-    bool is_post = request->body.content_type != NULL;
     CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
     char url[8192];
-    int len = snprintf(url, sizeof(url), "%s%s", target->base_url, request->target);
+    int len = snprintf(url, sizeof(url), "%s%s", base_url, request->target);
     if (len < 0 || (size_t)len >= sizeof(url))
         return CURLE_URL_MALFORMAT;
+    SET(CURLOPT_VERBOSE, 1L); /* needed for the debug callback; prints nothing */
+    SET(CURLOPT_DEBUGFUNCTION, on_debug);
+    SET(CURLOPT_DEBUGDATA, transfer);
+    SET(CURLOPT_ERRORBUFFER, transfer->curl_reason);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_READDATA, transfer);
+    SET(CURLOPT_SEEKDATA, transfer);
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     SET(CURLOPT_LOW_SPEED_LIMIT, request->stall_s > 0 ? (long)STALL_BYTES_PER_S : 0L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)request->stall_s);
-    if (is_post) {
+    if (request->body.content_type != NULL) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_len);
-        SET(CURLOPT_READFUNCTION, on_read);
-        SET(CURLOPT_READDATA, transfer);
-        SET(CURLOPT_SEEKFUNCTION, on_seek);
-        SET(CURLOPT_SEEKDATA, transfer);
     } else {
         SET(CURLOPT_HTTPGET, 1L);
     }
@@ -433,21 +412,6 @@ static CURLcode set_request(struct transfer *transfer, const struct http_target 
 
 /* ---------------------------------------------------------------- the transfer */
 
-static bool is_cancelled(struct transfer *transfer)
-{
-    if (!cancel_is_set(transfer->request->cancel))
-        return false;
-    transfer->error = -ECANCELED;
-    snprintf(transfer->reason, sizeof(transfer->reason), "no answer within the time given");
-    return true;
-}
-
-static bool has_arrived_more(CURLM *multi)
-{
-    int ready = 0;
-    return curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0;
-}
-
 static void call_pause(struct transfer *transfer)
 {
     if (transfer->is_unreported && transfer->request->pause != NULL)
@@ -456,34 +420,35 @@ static void call_pause(struct transfer *transfer)
 }
 
 /* A pause begins when the socket has no more bytes, not when libcurl's buffer is empty. */
-static void wait_for_more(CURLM *multi, struct transfer *transfer, int check_ms)
+static void wait_for_more(CURLM *multi, struct transfer *transfer)
 {
-    if (transfer->is_unreported && has_arrived_more(multi))
+    int ready = 0;
+    if (transfer->is_unreported && curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0)
         return;
     call_pause(transfer);
-    curl_multi_poll(multi, NULL, 0, check_ms, NULL);
+    curl_multi_poll(multi, NULL, 0, transfer->request->cancel != NULL ? CANCEL_CHECK_MS : IDLE_CHECK_MS,
+                    NULL);
 }
 
 static CURLcode drive(CURLM *multi, struct transfer *transfer)
 {
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
-    CURLcode result = CURLE_ABORTED_BY_CALLBACK;
-    int check_ms = transfer->request->cancel != NULL ? CANCEL_CHECK_MS : IDLE_CHECK_MS;
-    while (!is_cancelled(transfer)) {
-        int running = 0;
-        if (curl_multi_perform(multi, &running) != CURLM_OK) {
-            result = CURLE_FAILED_INIT;
-            break;
-        }
-        int left;
-        const CURLMsg *message = curl_multi_info_read(multi, &left);
+    CURLcode result = CURLE_FAILED_INIT;
+    int count;
+    while (!cancel_is_set(transfer->request->cancel) && curl_multi_perform(multi, &count) == CURLM_OK) {
+        const CURLMsg *message = curl_multi_info_read(multi, &count);
         if (message != NULL) {
             result = message->data.result;
             call_pause(transfer);
-            break;
+            curl_multi_remove_handle(multi, transfer->easy);
+            return result;
         }
-        wait_for_more(multi, transfer, check_ms);
+        wait_for_more(multi, transfer);
+    }
+    if (cancel_is_set(transfer->request->cancel)) {
+        transfer->error = -ECANCELED;
+        snprintf(transfer->reason, sizeof(transfer->reason), "no answer within the time given");
     }
     curl_multi_remove_handle(multi, transfer->easy);
     return result;
@@ -596,7 +561,7 @@ static bool finds_dead(CURL *easy, bool had_connection, int error)
 }
 
 /* Returns what finds_dead() does. */
-static bool run_transfer(struct http_slot *slot, const struct http_target *target,
+static bool run_transfer(struct http_slot *slot, const struct http_client *client,
                          const struct http_request *request, struct http_response *ret)
 {
     CURL *easy = slot->easy;
@@ -608,15 +573,11 @@ static bool run_transfer(struct http_slot *slot, const struct http_target *targe
         .body_len = http_body_len(&request->body),
     };
     struct http_head head = {.len = 0};
-    bool is_post = strcmp(request->method, "POST") == 0;
-    int rc = is_post == (transfer.body_len > 0) ? build_head(&head, target, request) : -EINVAL;
-
+    int rc = build_head(&head, client, request);
     CURLcode code = CURLE_OK;
     bool had_connection = slot->fd >= 0;
     if (rc == 0)
-        code = set_callbacks(&transfer);
-    if (rc == 0 && code == CURLE_OK)
-        code = set_request(&transfer, target, head.nodes);
+        code = set_request(&transfer, client->base_url, head.nodes);
     if (rc == 0 && code == CURLE_OK) {
         code = drive(slot->multi, &transfer);
         note_never_sent(&transfer);
@@ -638,41 +599,31 @@ static bool run_transfer(struct http_slot *slot, const struct http_target *targe
 
 /* ---------------------------------------------------------------- handles, and the connections they keep */
 
-struct http_client {
-    struct http_target target;
-    pthread_mutex_t lock;
-    struct http_slot *idle; /* protected by lock */
-    unsigned int idle_len;  /* protected by lock */
-};
-
-static void slot_free(struct http_slot *slot)
-{
-    if (slot == NULL)
-        return;
-    curl_easy_cleanup(slot->easy);
-    curl_multi_cleanup(slot->multi);
-    free(slot);
-}
-
 static void slots_free(struct http_slot *slots)
 {
     while (slots != NULL) {
         struct http_slot *slot = slots;
         slots = slot->next;
-        slot_free(slot);
+        curl_easy_cleanup(slot->easy);
+        curl_multi_cleanup(slot->multi);
+        free(slot);
     }
 }
 
-static struct http_slot *slot_new(const struct http_target *target)
+static struct http_slot *slot_new(struct http_client *client)
 {
     struct http_slot *slot = calloc(1, sizeof(*slot));
     if (slot == NULL)
         return NULL;
     slot->fd = -1;
     slot->multi = curl_multi_init();
-    slot->easy = curl_easy_init();
-    if (slot->multi == NULL || slot->easy == NULL || set_fixed(slot, target) != CURLE_OK) {
-        slot_free(slot);
+    pthread_mutex_lock(&client->lock);
+    slot->easy = curl_easy_duphandle(client->prototype);
+    pthread_mutex_unlock(&client->lock);
+    if (slot->multi == NULL || slot->easy == NULL ||
+        curl_easy_setopt(slot->easy, CURLOPT_SOCKOPTDATA, slot) != CURLE_OK ||
+        curl_easy_setopt(slot->easy, CURLOPT_CLOSESOCKETDATA, slot) != CURLE_OK) {
+        slots_free(slot);
         return NULL;
     }
     curl_multi_setopt(slot->multi, CURLMOPT_MAXCONNECTS, 1L);
@@ -699,12 +650,12 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
     if (slot != NULL && slot->used_ms < now_ms - idle_max_ms)
         slot = NULL;
     if (slot != NULL) {
-        client->idle = slot->next;
+        client->idle = TAKE_PTR(slot->next);
         client->idle_len--;
     }
     pthread_mutex_unlock(&client->lock);
     slots_free(too_old);
-    return slot != NULL ? slot : slot_new(&client->target);
+    return slot != NULL ? slot : slot_new(client);
 }
 
 /* A failed handle is freed, since it caches the server's address; a new handle looks the name up. */
@@ -715,16 +666,16 @@ static void put_slot(struct http_client *client, struct http_slot *slot, bool ha
     pthread_mutex_lock(&client->lock);
     if (are_dead)
         dead = take_older_locked(client, INT64_MAX);
-    bool keeps = !has_failed && client->idle_len < IDLE_SLOTS_MAX;
-    if (keeps) {
+    if (!has_failed && client->idle_len < IDLE_SLOTS_MAX) {
         slot->next = client->idle;
         client->idle = slot;
         client->idle_len++;
+    } else {
+        slot->next = dead;
+        dead = slot;
     }
     pthread_mutex_unlock(&client->lock);
     slots_free(dead);
-    if (!keeps)
-        slot_free(slot);
 }
 
 /* ---------------------------------------------------------------- the client */
@@ -739,59 +690,27 @@ static bool is_printable(const char *text, size_t max_bytes)
     return len > 0 && len <= max_bytes;
 }
 
-static int copy_authorization(struct http_client *client, const char *api_key)
-{
-    if (api_key == NULL)
-        return 0;
-    if (!is_printable(api_key, KEY_MAX_BYTES))
-        return -EINVAL;
-    size_t size = sizeof(AUTHORIZATION) + strlen(api_key);
-    client->target.authorization = malloc(size);
-    if (client->target.authorization == NULL)
-        return -ENOMEM;
-    snprintf(client->target.authorization, size, "%s%s", AUTHORIZATION, api_key);
-    return 0;
-}
-
-static int copy_config(struct http_client *client, const struct http_config *config)
-{
-    bool is_https = strncasecmp(config->base_url, "https://", 8) == 0;
-    if (!is_https && strncasecmp(config->base_url, "http://", 7) != 0)
-        return -EINVAL;
-    if (!is_printable(config->base_url, SIZE_MAX))
-        return -EINVAL;
-    /* The user allows plain HTTP for this machine or a trusted network only; a proxy in the environment would
-     * see the key. With https, the proxy sees only a tunnel. */
-    client->target.uses_proxy = is_https && config->unix_socket == NULL;
-    client->target.base_url = strdup(config->base_url);
-    if (client->target.base_url == NULL)
-        return -ENOMEM;
-    if (config->unix_socket != NULL) {
-        client->target.unix_socket = strdup(config->unix_socket);
-        if (client->target.unix_socket == NULL)
-            return -ENOMEM;
-    }
-    struct stat status;
-    if (config->ca_path != NULL) {
-        client->target.ca_path = strdup(config->ca_path);
-        client->target.is_ca_directory = stat(config->ca_path, &status) == 0 && S_ISDIR(status.st_mode);
-        if (client->target.ca_path == NULL)
-            return -ENOMEM;
-    }
-    return copy_authorization(client, config->api_key);
-}
-
 int http_client_new(const struct http_config *config, struct http_client **ret_client)
 {
+    bool is_https = strncasecmp(config->base_url, "https://", 8) == 0;
+    if ((!is_https && strncasecmp(config->base_url, "http://", 7) != 0) ||
+        !is_printable(config->base_url, SIZE_MAX) ||
+        (config->api_key != NULL && !is_printable(config->api_key, KEY_MAX_BYTES)))
+        return -EINVAL;
     struct http_client *client = calloc(1, sizeof(*client));
     if (client == NULL)
         return -ENOMEM;
     pthread_mutex_init(&client->lock, NULL);
-    /* libcurl counts the calls, and several threads may make them. */
-    int rc = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? copy_config(client, config) : -ENOMEM;
-    if (rc < 0) {
+    curl_global_init(CURL_GLOBAL_DEFAULT); /* libcurl counts the calls, and several threads may make them */
+    client->base_url = strdup(config->base_url);
+    client->prototype = curl_easy_init();
+    if (config->api_key != NULL && asprintf(&client->authorization, AUTHORIZATION "%s", config->api_key) < 0)
+        client->authorization = NULL;
+    if (client->base_url == NULL || client->prototype == NULL ||
+        (config->api_key != NULL && client->authorization == NULL) ||
+        set_fixed(client->prototype, config, is_https) != CURLE_OK) {
         http_client_free(client);
-        return rc;
+        return -ENOMEM;
     }
     *ret_client = client;
     return 0;
@@ -802,12 +721,11 @@ void http_client_free(struct http_client *client)
     if (client == NULL)
         return;
     slots_free(client->idle);
-    if (client->target.authorization != NULL)
-        explicit_bzero(client->target.authorization, strlen(client->target.authorization));
-    free(client->target.authorization);
-    free(client->target.ca_path);
-    free(client->target.unix_socket);
-    free(client->target.base_url);
+    curl_easy_cleanup(client->prototype);
+    if (client->authorization != NULL)
+        explicit_bzero(client->authorization, strlen(client->authorization));
+    free(client->authorization);
+    free(client->base_url);
     pthread_mutex_destroy(&client->lock);
     curl_global_cleanup();
     free(client);
@@ -829,15 +747,15 @@ void http_client_perform(struct http_client *client, const struct http_request *
     int64_t stall_ms = INT64_C(1000) * request->stall_s;
     slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
     limit_unacked(slot->fd, slot->unacked_ms);
-    bool are_dead = run_transfer(slot, &client->target, request, ret);
+    bool are_dead = run_transfer(slot, client, request, ret);
     put_slot(client, slot, ret->error != 0, are_dead);
 }
 
 void http_client_redact(const struct http_client *client, char *text, size_t len)
 {
-    if (client->target.authorization == NULL)
+    if (client->authorization == NULL)
         return;
-    const char *key = client->target.authorization + strlen(AUTHORIZATION);
+    const char *key = client->authorization + strlen(AUTHORIZATION);
     size_t key_len = strlen(key);
     for (char *hit = text; (hit = memmem(hit, len - (size_t)(hit - text), key, key_len)) != NULL;)
         memset(hit, '*', key_len);

@@ -38,8 +38,7 @@ struct http_body {
 /* Receives the bytes of the answer's body as they arrive. Return: 0; -errno ends the request. */
 typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
 
-struct http_request {
-    const char *method;        /* GET, or POST with a body */
+struct http_request {          /* a POST if it has a body, otherwise a GET */
     const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
     const char *if_none_match; /* an ETag, or NULL */
     bool takes_any_type;       /* accepts any content type; otherwise only JSON */

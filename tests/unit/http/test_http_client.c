@@ -80,7 +80,6 @@ static int tear_down(void **state)
 static struct http_request get_request(struct fixture *fixture)
 {
     return (struct http_request){
-        .method = "GET",
         .target = "/api/v1/thing?x=1",
         .sink = collect,
         .context = fixture,
@@ -92,7 +91,6 @@ static struct http_request get_request(struct fixture *fixture)
 static struct http_request post_request(struct fixture *fixture, const char *text)
 {
     struct http_request request = get_request(fixture);
-    request.method = "POST";
     request.body =
         (struct http_body){.content_type = "application/json", .head = text, .head_len = strlen(text)};
     return request;
@@ -800,8 +798,6 @@ TEST_WITH(line_breaks_never_reach_a_header, set_up, tear_down)
     }
     struct http_request request = get_request(fixture);
     request.if_none_match = "\"v0\"\r\nX-Evil: 1";
-    assert_int_equal(perform(fixture, &request).error, -EINVAL);
-    request = post_request(fixture, "");
     assert_int_equal(perform(fixture, &request).error, -EINVAL);
     assert_int_equal(scripted_server_requests(fixture->server), 0);
 }
