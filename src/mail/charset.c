@@ -181,14 +181,6 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     return is_refused ? -EILSEQ : text->error;
 }
 
-/* Returns true if text that its charset did not decode only looks like UTF-8: ISO 2022 and HZ (RFC 1843)
- * write characters in ASCII, behind ESC, SO or "~{". */
-static bool is_shifted(const char *name, const char *bytes, size_t len)
-{
-    return memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
-           (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL);
-}
-
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
                    enum charset_damage damage)
 {
@@ -198,7 +190,11 @@ int charset_append(struct strbuf *text, const char *label, size_t label_len, con
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
     if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)
         return text->error;
-    if (damage == CHARSET_REFUSE && is_converted && is_shifted(name, bytes, len))
+    /* ISO 2022 and HZ (RFC 1843) write characters in ASCII behind ESC, SO or "~{", which only looks like
+     * UTF-8. */
+    if (damage == CHARSET_REFUSE && is_converted &&
+        (memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
+         (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL)))
         return -EILSEQ;
     if (is_utf8(bytes, len))
         return strbuf_append(text, bytes, len);

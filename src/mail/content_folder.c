@@ -133,14 +133,6 @@ static int add_text(struct content_folder *folder, const char *name, const struc
     return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, "", text);
 }
 
-static bool is_blank(const struct email_text *text)
-{
-    for (size_t i = 0; i < text->len; i++)
-        if (!g_ascii_isspace(text->bytes[i]))
-            return false;
-    return true;
-}
-
 /* Appends the text of HTML that the plain text does not repeat. */
 static int append_html(struct strbuf *text, const struct email_text *html)
 {
@@ -160,7 +152,9 @@ static int add_body(struct content_folder *folder, const struct email_content *c
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
     if (html->bytes == NULL && plain->bytes == NULL)
         return 0;
-    bool is_plain_blank = is_blank(plain);
+    bool is_plain_blank = true;
+    for (size_t i = 0; i < plain->len && is_plain_blank; i++)
+        is_plain_blank = g_ascii_isspace(plain->bytes[i]);
     bool needs_html = html->bytes != NULL && (is_plain_blank || !content->alternative_content);
     int error = is_plain_blank && needs_html ? 0 : append_readable(&text, plain->bytes, plain->len);
     if (error == 0 && needs_html)

@@ -38,27 +38,8 @@ static void take_text(char **text, char **missing)
         *text = TAKE_PTR(*missing);
 }
 
-/* Refuses an answer that names another email: the folder of the reply file decides which one is answered. */
-static int take_missing(struct draft_reading *reading, struct draft_reading *answered)
-{
-    bool is_other = reading->message_type != NULL && answered->message_type != NULL &&
-                    (strcmp(reading->message_type, answered->message_type) != 0 ||
-                     strcmp(reading->existing_email_id, answered->existing_email_id) != 0);
-    if (is_other)
-        return reason_give(reading->ret_reason, -EBADMSG,
-                           "existing_email_id, message_type: not those of the email answered here");
-    if (!reading->has_to)
-        take_list(&reading->to, &answered->to);
-    if (!reading->has_cc)
-        take_list(&reading->cc, &answered->cc);
-    take_text(&reading->from, &answered->from);
-    take_text(&reading->subject, &answered->subject);
-    take_text(&reading->existing_email_id, &answered->existing_email_id);
-    take_text(&reading->message_type, &answered->message_type);
-    return 0;
-}
-
-/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text. */
+/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text: it names
+ * the answered email, so an answer cannot name another. */
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
@@ -71,7 +52,22 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
     bool is_json = blank < len && bytes[blank] == '{';
     if (error == 0)
         error = is_json ? draft_read_json(reading, bytes, len) : draft_read_answer_text(reading, bytes, len);
-    return error != 0 ? error : take_missing(reading, &from_email);
+    if (error != 0)
+        return error;
+    if (reading->message_type != NULL && from_email.message_type != NULL &&
+        (strcmp(reading->message_type, from_email.message_type) != 0 ||
+         strcmp(reading->existing_email_id, from_email.existing_email_id) != 0))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "existing_email_id, message_type: not those of the email answered here");
+    if (!reading->has_to)
+        take_list(&reading->to, &from_email.to);
+    if (!reading->has_cc)
+        take_list(&reading->cc, &from_email.cc);
+    take_text(&reading->from, &from_email.from);
+    take_text(&reading->subject, &from_email.subject);
+    take_text(&reading->existing_email_id, &from_email.existing_email_id);
+    take_text(&reading->message_type, &from_email.message_type);
+    return 0;
 }
 
 /* Some editors begin a file with a byte order mark. */
@@ -249,30 +245,6 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     return bytes[blank] == '{' ? draft_read_json(reading, bytes, len) : draft_read_mime(reading, bytes, len);
 }
 
-/* Moves the fields that the draft keeps out of `reading`. */
-static int make_draft(struct draft_reading *reading, struct draft **ret_draft)
-{
-    char *request = NULL;
-    int error = write_request(reading, &request);
-    if (error != 0)
-        return error;
-    struct draft *draft = g_new0(struct draft, 1);
-    draft->from = TAKE_PTR(reading->from);
-    draft->request = request;
-    draft->attachment_names =
-        (char **)g_ptr_array_steal(reading->attachment_names, &draft->attachment_names_len);
-    draft->not_carried = (char **)g_ptr_array_steal(reading->not_carried, &draft->not_carried_len);
-    draft->parts = g_array_steal(reading->parts, &draft->parts_len);
-    if (reading->existing_email_id == NULL) {
-        /* The likeliest ids come first: In-Reply-To, then References from the last to the first. */
-        for (unsigned int i = reading->references->len; i-- > 0;)
-            g_ptr_array_add(reading->in_reply_to, g_ptr_array_steal_index(reading->references, i));
-        draft->message_ids = (char **)g_ptr_array_steal(reading->in_reply_to, &draft->message_ids_len);
-    }
-    *ret_draft = draft;
-    return 0;
-}
-
 int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
                 char **ret_reason)
 {
@@ -282,7 +254,26 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
         error = check_whole(&reading);
-    return error != 0 ? error : make_draft(&reading, ret_draft);
+    char *request = NULL;
+    if (error == 0)
+        error = write_request(&reading, &request);
+    if (error != 0)
+        return error;
+    struct draft *draft = g_new0(struct draft, 1);
+    draft->from = TAKE_PTR(reading.from);
+    draft->request = request;
+    draft->attachment_names =
+        (char **)g_ptr_array_steal(reading.attachment_names, &draft->attachment_names_len);
+    draft->not_carried = (char **)g_ptr_array_steal(reading.not_carried, &draft->not_carried_len);
+    draft->parts = g_array_steal(reading.parts, &draft->parts_len);
+    if (reading.existing_email_id == NULL) {
+        /* The likeliest ids come first: In-Reply-To, then References from the last to the first. */
+        for (unsigned int i = reading.references->len; i-- > 0;)
+            g_ptr_array_add(reading.in_reply_to, g_ptr_array_steal_index(reading.references, i));
+        draft->message_ids = (char **)g_ptr_array_steal(reading.in_reply_to, &draft->message_ids_len);
+    }
+    *ret_draft = draft;
+    return 0;
 }
 
 int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,

@@ -166,22 +166,16 @@ static int read_previous(const json_t *object, struct email_content *content)
     return error;
 }
 
-static bool has_content(const json_t *object)
-{
-    static const char *const keys[] = {"plain_text", "html", "prompt", "attachments"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (json_object_get(object, keys[i]) != NULL)
-            return true;
-    return false;
-}
-
 int email_content_from_text(const char *text, size_t len, struct email_content *ret_content)
 {
     if (len > EMAIL_CONTENT_MAX_BYTES)
         return -EMSGSIZE;
     _cleanup_json_ json_t *object = NULL;
     int error = json_value_read(text, len, 0, &object);
-    if (error == 0 && (!json_is_object(object) || !has_content(object)))
+    bool has_content = json_object_get(object, "plain_text") != NULL ||
+                       json_object_get(object, "html") != NULL || json_object_get(object, "prompt") != NULL ||
+                       json_object_get(object, "attachments") != NULL;
+    if (error == 0 && !has_content)
         error = -EBADMSG;
     struct email_content content = {0};
     if (error == 0)

@@ -219,22 +219,6 @@ static bool is_key_twice(const struct record_reading *reading, const struct fiel
     return false;
 }
 
-static int keep_known(struct record_reading *reading, size_t known, const char *text)
-{
-    json_t *value = NULL;
-    size_t len = (size_t)(reading->at - text);
-    if (known == ARRAY_LEN(known_fields) || !known_fields[known].is_read)
-        return 0;
-    int error = 0;
-    if (is_plain_string(text, len))
-        value = json_stringn_nocheck(text + 1, len - 2);
-    else
-        error = json_value_read(text, len, JSON_DECODE_ANY, &value);
-    if (error == 0 && json_object_set_new_nocheck(reading->known, known_fields[known].key, value) != 0)
-        error = -ENOMEM;
-    return error;
-}
-
 static int read_field(struct record_reading *reading)
 {
     struct field *field = &reading->table[reading->count];
@@ -262,7 +246,17 @@ static int read_field(struct record_reading *reading)
         return error;
     field->end = reading->fields.len;
     reading->count++;
-    return keep_known(reading, known, value);
+    if (known == ARRAY_LEN(known_fields) || !known_fields[known].is_read)
+        return 0;
+    json_t *kept = NULL;
+    size_t len = (size_t)(reading->at - value);
+    if (is_plain_string(value, len))
+        kept = json_stringn_nocheck(value + 1, len - 2);
+    else
+        error = json_value_read(value, len, JSON_DECODE_ANY, &kept);
+    if (error == 0 && json_object_set_new_nocheck(reading->known, known_fields[known].key, kept) != 0)
+        error = -ENOMEM;
+    return error;
 }
 
 static int read_fields(struct record_reading *reading)
@@ -442,22 +436,17 @@ static void append_compact(struct line_writer *line, const char *text, size_t le
     append_bytes(line, text, len);
 }
 
-static void append_lines(struct line_writer *line, const char *json, size_t len)
-{
-    const char *end = json + len;
-    while (json < end) {
-        const char *line_break = memchr(json, '\n', (size_t)(end - json));
-        const char *line_end = line_break != NULL ? line_break : end;
-        append_compact(line, json, (size_t)(line_end - json));
-        json = line_end + (line_break != NULL);
-    }
-}
-
 void email_record_write_line(const char *json, size_t json_len, const char *name, size_t name_len,
                              size_t line_len, char *ret_line)
 {
     struct line_writer line = {.to = ret_line, .limit = ret_line + line_len + name_len};
-    append_lines(&line, json, json_len);
+    const char *end = json + json_len;
+    while (json < end) {
+        const char *line_break = memchr(json, '\n', (size_t)(end - json));
+        const char *line_end = line_break != NULL ? line_break : end;
+        append_compact(&line, json, (size_t)(line_end - json));
+        json = line_end + (line_break != NULL);
+    }
     if (line.to > ret_line)
         line.to--; /* the closing bracket */
     if (line.to > ret_line + 1)

@@ -26,15 +26,6 @@ static int64_t shown_epoch(int64_t epoch)
     return CLAMP(epoch, 0, epoch_max);
 }
 
-/* Maildir wants flags in the order of ASCII, which is that of `letters`. */
-static void append_flags(uint64_t flags, char *to)
-{
-    for (int i = 0; i < MAILDIR_LETTERS; i++)
-        if ((flags >> i & 1) != 0)
-            *to++ = letters[i];
-    *to = '\0';
-}
-
 void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_NAME_SIZE])
 {
     char hex[2 * MAILDIR_ID_BYTES + 1];
@@ -45,18 +36,12 @@ void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_
     if (!name->has_info)
         return;
     memcpy(ret_text + len, info, sizeof(info));
-    append_flags(name->flags, ret_text + len + sizeof(info) - 1);
-}
-
-static bool take_flags(const char *text, uint64_t *ret_flags)
-{
-    for (; *text != '\0'; text++) {
-        uint64_t flag = maildir_flag(*text);
-        if (flag == 0)
-            return false;
-        *ret_flags |= flag;
-    }
-    return true;
+    /* Maildir wants flags in the order of ASCII, which is that of `letters`. */
+    char *to = ret_text + len + strlen(info);
+    for (int i = 0; i < MAILDIR_LETTERS; i++)
+        if ((name->flags >> i & 1) != 0)
+            *to++ = letters[i];
+    *to = '\0';
 }
 
 /* Formats the parsed name again for a comparison, to refuse numbers with a sign or leading zeros. */
@@ -80,8 +65,14 @@ bool maildir_name_parse(const char *text, struct maildir_name *ret)
         return false;
     text += strlen(again);
     name.has_info = g_str_has_prefix(text, info);
-    if (name.has_info ? !take_flags(text + strlen(info), &name.flags) : *text != '\0')
+    if (!name.has_info && *text != '\0')
         return false;
+    for (text += name.has_info ? strlen(info) : 0; *text != '\0'; text++) {
+        uint64_t flag = maildir_flag(*text);
+        if (flag == 0)
+            return false;
+        name.flags |= flag;
+    }
     *ret = name;
     return true;
 }

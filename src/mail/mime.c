@@ -157,23 +157,17 @@ void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
 
 /* ---------------------------------------------------------------- parts */
 
-enum boundary_line {
-    LINE_IS_TEXT,
-    LINE_BEGINS_PART,
-    LINE_ENDS_MULTIPART,
-};
-
 /* RFC 2046 section 5.1.1: "--", the boundary, "--" if the line closes the multipart, and blanks. */
-static enum boundary_line find_boundary(const struct mime_parts *parts, struct span line)
+static bool is_boundary(const struct mime_parts *parts, struct span line, bool *ret_is_last)
 {
     size_t len = 2 + parts->boundary_len;
     if (line.len < len || line.bytes[0] != '-' || line.bytes[1] != '-' ||
         memcmp(line.bytes + 2, parts->boundary, parts->boundary_len) != 0)
-        return LINE_IS_TEXT;
+        return false;
     span_skip(&line, len);
-    bool is_last = line.len >= 2 && line.bytes[0] == '-' && line.bytes[1] == '-';
-    span_skip(&line, is_last ? 2 : 0);
-    return !is_white_space(line) ? LINE_IS_TEXT : is_last ? LINE_ENDS_MULTIPART : LINE_BEGINS_PART;
+    *ret_is_last = line.len >= 2 && line.bytes[0] == '-' && line.bytes[1] == '-';
+    span_skip(&line, *ret_is_last ? 2 : 0);
+    return is_white_space(line);
 }
 
 void mime_parts_init(struct mime_parts *parts, struct span body, const char *boundary)
@@ -204,12 +198,12 @@ bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
     if (parts->boundary_len == 0)
         return false;
     while (parts->rest.len > 0 && !parts->is_closed && take_line_of_boundary(parts, &line)) {
-        enum boundary_line found = find_boundary(parts, line);
-        if (found == LINE_IS_TEXT)
+        bool is_last = false;
+        if (!is_boundary(parts, line, &is_last))
             continue;
         const char *begin = parts->begin;
         parts->begin = parts->rest.bytes;
-        parts->is_closed = found == LINE_ENDS_MULTIPART;
+        parts->is_closed = is_last;
         if (begin == NULL || begin == line.bytes)
             continue;
         size_t len = (size_t)(line.bytes - begin);

@@ -187,14 +187,6 @@ int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enu
     return out->error;
 }
 
-static bool is_blank(const struct strbuf *text)
-{
-    size_t blank = 0;
-    while (blank < text->len && g_ascii_isspace(text->data[blank]))
-        blank++;
-    return blank == text->len;
-}
-
 /* Programs that put files into the text often write blank texts between them. */
 static void drop_blank_pieces(struct mime_texts *texts)
 {
@@ -202,7 +194,10 @@ static void drop_blank_pieces(struct mime_texts *texts)
     for (size_t i = 0; i < texts->len; i++) {
         struct mime_piece *piece = &texts->pieces[i];
         bool is_only_one = kept == 0 && i + 1 == texts->len;
-        if (piece->html.data == NULL && is_blank(&piece->plain) && !is_only_one)
+        size_t blank = 0;
+        while (blank < piece->plain.len && g_ascii_isspace(piece->plain.data[blank]))
+            blank++;
+        if (piece->html.data == NULL && blank == piece->plain.len && !is_only_one)
             strbuf_release(&piece->plain);
         else
             texts->pieces[kept++] = *piece;

@@ -12,21 +12,6 @@
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
-static void write_not_carried(struct json_writer *writer, const struct receipt *receipt)
-{
-    const char *line = receipt->not_carried;
-    if (line == NULL)
-        return;
-    json_key(writer, "not_carried");
-    json_begin_array(writer);
-    while (*line != '\0') {
-        size_t len = strcspn(line, "\n");
-        json_write_string_n(writer, line, len);
-        line += len + (line[len] == '\n');
-    }
-    json_end_array(writer);
-}
-
 /* Writes the request on one line; as a string if it was damaged in the database and is no longer JSON. */
 static void write_request(struct json_writer *writer, const char *request)
 {
@@ -61,7 +46,16 @@ int receipt_format(const struct receipt *receipt, struct strbuf *out)
     else
         json_write_integer(&writer, receipt->http_status);
     json_member_string(&writer, "error", receipt->error);
-    write_not_carried(&writer, receipt);
+    if (receipt->not_carried != NULL) {
+        json_key(&writer, "not_carried");
+        json_begin_array(&writer);
+        for (const char *line = receipt->not_carried; *line != '\0';) {
+            size_t len = strcspn(line, "\n");
+            json_write_string_n(&writer, line, len);
+            line += len + (line[len] == '\n');
+        }
+        json_end_array(&writer);
+    }
     json_key(&writer, "request");
     write_request(&writer, receipt->request);
     json_end_object(&writer);

@@ -54,16 +54,6 @@ struct word {
     char *text;       /* owned */
 };
 
-/* Returns the position behind the word. A quote that is not closed ends with the text. */
-static const char *find_end(const char *text, bool is_quoted, size_t *ret_len)
-{
-    const char *end = text;
-    while (*end != '\0' && (is_quoted ? *end != '"' : !character_is_blank(*end) && *end != '"'))
-        end++;
-    *ret_len = (size_t)(end - text);
-    return is_quoted && *end == '"' ? end + 1 : end;
-}
-
 enum {
     OPERATOR_MAX = 16, /* length in bytes */
 };
@@ -79,7 +69,6 @@ static size_t operator_len(const char *text)
 static int take_word(const char **text, struct word *ret)
 {
     const char *start = *text;
-    size_t len;
     *ret = (struct word){.is_negated = *start == '-' && (*(start + 1) == '"' ||
                                                          g_unichar_isalnum(g_utf8_get_char(start + 1)))};
     start += ret->is_negated;
@@ -88,8 +77,12 @@ static int take_word(const char **text, struct word *ret)
     start += ret->name_len > 0 ? ret->name_len + 1 : 0;
     ret->is_quoted = *start == '"';
     start += ret->is_quoted;
-    *text = find_end(start, ret->is_quoted, &len);
-    ret->text = strndup(start, len);
+    const char *end = start;
+    while (*end != '\0' && *end != '"' && (ret->is_quoted || !character_is_blank(*end)))
+        end++;
+    /* A quote that is not closed ends with the text. */
+    *text = ret->is_quoted && *end == '"' ? end + 1 : end;
+    ret->text = strndup(start, (size_t)(end - start));
     return ret->text == NULL ? -ENOMEM : 0;
 }
 
@@ -141,17 +134,6 @@ static bool parse_date(const char *text, int64_t *ret_ms)
     return date_parse(date, ret_ms) == 0;
 }
 
-static int set_attachment(struct parsing *parsing, const struct word *word, struct search_term *term)
-{
-    if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
-        g_ascii_strcasecmp(word->text, "attachments") != 0)
-        return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s", word->text);
-    /* -has:attachment is a kind of its own, since an email whose content was not read yet matches neither. */
-    term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
-    term->is_negated = false;
-    return 0;
-}
-
 static int set_argument(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     if (!has_letter_or_digit(word->text))
@@ -168,7 +150,15 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
             "%.*s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s",
             (int)word->name_len, word->name, word->text);
     case SEARCH_ATTACHMENT:
-        return set_attachment(parsing, word, term);
+        if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
+            g_ascii_strcasecmp(word->text, "attachments") != 0)
+            return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s",
+                               word->text);
+        /* -has:attachment is a kind of its own, since an email whose content was not read yet matches
+         * neither. */
+        term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
+        term->is_negated = false;
+        return 0;
     case SEARCH_IN:
         term->text = search_fold(word->text);
         return term->text == NULL ? -ENOMEM : 0;
@@ -248,16 +238,6 @@ static int take_term(struct parsing *parsing, struct word *word)
     return error;
 }
 
-static int check_whole(struct parsing *parsing)
-{
-    if (parsing->is_joining)
-        return take_or(parsing);
-    if (parsing->has_parenthesis && parsing->has_or)
-        return reason_give(parsing->reason, -EINVAL,
-                           "parentheses mean nothing here: OR binds closer than a blank");
-    return parsing->query->len == 0 ? -ENOENT : 0;
-}
-
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason)
 {
     struct parsing parsing = {.query = ret_query, .now_ms = now_ms, .reason = ret_reason};
@@ -278,8 +258,13 @@ int search_query_parse(const char *text, int64_t now_ms, struct search_query *re
             error = take_term(&parsing, &word);
         free(word.text);
     }
-    if (error == 0)
-        error = check_whole(&parsing);
+    if (error == 0 && parsing.is_joining)
+        error = take_or(&parsing);
+    if (error == 0 && parsing.has_parenthesis && parsing.has_or)
+        error =
+            reason_give(ret_reason, -EINVAL, "parentheses mean nothing here: OR binds closer than a blank");
+    if (error == 0 && ret_query->len == 0)
+        error = -ENOENT;
     if (error != 0)
         search_query_release(ret_query);
     return error;

@@ -132,10 +132,9 @@ static void answer_for_host(struct smtp_session *session, const char *text)
 {
     char line[SMTP_ANSWER_MAX_BYTES];
     snprintf(line, sizeof(line), "%s", text);
-    for (char *c = line; *c != '\0'; c++) {
+    for (char *c = line; *c != '\0'; c++)
         if (*c < ' ' || *c > '~')
             *c = '?';
-    }
     answer(session, line);
 }
 
@@ -370,20 +369,14 @@ static const char *do_mail(struct smtp_session *session, char *argument)
     return NULL;
 }
 
-/* Returns the address, to which a local name such as "postmaster" gets the host's domain; the caller frees
- * it. NULL when out of memory. */
-static char *complete_address(const char *domain, const char *address)
-{
-    char *whole = NULL;
-    bool is_whole = *find_unquoted(address, "@") == '@';
-    int len = asprintf(&whole, "%s%s%s", address, is_whole ? "" : "@", is_whole ? "" : domain);
-    return len >= 0 ? whole : NULL;
-}
-
 static void add_recipient(struct smtp_session *session, char **address)
 {
     const struct smtp_host *host = session->host;
-    _cleanup_free_ char *whole = complete_address(host->domain, *address);
+    /* A local name such as "postmaster" gets the host's domain. */
+    bool has_domain = *find_unquoted(*address, "@") == '@';
+    _cleanup_free_ char *whole = NULL;
+    if (asprintf(&whole, "%s%s%s", *address, has_domain ? "" : "@", has_domain ? "" : host->domain) < 0)
+        whole = NULL;
     char **recipient = host->keeps_local_names ? address : &whole;
     if (whole != NULL && !address_is_valid(whole)) {
         answer(session, "553 5.1.3 The recipient is no address");
@@ -493,11 +486,10 @@ static const char *run_command(struct smtp_session *session, char *line)
 
 static bool has_control_character(const char *line, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            return true;
-    }
-    return false;
+    bool has = false;
+    for (size_t i = 0; i < len; i++)
+        has = has || (unsigned char)line[i] < 0x20 || line[i] == 0x7f;
+    return has;
 }
 
 /* Wipes the line, which may have held a password. Its memory never moves, since it was reserved in full. */

@@ -34,12 +34,6 @@ static bool is_whole_base64(const char *text, size_t len)
     return padding <= 2 && (digits + padding) % 4 == 0;
 }
 
-/* Returns false if the content ends within an escape, which GMime drops. */
-static bool is_whole_quoted_printable(const char *text, size_t len)
-{
-    return len < 2 || text[len - 2] != '=' || g_ascii_isspace(text[len - 1]);
-}
-
 /* The encodings by the names that are found in mail, also misspelt ones. */
 static const struct transfer_encoding {
     const char *name;
@@ -97,8 +91,10 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
         *ret_words = "the base64 is cut off or damaged";
         return -EBADMSG;
     }
-    if (is_strict && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE &&
-        !is_whole_quoted_printable(content.bytes, content.len)) {
+    /* GMime drops an escape that the end of the content cuts. */
+    bool ends_in_escape = content.len >= 2 && content.bytes[content.len - 2] == '=' &&
+                          !g_ascii_isspace(content.bytes[content.len - 1]);
+    if (is_strict && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE && ends_in_escape) {
         *ret_words = "the quoted-printable text is cut off";
         return -EBADMSG;
     }
