@@ -54,12 +54,6 @@ bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number
     return attachment != NULL && attachment->row.state == ITEM_WRITING;
 }
 
-char *outbox_choose_name(struct outbox *outbox, const char *name)
-{
-    LOCK_GUARD(&outbox->lock);
-    return item_table_choose_name(&outbox->table, OUTBOX_FOLDER_OUTBOX, name);
-}
-
 void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
                         const char *error)
 {
@@ -202,7 +196,8 @@ static int reserve_locked(struct outbox *outbox, struct change *changes, size_t 
     if (folder == OUTBOX_FOLDER_NONE ||
         (!change->is_new && folder == item_folder(change->item) && strcmp(change->next.name, old_name) == 0))
         return 0;
-    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED) {
+    bool is_new_answer = change->is_new && change->next.reply_template != NULL;
+    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED || is_new_answer) {
         char *name = item_table_choose_name(&outbox->table, folder, change->next.name);
         if (name == NULL)
             return -ENOMEM;

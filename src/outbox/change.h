@@ -88,10 +88,6 @@ void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_fold
 void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 
-/* Returns `name`, with a number if it is taken in outbox/ now. The caller frees it; NULL when out of memory.
- */
-char *outbox_choose_name(struct outbox *outbox, const char *name);
-
 /* ================================================================ claims */
 
 /* Claims the item: no other thread changes it until claim_release_locked(), which drops the claim's
@@ -135,8 +131,8 @@ int change_begin(struct change *change, struct item *item, enum item_state state
 void change_release(struct outbox *outbox, struct change *change);
 
 /* Commits all changes in one turn, or none. The caller holds no lock. Waits for the disk. In sent/ and
- * failed/ a taken name gets a number. Returns 0; -EEXIST: another item, which no change removes, has the
- * name; -ENOMEM; -EPERM: item.c forbids the new state; or the disk's error. */
+ * failed/, and for a new answer, a taken name gets a number. Returns 0; -EEXIST: another item, which no
+ * change removes, has the name; -ENOMEM; -EPERM: item.c forbids the new state; or the disk's error. */
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);
 
 /* The steps of a commit, for an item whose file is created or moved in before the item is shown: reserve the

@@ -350,15 +350,7 @@ int outbox_create_answer(struct outbox *outbox, const char *reply_template, cons
                          struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
     int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
-    if (error != 0)
-        return error;
-    do { /* again if another thread has taken the name meanwhile */
-        _cleanup_free_ char *free_name = outbox_choose_name(outbox, name);
-        error = free_name == NULL
-                    ? -ENOMEM
-                    : create_file(outbox, ITEM_MESSAGE, free_name, reply_template, pid, ret_handle, ret);
-    } while (error == -EEXIST);
-    return error;
+    return error != 0 ? error : create_file(outbox, ITEM_MESSAGE, name, reply_template, pid, ret_handle, ret);
 }
 
 /* Programs show only the errno, so an event has the reason. */

@@ -383,22 +383,15 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* An answer gets a number if its name is taken. Returns -EEXIST if another thread takes the name before it is
- * reserved; the caller then tries again. */
+/* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, and
+ * another thread takes it before it is reserved; the caller then tries again. */
 static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
     struct outbox *outbox = moving->outbox;
-    const char *proposed = moving->name;
-    int error;
-    if (moving->reply_template != NULL) {
-        _cleanup_free_ char *free_name = outbox_choose_name(outbox, proposed);
-        moving->name = free_name;
-        error = free_name == NULL ? -ENOMEM : accept_draft(moving);
-        moving->name = proposed;
-        return error;
-    }
+    int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    while ((error = claim_target_locked(outbox, to, moving->name, is_exclusive, &moving->target)) == -EAGAIN)
+    while (moving->reply_template == NULL &&
+           (error = claim_target_locked(outbox, to, moving->name, is_exclusive, &moving->target)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     error = error != 0 ? explain_target(error, &moving->reason) : accept_draft(moving);
