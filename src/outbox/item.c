@@ -416,9 +416,7 @@ enum {
 
 bool item_is_receipt_name(const char *name)
 {
-    size_t len = strlen(name);
-    size_t suffix = strlen(RECEIPT_SUFFIX);
-    return len > suffix && strcmp(name + len - suffix, RECEIPT_SUFFIX) == 0;
+    return g_str_has_suffix(name, RECEIPT_SUFFIX) && strcmp(name, RECEIPT_SUFFIX) != 0;
 }
 
 bool item_is_never_sent(enum item_kind kind, const char *name)
