@@ -233,8 +233,9 @@ int outbox_retry(struct outbox *outbox, const char *name)
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return -ENOENT;
-    return free_name == NULL ? -ENOMEM
-                             : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, 0, 0);
+    return free_name == NULL
+               ? -ENOMEM
+               : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, RENAME_NOREPLACE, 0);
 }
 
 /* ================================================================ removing */

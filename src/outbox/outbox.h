@@ -222,8 +222,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
 
 /* Handles ctl `retry NAME`: tries an item of outbox/ or attachments/ now, or hands in an item of failed/
  * again; if `name` is NULL (`retry all`), tries all queued items, but none of failed/. Returns 0; -ENOENT: no
- * such item.
- */
+ * such item; or an error of outbox_rename(). */
 int outbox_retry(struct outbox *outbox, const char *name);
 
 struct outbox_status {
