@@ -19,13 +19,6 @@
 
 /* ---------------------------------------------------------------- life */
 
-static int open_contents(struct store *store, const struct store_config *config, int dir_fd)
-{
-    if (config->content_cache_bytes == 0)
-        return 0;
-    return contents_new(store, dir_fd, config->state_dir_fd, config->content_cache_bytes, &store->contents);
-}
-
 static int open_parts(struct store *store, const struct store_config *config, int dir_fd)
 {
     int error = cache_open(&store->cache, dir_fd);
@@ -34,11 +27,13 @@ static int open_parts(struct store *store, const struct store_config *config, in
     if (error != 0)
         return error;
     searcher_init(&store->searcher);
-    take_over_version_0_2(store, dir_fd);
-    error = open_contents(store, config, dir_fd);
-    if (error == 0)
-        store->sync = sync_new(store);
-    return error == 0 && store->sync == NULL ? -ENOMEM : error;
+    take_over_version_0_2(store, dir_fd, config->state_dir_fd);
+    if (config->content_cache_bytes > 0)
+        error = contents_new(store, dir_fd, config->content_cache_bytes, &store->contents);
+    if (error != 0)
+        return error;
+    store->sync = sync_new(store);
+    return store->sync == NULL ? -ENOMEM : 0;
 }
 
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason)

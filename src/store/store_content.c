@@ -7,7 +7,6 @@
  */
 #include "store/store_content.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -91,7 +90,6 @@ struct contents {
     struct store *store;     /* borrowed */
     struct clock *clock;     /* borrowed */
     struct content_cache cache;
-    int old_dir_fd;
     struct cancel cancel;            /* of requests to the service; set by contents_stop() */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
     struct worker_pool *ahead_pool;  /* transfers ahead of readers, and the probe */
@@ -175,13 +173,6 @@ static size_t count_memory_bytes(const struct store_content *content)
     return bytes;
 }
 
-static struct store_content *find_loaded(struct contents *contents, uint32_t email)
-{
-    LOCK_GUARD(&contents->lock);
-    struct store_content *content = g_hash_table_lookup(contents->loaded, GUINT_TO_POINTER(email));
-    return content == NULL ? NULL : content_ref(content);
-}
-
 /* Drops the oldest texts while they exceed the bound, but never the newest. */
 static void remember_locked(struct contents *contents, struct store_content *content)
 {
@@ -233,13 +224,6 @@ struct content_answer {
     char *message_id;                       /* or NULL */
     char file_name[CONTENT_FILE_NAME_SIZE]; /* "" if the part is not in a file */
 };
-
-static int take_texts(const struct email_content *fetched, struct content_answer *answer)
-{
-    if (fetched->message_id != NULL)
-        answer->message_id = message_id_first(fetched->message_id, strlen(fetched->message_id));
-    return content_folder_from_content(fetched, &answer->content->folder);
-}
 
 /* Leaves a long part in the file, and reads a short one into memory. */
 static int take_bytes(struct contents *contents, enum content_part part, int fd, uint64_t len,
@@ -302,68 +286,34 @@ static int request_once(struct contents *contents, const struct content_request 
         return request_bytes(contents, request, &query, answer, ret);
     _cleanup_email_content_ struct email_content fetched = {0};
     service->ops->get_content(service, &query, &contents->cancel, &fetched, ret);
-    return ret->outcome == SERVICE_OK ? take_texts(&fetched, answer) : 0;
+    if (ret->outcome != SERVICE_OK)
+        return 0;
+    if (fetched.message_id != NULL)
+        answer->message_id = message_id_first(fetched.message_id, strlen(fetched.message_id));
+    return content_folder_from_content(&fetched, &answer->content->folder);
 }
 
-static void pause_ms(struct contents *contents, int64_t delay_ms)
-{
-    int64_t until_ms = clock_monotonic_ms(contents->clock) + delay_ms;
-    LOCK_GUARD(&contents->lock);
-    while (!contents->is_stopping && clock_monotonic_ms(contents->clock) < until_ms)
-        clock_wait(contents->clock, &contents->changed, &contents->lock, until_ms);
-}
-
-/* Returns the pause before the next request, or -1 if the request is not to be repeated. */
-static int64_t retry_delay_ms(const struct service_result *result)
-{
-    if (!result_is_busy(result) || result->retry_after_ms > LATER_MAX_MS)
-        return -1;
-    return result->retry_after_ms >= 0 ? result->retry_after_ms : LATER_MS;
-}
-
+/* Repeats the request while the service is busy. Return: 0; -errno, as in store_content.h. */
 static int request_with_retries(struct contents *contents, const struct content_request *request,
                                 struct content_answer *answer)
 {
     for (int attempt = 1;; attempt++) {
         struct service_result result = {.outcome = SERVICE_RETRY};
         int error = request_once(contents, request, answer, &result);
-        int64_t delay_ms = error != 0 ? -1 : retry_delay_ms(&result);
+        bool is_busy = error == 0 && result_is_busy(&result) && result.retry_after_ms <= LATER_MAX_MS;
+        int64_t delay_ms = result.retry_after_ms >= 0 ? result.retry_after_ms : LATER_MS;
         if (error == 0) {
             contact_report(&contents->store->contact, &result);
             error = result_errno_of_content(&result);
         }
         service_result_release(&result);
-        if (error == 0 || delay_ms < 0 || attempt == ATTEMPTS_MAX)
+        if (error == 0 || !is_busy || attempt == ATTEMPTS_MAX)
             return error;
-        pause_ms(contents, delay_ms);
+        int64_t until_ms = clock_monotonic_ms(contents->clock) + delay_ms;
+        LOCK_GUARD(&contents->lock);
+        while (!contents->is_stopping && clock_monotonic_ms(contents->clock) < until_ms)
+            clock_wait(contents->clock, &contents->changed, &contents->lock, until_ms);
     }
-}
-
-/* Ignores errors of the disk: the next read fetches the part again. */
-static void store_answer(struct contents *contents, const struct content_request *request,
-                         const struct content_answer *answer)
-{
-    struct content_bytes packed = {.fd = -1};
-    struct content_new_part part = {.key = request->key,
-                                    .bytes = &answer->content->bytes,
-                                    .file_name = answer->file_name,
-                                    .email = request->email,
-                                    .email_id = request->email_id,
-                                    .message_id = answer->message_id};
-    int error = 0;
-    if (request->part == CONTENT_PART_TEXTS) {
-        error = content_cache_pack(&answer->content->folder, &packed);
-        part.bytes = &packed;
-        part.texts = &answer->content->folder;
-    }
-    if (error == 0)
-        error = content_cache_put(&contents->cache, &part);
-    content_bytes_release(&packed);
-    if (error == 0)
-        return;
-    log_debug("what was fetched of an email is not kept: %s", strerror(-error));
-    if (answer->file_name[0] != '\0')
-        content_cache_unlink(&contents->cache, answer->file_name);
 }
 
 static void content_answer_release(struct content_answer *answer)
@@ -372,18 +322,39 @@ static void content_answer_release(struct content_answer *answer)
     store_content_unref(answer->content);
 }
 
-/* Stores the part before a reader gets it, so that a search finds every text that was read. */
-static int fetch_and_keep(struct contents *contents, const struct content_request *request,
-                          struct content_answer *answer)
+/* Stores the part before a reader gets it, so that a search finds every text that was read. After an error of
+ * the disk the part is not stored, and the next read fetches it again. */
+static int fetch_and_store(struct contents *contents, const struct content_request *request,
+                           struct content_answer *answer)
 {
     const struct store_listener *listener = &contents->store->index.listener;
-    int error = answer->content == NULL ? -ENOMEM : request_with_retries(contents, request, answer);
+    struct store_content *content = answer->content;
+    struct content_bytes packed = {.fd = -1};
+    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, answer);
     if (error != 0)
         return error;
-    store_answer(contents, request, answer);
+    struct content_new_part part = {.key = request->key,
+                                    .bytes = &content->bytes,
+                                    .file_name = answer->file_name,
+                                    .email = request->email,
+                                    .email_id = request->email_id,
+                                    .message_id = answer->message_id};
+    if (request->part == CONTENT_PART_TEXTS) {
+        error = content_cache_pack(&content->folder, &packed);
+        part.bytes = &packed;
+        part.texts = &content->folder;
+    }
+    if (error == 0)
+        error = content_cache_put(&contents->cache, &part);
+    content_bytes_release(&packed);
+    if (error != 0) {
+        log_debug("what was fetched of an email is not kept: %s", strerror(-error));
+        if (answer->file_name[0] != '\0')
+            content_cache_unlink(&contents->cache, answer->file_name);
+    }
     /* A Maildir needs the length, and the cache may drop the message before the Maildir asks for it. */
     if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
-        listener->raw_fetched(listener->context, request->email, answer->content->bytes.len);
+        listener->raw_fetched(listener->context, request->email, content->bytes.len);
     return 0;
 }
 
@@ -407,14 +378,6 @@ static void forget_transfer_locked(struct content_transfer *transfer)
     unref_transfer_locked(transfer);
 }
 
-static void note_too_long_locked(struct contents *contents, const struct content_request *request)
-{
-    contents->too_long[contents->too_long_next++ % TOO_LONG_MAX] =
-        (struct too_long){.key = request->key,
-                          .until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS,
-                          .is_ahead = request->is_ahead};
-}
-
 static bool is_too_long_locked(const struct contents *contents, const struct content_request *request)
 {
     int64_t now_ms = clock_monotonic_ms(contents->clock);
@@ -424,21 +387,6 @@ static bool is_too_long_locked(const struct contents *contents, const struct con
             return true;
     }
     return false;
-}
-
-static void finish_transfer(struct content_transfer *transfer, int error, struct store_content *content)
-{
-    struct contents *contents = transfer->contents;
-    LOCK_GUARD(&contents->lock);
-    transfer->is_done = true;
-    transfer->error = error;
-    transfer->content = content == NULL ? NULL : content_ref(content);
-    if (error == -EFBIG)
-        note_too_long_locked(contents, &transfer->request);
-    g_hash_table_remove(contents->transfers, &transfer->request.key);
-    if (content != NULL && transfer->request.part == CONTENT_PART_TEXTS)
-        remember_locked(contents, content);
-    pthread_cond_broadcast(&transfer->done);
 }
 
 /* Nothing is fetched ahead while the service is busy or unreachable: readers would have to wait. */
@@ -453,14 +401,6 @@ static int check_may_fetch(struct contents *contents, const struct content_reque
     return contact_is_busy(contact) ? -EAGAIN : contact_is_unreachable(contact) ? -EHOSTUNREACH : 0;
 }
 
-static void fetch_attachments_ahead(struct contents *contents, const struct store_content *content)
-{
-    for (size_t i = 0; i < content->folder.len; i++)
-        if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
-            fetch_ahead(contents, content->email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id,
-                        false);
-}
-
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
@@ -472,12 +412,27 @@ static void run_transfer(struct worker_job *job)
     bool is_known = load(contents, request, &known) == 0;
     int error = is_known ? 0 : check_may_fetch(contents, request);
     if (error == 0 && !is_known)
-        error = fetch_and_keep(contents, request, &answer);
+        error = fetch_and_store(contents, request, &answer);
     struct store_content *content = is_known ? known : answer.content;
-    finish_transfer(transfer, error, error == 0 ? content : NULL);
+    pthread_mutex_lock(&contents->lock);
+    transfer->is_done = true;
+    transfer->error = error;
+    transfer->content = error == 0 ? content_ref(content) : NULL;
+    if (error == -EFBIG)
+        contents->too_long[contents->too_long_next++ % TOO_LONG_MAX] =
+            (struct too_long){.key = request->key,
+                              .until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS,
+                              .is_ahead = request->is_ahead};
+    g_hash_table_remove(contents->transfers, &request->key);
+    if (error == 0 && request->part == CONTENT_PART_TEXTS)
+        remember_locked(contents, content);
+    pthread_cond_broadcast(&transfer->done);
+    pthread_mutex_unlock(&contents->lock);
     /* The table no longer has the transfer, so no other thread changes has_attachments. */
-    if (error == 0 && request->has_attachments)
-        fetch_attachments_ahead(contents, content);
+    for (size_t i = 0; error == 0 && request->has_attachments && i < content->folder.len; i++)
+        if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
+            fetch_ahead(contents, content->email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id,
+                        false);
     content_answer_release(&answer);
     LOCK_GUARD(&contents->lock);
     contents->ahead_queued -= request->is_ahead;
@@ -526,20 +481,6 @@ static int join_locked(struct contents *contents, const struct content_request *
     return 0;
 }
 
-static int await_transfer_locked(struct content_transfer *transfer, int64_t until_ms, struct cancel *cancel,
-                                 struct store_content **ret_content)
-{
-    struct contents *contents = transfer->contents;
-    int error = 0;
-    while (!transfer->is_done && !contents->is_stopping && error == 0)
-        error = wait_until(contents->clock, &transfer->done, &contents->lock, until_ms, cancel);
-    if (!transfer->is_done)
-        return error != 0 ? error : -EINTR;
-    if (transfer->error == 0)
-        *ret_content = content_ref(transfer->content);
-    return transfer->error;
-}
-
 /* Drops a reference. Withdraws a transfer that has not begun and has no other reader: otherwise readers that
  * give up on a slow service would leave an ever longer queue. */
 static void leave_locked(struct content_transfer *transfer)
@@ -552,35 +493,39 @@ static void leave_locked(struct content_transfer *transfer)
     unref_transfer_locked(transfer);
 }
 
-/* Takes a queued transfer out of the pool that fetches ahead. Returns true if the caller has to start it. */
-static bool take_over_locked(struct content_transfer *transfer)
-{
-    struct contents *contents = transfer->contents;
-    if (!transfer->request.is_ahead || !worker_pool_withdraw(contents->ahead_pool, &transfer->job))
-        return false;
-    transfer->request.is_ahead = false;
-    contents->ahead_queued--;
-    return true;
-}
-
 /* Sets *ret_was_ahead if the transfer had the bounds for fetching ahead. */
 static int fetch_once_locked(struct contents *contents, const struct content_request *request,
                              int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
                              bool *ret_was_ahead)
 {
     struct content_transfer *transfer = NULL;
-    bool is_new;
+    bool must_start;
     *ret_was_ahead = false;
-    int error = join_locked(contents, request, &transfer, &is_new);
+    int error = join_locked(contents, request, &transfer, &must_start);
     if (error != 0)
         return error;
-    is_new = is_new || take_over_locked(transfer);
-    if (is_new && (error = worker_pool_submit(contents->reader_pool, &transfer->job)) != 0) {
-        forget_transfer_locked(transfer);
-    } else {
-        error = await_transfer_locked(transfer, until_ms, cancel, ret_content);
-        *ret_was_ahead = transfer->request.is_ahead;
+    if (!must_start && transfer->request.is_ahead &&
+        worker_pool_withdraw(contents->ahead_pool, &transfer->job)) {
+        transfer->request.is_ahead = false;
+        contents->ahead_queued--;
+        must_start = true;
     }
+    if (must_start)
+        error = worker_pool_submit(contents->reader_pool, &transfer->job);
+    if (error != 0) {
+        forget_transfer_locked(transfer);
+        unref_transfer_locked(transfer);
+        return error;
+    }
+    while (!transfer->is_done && !contents->is_stopping && error == 0)
+        error = wait_until(contents->clock, &transfer->done, &contents->lock, until_ms, cancel);
+    if (transfer->is_done)
+        error = transfer->error;
+    else if (error == 0)
+        error = -EINTR;
+    if (error == 0)
+        *ret_content = content_ref(transfer->content);
+    *ret_was_ahead = transfer->request.is_ahead;
     leave_locked(transfer);
     return error;
 }
@@ -727,8 +672,12 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     struct content_request request;
     if (contents == NULL || !make_request(contents, email, CONTENT_PART_TEXTS, NULL, false, &request))
         return -ENOENT;
-    *ret_content = find_loaded(contents, email);
-    if (*ret_content != NULL) {
+    pthread_mutex_lock(&contents->lock);
+    struct store_content *loaded = g_hash_table_lookup(contents->loaded, GUINT_TO_POINTER(email));
+    if (loaded != NULL)
+        *ret_content = content_ref(loaded);
+    pthread_mutex_unlock(&contents->lock);
+    if (loaded != NULL) {
         follow_reader(contents, &request, false);
         return 0;
     }
@@ -797,25 +746,6 @@ static bool is_marked(struct contents *contents, const char *mark)
     return error == 0 && value != 0;
 }
 
-static void set_marks(struct contents *contents, bool has_content, bool has_raw)
-{
-    struct connection *writer = NULL;
-    if (cache_begin_write(contents->cache.cache, &writer) != 0)
-        return;
-    int error =
-        statements_execute(&writer->statements, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
-    if (error == 0)
-        error = statements_execute(&writer->statements, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
-    (void)cache_end_write(contents->cache.cache, error);
-}
-
-static void recall_marks(struct contents *contents)
-{
-    bool has_content = is_marked(contents, content_mark);
-    atomic_store(&contents->has_content, has_content);
-    atomic_store(&contents->has_raw, has_content && is_marked(contents, raw_mark));
-}
-
 static struct service_capabilities get_capabilities(const struct contents *contents)
 {
     struct mail_service *service = contents->store->service;
@@ -833,16 +763,9 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
         return -ENOENT;
     request.is_known_to_exist = true;
     struct content_answer answer = {.content = content_new(email)};
-    int error = fetch_and_keep(contents, &request, &answer);
+    int error = fetch_and_store(contents, &request, &answer);
     content_answer_release(&answer);
     return error;
-}
-
-/* One email without content proves nothing about the service, so emails without content are probed again only
- * from time to time. */
-static bool must_skip_probe(struct contents *contents, uint64_t emails)
-{
-    return emails == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX;
 }
 
 /* Asks for one email after another until the capabilities are certain. */
@@ -852,7 +775,9 @@ static void probe_some(struct contents *contents, bool is_in_doubt)
     uint32_t emails[PROBE_EMAILS_MAX];
     size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
-    if (!is_in_doubt && must_skip_probe(contents, hash))
+    /* One email without content proves nothing about the service, so such emails are probed again only from
+     * time to time. */
+    if (!is_in_doubt && hash == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX)
         return;
     bool is_sure = false;
     bool is_missing = len > 0;
@@ -881,6 +806,7 @@ static void publish_abilities(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
     const struct store_listener *listener = &contents->store->index.listener;
+    struct connection *writer = NULL;
     bool has_content = capabilities.content == CAPABILITY_PRESENT ||
                        (capabilities.content == CAPABILITY_UNKNOWN && atomic_load(&contents->has_content));
     bool has_raw =
@@ -890,7 +816,13 @@ static void publish_abilities(struct contents *contents)
     has_changed = exchange_flag(&contents->has_content, has_content) || has_changed;
     if (!has_changed)
         return;
-    set_marks(contents, has_content, has_raw);
+    if (cache_begin_write(contents->cache.cache, &writer) == 0) {
+        int error =
+            statements_execute(&writer->statements, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
+        if (error == 0)
+            error = statements_execute(&writer->statements, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
+        (void)cache_end_write(contents->cache.cache, error);
+    }
     index_touch_inboxes(&contents->store->index);
     if (listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
@@ -903,16 +835,6 @@ static void probe(struct contents *contents)
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
         probe_some(contents, is_in_doubt);
     publish_abilities(contents);
-}
-
-/* In the background, since version 0.2 may have left many files. */
-static void remove_old_files(const struct contents *contents)
-{
-    _cleanup_closedir_ DIR *dir = file_opendirat(contents->old_dir_fd, "content");
-    const struct dirent *item;
-    while (dir != NULL && (item = readdir(dir)) != NULL)
-        unlinkat(dirfd(dir), item->d_name, 0);
-    unlinkat(contents->old_dir_fd, "content", AT_REMOVEDIR);
 }
 
 static void run_probe(struct worker_job *job)
@@ -929,7 +851,6 @@ static void run_probe(struct worker_job *job)
     contents->is_probe_overdue = false;
     pthread_cond_broadcast(&contents->changed);
     pthread_mutex_unlock(&contents->lock);
-    remove_old_files(contents);
 }
 
 void contents_probe(struct contents *contents)
@@ -968,22 +889,7 @@ bool store_has_raw(struct store *store)
 
 /* ---------------------------------------------------------------- life */
 
-static int start(struct contents *contents, int dir_fd, int old_dir_fd, uint64_t max_bytes)
-{
-    int error = content_cache_open(&contents->cache, &contents->store->cache, dir_fd, max_bytes);
-    contents->old_dir_fd = fcntl(old_dir_fd, F_DUPFD_CLOEXEC, 0);
-    if (error == 0)
-        error = worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool);
-    if (error == 0)
-        error = worker_pool_new("content-ahead", AHEAD_AT_ONCE, &contents->ahead_pool);
-    if (error != 0)
-        return error;
-    recall_marks(contents);
-    return 0;
-}
-
-int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_bytes,
-                 struct contents **ret_contents)
+int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct contents **ret_contents)
 {
     struct contents *contents = calloc(1, sizeof(*contents));
     if (contents == NULL)
@@ -997,12 +903,20 @@ int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_b
     cancel_init(&contents->cancel);
     pthread_mutex_init(&contents->lock, NULL);
     clock_condition_init(&contents->changed);
-    int error = start(contents, dir_fd, old_dir_fd, max_bytes);
-    if (error != 0)
+    int error = content_cache_open(&contents->cache, &store->cache, dir_fd, max_bytes);
+    if (error == 0)
+        error = worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool);
+    if (error == 0)
+        error = worker_pool_new("content-ahead", AHEAD_AT_ONCE, &contents->ahead_pool);
+    if (error != 0) {
         contents_free(contents);
-    else
-        *ret_contents = contents;
-    return error;
+        return error;
+    }
+    bool has_content = is_marked(contents, content_mark);
+    atomic_store(&contents->has_content, has_content);
+    atomic_store(&contents->has_raw, has_content && is_marked(contents, raw_mark));
+    *ret_contents = contents;
+    return 0;
 }
 
 void contents_stop(struct contents *contents)
@@ -1030,13 +944,12 @@ void contents_free(struct contents *contents)
     if (contents == NULL)
         return;
     contents_stop(contents);
-    struct store_content *content;
-    while ((content = g_queue_pop_head(&contents->loaded_order)) != NULL)
-        store_content_unref(content);
+    for (GList *item = contents->loaded_order.head; item != NULL; item = item->next)
+        store_content_unref(item->data);
+    g_queue_clear(&contents->loaded_order);
     g_hash_table_unref(contents->loaded);
     g_hash_table_unref(contents->transfers);
     content_cache_release(&contents->cache);
-    cleanup_close(&contents->old_dir_fd);
     cancel_release(&contents->cancel);
     pthread_cond_destroy(&contents->changed);
     pthread_mutex_destroy(&contents->lock);

@@ -59,11 +59,9 @@ int store_content_read_head(const struct store_content *content, struct email_co
 
 struct contents;
 
-/* `dir_fd`: the folder of the cache. `old_dir_fd`: the folder that has the folder "content" of version 0.2,
- * which is removed in the background. Both are borrowed. Return: 0; -errno when a folder or a thread cannot
- * be made. */
-int contents_new(struct store *store, int dir_fd, int old_dir_fd, uint64_t max_bytes,
-                 struct contents **ret_contents);
+/* `dir_fd` (borrowed): the folder of the cache. Return: 0; -errno when a folder or a thread cannot be made.
+ */
+int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct contents **ret_contents);
 /* Cancels transfers, waits until they have ended, and makes waiting readers return -EINTR. NULL-safe. */
 void contents_stop(struct contents *contents);
 /* NULL-safe. */

@@ -29,7 +29,8 @@ struct store {
     struct searcher searcher;
 };
 
-/* Imports and removes the files of version 0.2's cache in `dir_fd` (waits for the disk). */
-void take_over_version_0_2(struct store *store, int dir_fd);
+/* Imports and removes the files of version 0.2 in the folder of the cache, and its folder `content` in the
+ * state directory (waits for the disk). */
+void take_over_version_0_2(struct store *store, int dir_fd, int state_dir_fd);
 
 #endif

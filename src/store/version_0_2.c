@@ -3,30 +3,15 @@
  * Imports from the cache folder of version 0.2 which sent mail the user hid. Nearly all other data can be
  * fetched again. To be deleted in the next version.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "sql/query.h"
 #include "store/store_private.h"
-
-static void hide_all_of(struct store *store, sqlite3 *old)
-{
-    _cleanup_statement_ sqlite3_stmt *row = NULL;
-    if (query_prepare(old, &row, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
-        while (query_step(row) > 0)
-            store_hide_sent(store, query_column_text(row, 0));
-}
-
-static void hide_sent_again(struct store *store, int dir_fd)
-{
-    char path[64];
-    sqlite3 *old = NULL;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d/records.sqlite3", dir_fd);
-    if (sqlite3_open_v2(path, &old, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
-        hide_all_of(store, old);
-    sqlite3_close(old);
-}
 
 static void remove_files(int dir_fd)
 {
@@ -40,8 +25,27 @@ static void remove_files(int dir_fd)
         }
 }
 
-void take_over_version_0_2(struct store *store, int dir_fd)
+static void remove_content(int state_dir_fd)
 {
-    hide_sent_again(store, dir_fd);
+    _cleanup_closedir_ DIR *dir = file_opendirat(state_dir_fd, "content");
+    const struct dirent *item;
+    while (dir != NULL && (item = readdir(dir)) != NULL)
+        unlinkat(dirfd(dir), item->d_name, 0);
+    unlinkat(state_dir_fd, "content", AT_REMOVEDIR);
+}
+
+void take_over_version_0_2(struct store *store, int dir_fd, int state_dir_fd)
+{
+    char path[64];
+    sqlite3 *old = NULL;
+    sqlite3_stmt *row = NULL;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d/records.sqlite3", dir_fd);
+    if (sqlite3_open_v2(path, &old, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        query_prepare(old, &row, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
+        while (query_step(row) > 0)
+            store_hide_sent(store, query_column_text(row, 0));
+    sqlite3_finalize(row);
+    sqlite3_close(old);
     remove_files(dir_fd);
+    remove_content(state_dir_fd);
 }
