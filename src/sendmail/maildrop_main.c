@@ -30,13 +30,13 @@
 enum {
     USER_MAX_FILES = 1000,
     USER_MAX_BYTES = 500 * 1000 * 1000,
-    FREE_MIN_BYTES = 100 * 1000 * 1000, /* stay free on the disk for other users */
+    FREE_MIN_BYTES = 100 * 1000 * 1000, /* of the disk, for other users; likewise the next */
     FREE_MIN_FILES = 1000,
 };
 
-static int refuse(int status, const char *words, int error)
+static int refuse(int status, const char *text, int error)
 {
-    fprintf(stderr, "inboxfs-maildrop: %s%s%s\n", words, error != 0 ? ": " : "",
+    fprintf(stderr, "inboxfs-maildrop: %s%s%s\n", text, error != 0 ? ": " : "",
             error != 0 ? strerrordesc_np(error) : "");
     return status;
 }
@@ -57,23 +57,15 @@ static int make_name(char ret_name[MAILDROP_NAME_SIZE])
     return 0;
 }
 
-static bool has_room(int folder)
-{
-    struct statvfs disk;
-    return fstatvfs(folder, &disk) == 0 &&
-           (uint64_t)disk.f_bavail * disk.f_frsize >= FREE_MIN_BYTES + (uint64_t)MAILDROP_FILE_MAX_BYTES &&
-           (disk.f_files == 0 || disk.f_favail >= FREE_MIN_FILES);
-}
-
-/* The files of a user in the folders, including the one that was just made. */
-struct use {
+/* The files of this user in the folders, including the new one. */
+struct usage {
     uint64_t bytes;
     unsigned int files;
 };
 
 /* Adds this user's files in the folder. A file that is being written counts with the greatest size, so that
  * parallel writers cannot exceed the limit. Returns false if the folder cannot be read. */
-static bool add_files(const char *folder, struct use *use)
+static bool add_files(const char *folder, struct usage *usage)
 {
     _cleanup_closedir_ DIR *entries = file_opendirat(AT_FDCWD, folder);
     const struct dirent *entry;
@@ -82,8 +74,8 @@ static bool add_files(const char *folder, struct use *use)
         if (fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode) || status.st_uid != getuid())
             continue;
-        use->files++;
-        use->bytes += entry->d_name[0] == '.' ? MAILDROP_FILE_MAX_BYTES : (uint64_t)status.st_size;
+        usage->files++;
+        usage->bytes += entry->d_name[0] == '.' ? MAILDROP_FILE_MAX_BYTES : (uint64_t)status.st_size;
     }
     return entries != NULL;
 }
@@ -110,13 +102,14 @@ static int copy_input(int file)
     }
 }
 
-static int fill(int folder, int file, const char *name)
+/* Copies the input to the new file, makes it durable, and renames it. Returns EX_OK, or the exit status of a
+ * failure. */
+static int write_message(int folder, int file, const char *name)
 {
-    /* Failed messages count, too, because they are not removed soon. */
-    struct use use = {0};
-    if (!add_files(MAILDROP_FOLDER, &use) || !add_files(MAILDROP_FAILED, &use))
+    struct usage usage = {0};
+    if (!add_files(MAILDROP_FOLDER, &usage) || !add_files(MAILDROP_FAILED, &usage))
         return refuse(EX_TEMPFAIL, "cannot look into " MAILDROP_FOLDER " and " MAILDROP_FAILED, errno);
-    if (getuid() != 0 && (use.files > USER_MAX_FILES || use.bytes > USER_MAX_BYTES))
+    if (getuid() != 0 && (usage.files > USER_MAX_FILES || usage.bytes > USER_MAX_BYTES))
         return refuse(EX_TEMPFAIL,
                       "too much mail of this user waits in " MAILDROP_FOLDER " or " MAILDROP_FAILED, 0);
     int status = copy_input(file);
@@ -142,7 +135,10 @@ int main(int argc, char **argv)
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)
         return refuse(EX_TEMPFAIL, "cannot open " MAILDROP_FOLDER, errno);
-    if (!has_room(folder))
+    struct statvfs disk;
+    if (fstatvfs(folder, &disk) != 0 ||
+        (uint64_t)disk.f_bavail * disk.f_frsize < FREE_MIN_BYTES + (uint64_t)MAILDROP_FILE_MAX_BYTES ||
+        (disk.f_files != 0 && disk.f_favail < FREE_MIN_FILES))
         return refuse(EX_TEMPFAIL, "the disk of " MAILDROP_FOLDER " is full", 0);
     int error = make_name(name);
     if (error != 0)
@@ -151,7 +147,7 @@ int main(int argc, char **argv)
         openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
     if (file < 0)
         return refuse(EX_TEMPFAIL, "cannot write to " MAILDROP_FOLDER, errno);
-    int status = fill(folder, file, name);
+    int status = write_message(folder, file, name);
     if (status != EX_OK)
         unlinkat(folder, name, 0);
     return status;
