@@ -37,7 +37,7 @@ enum {
     RAW_MAX_BYTES = 64 * 1024,
 };
 
-static const char well[] = "ok";
+static const char passed[] = "ok";
 static const char failed[] = "FAIL";
 static const char absent[] = "none"; /* the service lacks an optional feature */
 static const char unknown[] = "?";
@@ -50,16 +50,16 @@ struct check {
 };
 
 /* Prints a line. Replaces control characters, because strangers choose file names and the service's texts. */
-static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
+static void say(struct check *check, const char *part, const char *verdict, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void say(struct check *check, const char *matter, const char *verdict, const char *format, ...)
+static void say(struct check *check, const char *part, const char *verdict, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     character_format_plain(line, sizeof(line), format, arguments);
     va_end(arguments);
-    printf("%-5s%-10s%s\n", verdict, matter, line);
+    printf("%-5s%-10s%s\n", verdict, part, line);
     check->has_failed = fflush(stdout) != 0 || check->has_failed || verdict == failed;
 }
 
@@ -69,7 +69,7 @@ static void check_source(struct check *check)
 {
     _cleanup_free_ char *reason = NULL;
     if (mail_account_is_local(check->options->source)) {
-        say(check, "source", well, "the local service, inside inboxfs");
+        say(check, "source", passed, "the local service, inside inboxfs");
         return;
     }
     int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
@@ -77,7 +77,7 @@ static void check_source(struct check *check)
     if (error != 0)
         say(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, "source", well, "%s", check->base);
+        say(check, "source", passed, "%s", check->base);
 }
 
 static void check_key(struct check *check)
@@ -86,24 +86,24 @@ static void check_key(struct check *check)
     struct stat status;
     log_set_prefix("FAIL key       ");
     if (mail_account_is_local(options->source)) {
-        say(check, "key", well, "none is needed");
+        say(check, "key", passed, "none is needed");
         return;
     }
     if (mail_account_read_key(options, &check->key) != 0)
         check->has_failed = true; /* the log has the reason */
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
-        say(check, "key", well, "in the file %s: %s, mode %04o", options->api_key_file,
+        say(check, "key", passed, "in the file %s: %s, mode %04o", options->api_key_file,
             status.st_uid == geteuid() ? "yours"
             : status.st_uid == 0       ? "root's"
                                        : "another user's",
             status.st_mode & 07777);
     else if (options->api_key_file != NULL)
-        say(check, "key", well, "in the file %s", options->api_key_file);
+        say(check, "key", passed, "in the file %s", options->api_key_file);
     else if (options->api_key != NULL)
-        say(check, "key", well, "%s",
+        say(check, "key", passed, "%s",
             options->is_key_of_environment ? "from INBOXFS_API_KEY" : "in the configuration");
     else
-        say(check, "key", well, "printed by the command of --api-key-command");
+        say(check, "key", passed, "printed by the command of --api-key-command");
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -129,38 +129,38 @@ static int take_email_id(void *context, struct email_record *record)
  * the key. Returns false if further requests are useless. */
 static bool check_answer(struct check *check, const struct service_result *result, int64_t took_ms)
 {
-    const char *words = result->detail != NULL ? result->detail : "";
+    const char *detail = result->detail != NULL ? result->detail : "";
     bool is_encrypted = strncmp(check->base, "https://", 8) == 0;
     bool is_well = result->outcome == SERVICE_OK || result->outcome == SERVICE_ABSENT;
     if (result->http_status == 0) {
-        say(check, "reach", failed, "%s", words);
+        say(check, "reach", failed, "%s", detail);
         return false;
     }
     if (result->is_foreign) {
         say(check, "reach", failed,
-            "something on the way answers in the service's place (a proxy, a login page): %s", words);
+            "something on the way answers in the service's place (a proxy, a login page): %s", detail);
         return false;
     }
     if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
-        say(check, "reach", failed, "the service answers, but not as it should: %s", words);
+        say(check, "reach", failed, "the service answers, but not as it should: %s", detail);
         return false;
     }
-    say(check, "reach", well, "the service answers within %" PRId64 " ms", took_ms);
+    say(check, "reach", passed, "the service answers within %" PRId64 " ms", took_ms);
     if (is_encrypted)
-        say(check, "tls", well, "the certificate is valid for this name");
+        say(check, "tls", passed, "the certificate is valid for this name");
     else if (check->options->allows_http)
-        say(check, "tls", well, "none, as --allow-http allows: whoever is on the way sees key and mail");
+        say(check, "tls", passed, "none, as --allow-http allows: whoever is on the way sees key and mail");
     else
-        say(check, "tls", well, "none is needed: the service is on this machine");
+        say(check, "tls", passed, "none is needed: the service is on this machine");
     if (!is_well)
-        say(check, "answer", failed, "the service refuses the key: %s", words);
+        say(check, "answer", failed, "the service refuses the key: %s", detail);
     else
-        say(check, "answer", well, "the service takes the key");
+        say(check, "answer", passed, "the service takes the key");
     return is_well;
 }
 
 /* Requests the content of one email, for a service shows only by its answers whether it offers contents. */
-static void ask_for_content(struct mail_service *service, const char *email_id)
+static void request_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
     const struct content_target target = {.fd = memfd_create("message", MFD_CLOEXEC),
@@ -182,40 +182,42 @@ static void check_capabilities(struct check *check, struct mail_service *service
                                const char *email_id)
 {
     const struct email_query query = {.limit = 1};
-    struct service_capabilities can;
+    struct service_capabilities capabilities;
     struct service_result result;
     _cleanup_free_ char *sent_id = NULL;
     unsigned int count = 0;
-    char words[64];
+    char inboxes_text[64];
     service->ops->list_outbound(service, &query, take_email_id, &sent_id, NULL, &count, &result);
     service_result_release(&result);
     if (email_id != NULL)
-        ask_for_content(service, email_id);
-    service->ops->get_capabilities(service, &can);
-    snprintf(words, sizeof(words), "%zu, listed by the service", inboxes);
+        request_content(service, email_id);
+    service->ops->get_capabilities(service, &capabilities);
+    snprintf(inboxes_text, sizeof(inboxes_text), "%zu, listed by the service", inboxes);
     const struct {
-        const char *matter;
+        const char *part;
         enum service_capability capability;
         const char *present;
         const char *absent;
     } rows[] = {
-        {"inboxes", can.inbox_list, words, "the service does not list them; their mail names them"},
-        {"content", can.content, "bodies, attachments and threads can be read",
+        {"inboxes", capabilities.inbox_list, inboxes_text,
+         "the service does not list them; their mail names them"},
+        {"content", capabilities.content, "bodies, attachments and threads can be read",
          "emails are shown as their records alone"},
-        {"raw", can.raw, "messages can be read whole: there are Maildirs", "no raw messages, so no Maildirs"},
-        {"sent", can.outbound, "the service lists sent mail", "sent/ shows what was sent from here"},
+        {"raw", capabilities.raw, "messages can be read whole: there are Maildirs",
+         "no raw messages, so no Maildirs"},
+        {"sent", capabilities.outbound, "the service lists sent mail", "sent/ shows what was sent from here"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (rows[i].capability == CAPABILITY_PRESENT)
-            say(check, rows[i].matter, well, "%s", rows[i].present);
+            say(check, rows[i].part, passed, "%s", rows[i].present);
         else if (rows[i].capability == CAPABILITY_ABSENT)
-            say(check, rows[i].matter, absent, "%s", rows[i].absent);
+            say(check, rows[i].part, absent, "%s", rows[i].absent);
         else
-            say(check, rows[i].matter, unknown, "there is no mail, or no answer, to find it out by");
+            say(check, rows[i].part, unknown, "there is no mail, or no answer, to find it out by");
     }
 }
 
-static void ask_service(struct check *check, struct mail_service *service)
+static void query_service(struct check *check, struct mail_service *service)
 {
     struct service_result result;
     _cleanup_free_ char *email_id = NULL;
@@ -256,7 +258,7 @@ static void check_service(struct check *check)
     if (error != 0)
         say(check, "reach", failed, "%s", strerror(-error));
     else
-        ask_service(check, service);
+        query_service(check, service);
     api_service_free(service);
 }
 
@@ -273,19 +275,19 @@ static void check_webhooks(struct check *check)
     if (error != 0)
         say(check, "webhooks", failed, "%s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, "webhooks", well, "taken at %s, signed with the secret in %s", options->webhook_listen,
+        say(check, "webhooks", passed, "taken at %s, signed with the secret in %s", options->webhook_listen,
             options->webhook_secret_file);
 }
 
 /* ---------------------------------------------------------------- FUSE */
 
-static bool has_line(const char *path, const char *wanted)
+static bool has_line(const char *path, const char *expected)
 {
     _cleanup_fclose_ FILE *file = fopen(path, "re");
     char line[256];
-    size_t len = strlen(wanted);
+    size_t len = strlen(expected);
     while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, wanted, len) == 0 && strspn(line + len, " \t\r\n") == strlen(line + len))
+        if (strncmp(line, expected, len) == 0 && strspn(line + len, " \t\r\n") == strlen(line + len))
             return true;
     return false;
 }
@@ -320,13 +322,13 @@ static void check_fuse(struct check *check)
         say(check, "fuse", failed,
             "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
     else
-        say(check, "fuse", well, "this user can mount");
+        say(check, "fuse", passed, "this user can mount");
 }
 
 /* ---------------------------------------------------------------- the state */
 
 /* Reports whether a directory that does not exist yet could be made. */
-static void check_missing_directory(struct check *check, const char *matter, const char *path)
+static void check_missing_directory(struct check *check, const char *part, const char *path)
 {
     _cleanup_free_ char *parent = g_strdup(path);
     while (access(parent, F_OK) != 0 && errno == ENOENT && strcmp(parent, "/") != 0 &&
@@ -336,30 +338,30 @@ static void check_missing_directory(struct check *check, const char *matter, con
         free(child);
     }
     if (access(parent, W_OK | X_OK) != 0)
-        say(check, matter, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));
+        say(check, part, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));
     else
-        say(check, matter, well, "%s will be made by the first mount", path);
+        say(check, part, passed, "%s will be made by the first mount", path);
 }
 
 /* Reports whether inboxfs can keep its files in the directory. */
-static void check_directory(struct check *check, const char *matter, const char *path)
+static void check_directory(struct check *check, const char *part, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct statvfs space;
     if (fd < 0 && errno == ENOENT) {
-        check_missing_directory(check, matter, path);
+        check_missing_directory(check, part, path);
         return;
     }
     if (fd < 0 || fstatvfs(fd, &space) != 0) {
-        say(check, matter, failed, "%s: %s", path, strerror(errno));
+        say(check, part, failed, "%s: %s", path, strerror(errno));
         return;
     }
     const char *why = file_why_not_private(fd);
     if (why != NULL) {
-        say(check, matter, failed, "%s: %s", path, why);
+        say(check, part, failed, "%s: %s", path, why);
         return;
     }
-    uint64_t left = (uint64_t)space.f_bavail * space.f_frsize;
+    uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
     long holder = state_dir_find_mount(fd);
     char use[64] = "no mount uses it";
     if (holder > 0)
@@ -367,11 +369,11 @@ static void check_directory(struct check *check, const char *matter, const char 
     else if (holder < 0)
         snprintf(use, sizeof(use), "another process uses it");
     if ((space.f_flag & ST_RDONLY) != 0)
-        say(check, matter, failed, "%s: its file system is read-only", path);
-    else if (left < SPACE_MIN_BYTES)
-        say(check, matter, failed, "%s: only %" PRIu64 " MB are left there", path, left / 1000000);
+        say(check, part, failed, "%s: its file system is read-only", path);
+    else if (free_bytes < SPACE_MIN_BYTES)
+        say(check, part, failed, "%s: only %" PRIu64 " MB are left there", path, free_bytes / 1000000);
     else
-        say(check, matter, well, "%s: yours, %" PRIu64 " MB left, %s", path, left / 1000000, use);
+        say(check, part, passed, "%s: yours, %" PRIu64 " MB left, %s", path, free_bytes / 1000000, use);
 }
 
 static void check_state(struct check *check)

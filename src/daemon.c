@@ -53,11 +53,12 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
     if (TEMP_FAILURE_RETRY(read(fd, &status, 1)) != 1) {
-        int how = 0;
-        TEMP_FAILURE_RETRY(waitpid(child, &how, 0));
-        if (WIFSIGNALED(how))
-            log_error("ended by signal %d before the mount answered", WTERMSIG(how));
-        status = (char)(WIFEXITED(how) && WEXITSTATUS(how) != 0 ? WEXITSTATUS(how) : 1);
+        int wait_status = 0;
+        TEMP_FAILURE_RETRY(waitpid(child, &wait_status, 0));
+        if (WIFSIGNALED(wait_status))
+            log_error("ended by signal %d before the mount answered", WTERMSIG(wait_status));
+        status =
+            (char)(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0 ? WEXITSTATUS(wait_status) : 1);
     }
     _exit(status);
 }
@@ -132,7 +133,7 @@ static int connect_manager(const char *path)
     return TAKE_FD(fd);
 }
 
-static void tell_manager(int manager_fd, const char *lines)
+static void notify_manager(int manager_fd, const char *lines)
 {
     if (manager_fd >= 0 && send(manager_fd, lines, strlen(lines), MSG_NOSIGNAL) < 0)
         log_warning("cannot tell the service manager: %s", strerror(errno));
@@ -150,7 +151,7 @@ static int open_manager(bool is_foreground)
      * daemon, and a thread that waits for it would keep a killed daemon from ending. */
     if (fd >= 0 && getenv("WATCHDOG_USEC") != NULL) {
         log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
-        tell_manager(fd, "WATCHDOG_USEC=0");
+        notify_manager(fd, "WATCHDOG_USEC=0");
     }
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
@@ -434,15 +435,15 @@ static int serve(struct daemon *daemon, int ready_fd)
         _cleanup_free_ char *status =
             g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
         g_strdelimit(status, "\n", '?'); /* a line end would begin another message to the manager */
-        tell_manager(daemon->manager_fd, "READY=1");
-        tell_manager(daemon->manager_fd, status);
+        notify_manager(daemon->manager_fd, "READY=1");
+        notify_manager(daemon->manager_fd, status);
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
             daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
         int number = network_watch_until(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
-        tell_manager(daemon->manager_fd, "STOPPING=1");
+        notify_manager(daemon->manager_fd, "STOPPING=1");
         if (has_progress)
             progress_end(&progress);
     }

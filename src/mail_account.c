@@ -30,7 +30,7 @@ enum {
 /* ---------------------------------------------------------------- the API key */
 
 /* A key is sent in a header line, so it is one word of printable ASCII. */
-static int take_word(const char *text, char **ret_key)
+static int copy_word(const char *text, char **ret_key)
 {
     const char *start = text + strspn(text, " \t\r\n");
     size_t len = strcspn(start, " \t\r\n");
@@ -62,7 +62,7 @@ static int run_key_command(const char *command, char **ret_key)
         log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         error = -EACCES;
-    } else if ((error = take_word(text, ret_key)) != 0) {
+    } else if ((error = copy_word(text, ret_key)) != 0) {
         log_error("the API key command did not print one key");
     }
     explicit_bzero(text, sizeof(text));
@@ -92,10 +92,10 @@ int mail_account_read_key(const struct options *options, char **ret_key)
         error = secret_file_read(options->api_key_file, "the API key file", &line, &reason);
         if (error != 0)
             log_error("%s", reason != NULL ? reason : strerror(-error));
-        else if ((error = take_word(line, ret_key)) != 0)
+        else if ((error = copy_word(line, ret_key)) != 0)
             log_error("the API key file %s does not hold one key", options->api_key_file);
     } else if (options->api_key != NULL) {
-        if ((error = take_word(options->api_key, ret_key)) != 0)
+        if ((error = copy_word(options->api_key, ret_key)) != 0)
             log_error("the API key given is not one word of printable characters");
     } else if (options->api_key_command != NULL) {
         error = read_key_command(options->api_key_command, ret_key);
@@ -262,14 +262,14 @@ int mail_account_check_authorities(const struct options *options, const char *ur
     if (options->ca_file == NULL || strncmp(url, "https://", strlen("https://")) != 0)
         return 0;
     int error = look_for_certificates(options->ca_file);
-    const char *words = error == -ENODATA   ? "it has no certificate in PEM"
-                        : error == -ENOTSUP ? "it is neither a file nor a directory"
-                                            : strerror(-error);
+    const char *description = error == -ENODATA   ? "it has no certificate in PEM"
+                              : error == -ENOTSUP ? "it is neither a file nor a directory"
+                                                  : strerror(-error);
     if (error != 0)
         *ret_reason =
             g_strdup_printf("cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
                             "SSL_CERT_FILE or SSL_CERT_DIR names it)",
-                            options->ca_file, words);
+                            options->ca_file, description);
     return error;
 }
 

@@ -42,7 +42,7 @@ enum option_kind {
     OPTION_LIMIT, /* a number, or a word for one */
 };
 
-enum option_place {
+enum option_scope {
     ON_COMMAND_LINE = 1 << 0, /* --name=VALUE, and -o name=VALUE */
     IN_CONFIGURATION = 1 << 1,
     EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
@@ -68,14 +68,14 @@ enum option {
 static const struct option_row {
     const char *name;
     enum option_kind kind;
-    enum option_place places;
-    size_t value;        /* offset of the value in struct options, or NO_VALUE */
-    const char *example; /* stands for the value in --help; NULL if the option takes none */
-    const char *help;    /* NULL: not in --help */
-    const char *wanted;  /* of numbers and addresses: the error text for a wrong value */
-    int64_t otherwise;   /* this and the next two are for numbers only; this is the default */
-    int64_t least;
-    int64_t most;
+    enum option_scope scope;
+    size_t value;          /* offset of the value in struct options, or NO_VALUE */
+    const char *example;   /* stands for the value in --help; NULL if the option takes none */
+    const char *help;      /* NULL: not in --help */
+    const char *expected;  /* of numbers and addresses: the error text for a wrong value */
+    int64_t default_value; /* this and the next two are for numbers only; this is the default */
+    int64_t min;
+    int64_t max;
 } option_rows[] = {
     [OPTION_API_KEY_FILE] = {"api-key-file", OPTION_PATH, EVERYWHERE, VALUE(api_key_file), "FILE",
                              "file with the API key, readable by its owner only", NO_RANGE},
@@ -171,11 +171,11 @@ static void print_help(void)
           "-\n",
           stdout);
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
-        char left[32];
-        snprintf(left, sizeof(left), "--%s%s%s", row->name, row->example != NULL ? "=" : "",
+        char usage[32];
+        snprintf(usage, sizeof(usage), "--%s%s%s", row->name, row->example != NULL ? "=" : "",
                  row->example != NULL ? row->example : "");
         if (row->help != NULL)
-            printf("    %-27s%s\n", left, row->help);
+            printf("    %-27s%s\n", usage, row->help);
     }
     fputs(
         "    -h, --help; -V, --version\n"
@@ -194,12 +194,12 @@ static bool is_name(const char *given, size_t len, const char *name)
     return name[len] == '\0';
 }
 
-/* Returns the row with this name that is allowed in this place, or OPTION_COUNT if there is none. */
-static int find_option(const char *name, size_t len, enum option_place place)
+/* Returns the row with this name that is allowed in this scope, or OPTION_COUNT if there is none. */
+static int find_option(const char *name, size_t len, enum option_scope scope)
 {
     int found = 0;
     while (found < OPTION_COUNT &&
-           ((option_rows[found].places & place) == 0 || !is_name(name, len, option_rows[found].name)))
+           ((option_rows[found].scope & scope) == 0 || !is_name(name, len, option_rows[found].name)))
         found++;
     return found;
 }
@@ -243,7 +243,7 @@ static bool is_without_effect(const char *argument)
 }
 
 /* Called by fuse_opt_parse() for each argument that is none of the switches. */
-static int take_argument(void *data, const char *argument, int key, struct fuse_args *left)
+static int take_argument(void *data, const char *argument, int key, struct fuse_args *unused)
 {
     struct given *given = data;
     if (key == FUSE_OPT_KEY_NONOPT) {
@@ -426,9 +426,9 @@ static const char *begin_section(struct config *config, char *line)
 
 static int apply_lines(struct config *config, const char *path, char *text)
 {
-    char *rest = text;
+    char *next = text;
     char *line;
-    for (unsigned int number = 1; (line = strsep(&rest, "\n")) != NULL; number++) {
+    for (unsigned int number = 1; (line = strsep(&next, "\n")) != NULL; number++) {
         line = g_strstrip(line);
         const char *error = *line == '\0' || *line == '#' ? NULL
                             : *line == '['                ? begin_section(config, line)
@@ -525,13 +525,13 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
     return error != 0 ? error : take_config(given, &config, path);
 }
 
-char *options_user_path(const char *variable, const char *folder, const char *rest)
+char *options_user_path(const char *variable, const char *folder, const char *name)
 {
     const char *base = getenv(variable);
     const char *home = getenv("HOME");
     if (base != NULL && base[0] == '/')
-        return g_strdup_printf("%s/%s", base, rest);
-    return home != NULL && home[0] == '/' ? g_strdup_printf("%s/%s/%s", home, folder, rest) : NULL;
+        return g_strdup_printf("%s/%s", base, name);
+    return home != NULL && home[0] == '/' ? g_strdup_printf("%s/%s/%s", home, folder, name) : NULL;
 }
 
 static int read_config(struct given *given)
@@ -561,8 +561,8 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
             *ret_number = limits[i].limit;
             return true;
         }
-    return g_ascii_string_to_signed(text, row->kind == OPTION_OCTAL ? 8 : 10, row->least, row->most,
-                                    ret_number, NULL);
+    return g_ascii_string_to_signed(text, row->kind == OPTION_OCTAL ? 8 : 10, row->min, row->max, ret_number,
+                                    NULL);
 }
 
 /* Sets the value of a row: the given one (NULL: none), which it consumes if it is a text, or the default. */
@@ -580,13 +580,13 @@ static int set_value(const struct option_row *row, char **given, void *value)
     if (row->kind == OPTION_FLAG) {
         *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
     } else if (row->kind > OPTION_FLAG) {
-        *(int64_t *)value = row->otherwise;
+        *(int64_t *)value = row->default_value;
         is_valid = *given == NULL || parse_number(row, *given, value);
     } else if (is_valid) {
         *(char **)value = TAKE_PTR(*given);
     }
     if (!is_valid)
-        log_error("--%s=%s: %s", row->name, *given, row->wanted);
+        log_error("--%s=%s: %s", row->name, *given, row->expected);
     return is_valid ? 0 : -EINVAL;
 }
 

@@ -55,8 +55,8 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
 
 void options_release(struct options *options);
 
-/* Returns the path of a user's folder or file: $VARIABLE/REST if the variable holds an absolute path, else
- * ~/FOLDER/REST. The caller frees it; NULL if HOME is no absolute path either. */
-char *options_user_path(const char *variable, const char *folder, const char *rest);
+/* Returns the path of a user's folder or file: $VARIABLE/NAME if the variable holds an absolute path, else
+ * ~/FOLDER/NAME. The caller frees it; NULL if HOME is no absolute path either. */
+char *options_user_path(const char *variable, const char *folder, const char *name);
 
 #endif

@@ -83,9 +83,9 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 /* Shows the error of this part of the status, unless the status has the same error as a whole. */
 static void show_error(const json_t *part, const json_t *status)
 {
-    const char *words = text_of(part, "error");
-    if (words[0] != '\0' && strcmp(words, text_of(status, "error")) != 0)
-        say("", "%s", words);
+    const char *error = text_of(part, "error");
+    if (error[0] != '\0' && strcmp(error, text_of(status, "error")) != 0)
+        say("", "%s", error);
 }
 
 static void show_service(const json_t *status, time_t now)

@@ -69,20 +69,21 @@ static bool take_field(struct span *text, struct mime_field *ret_field)
 static void split_message(struct composition *message)
 {
     struct mime_field field;
-    struct span rest = message->text;
-    message->body = rest;
-    if (span_begins_with(rest, "\uFEFF"))
-        span_skip(&rest, strlen("\uFEFF"));
-    message->header = rest;
+    struct span remaining = message->text;
+    message->body = remaining;
+    if (span_begins_with(remaining, "\uFEFF"))
+        span_skip(&remaining, strlen("\uFEFF"));
+    message->header = remaining;
     /* "From : a@x" is a field. */
-    if (!take_field(&rest, &field) && (span_begins_with(rest, "From ") || span_begins_with(rest, ">From "))) {
-        mime_take_line(&rest);
-        message->header = message->body = rest;
+    if (!take_field(&remaining, &field) &&
+        (span_begins_with(remaining, "From ") || span_begins_with(remaining, ">From "))) {
+        mime_take_line(&remaining);
+        message->header = message->body = remaining;
     }
-    rest = message->header;
-    while (take_field(&rest, &field))
-        message->body = rest;
-    message->header.len = (size_t)(rest.bytes - message->header.bytes);
+    remaining = message->header;
+    while (take_field(&remaining, &field))
+        message->body = remaining;
+    message->header.len = (size_t)(remaining.bytes - message->header.bytes);
     if (span_begins_with(message->body, "\n"))
         span_skip(&message->body, 1);
 }
@@ -234,9 +235,9 @@ static int append_header(struct composition *message)
     _cleanup_addresses_ struct address_list from = {0}; /* of the From that is replaced */
     bool has_from = false;
     bool has_reply_to = false;
-    struct span rest = message->header;
+    struct span remaining = message->header;
     struct mime_field field;
-    while (mime_take_field(&rest, &field)) {
+    while (mime_take_field(&remaining, &field)) {
         if (is_field(&field, "To") || is_field(&field, "Cc") || is_field(&field, "Bcc")) {
             message->has_recipients_field = true;
             int status = append_recipients(message, &field);

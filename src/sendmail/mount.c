@@ -108,9 +108,9 @@ static char *find_reason(int mount, const char *path)
     off_t begin = end > EVENTS_TAIL_BYTES ? end - EVENTS_TAIL_BYTES : 0;
     ssize_t len = end > 0 ? file_pread_all(fd, tail, (size_t)(end - begin), begin) : 0;
     char *reason = NULL;
-    char *rest = NULL;
+    char *position = NULL;
     tail[len > 0 ? len : 0] = '\0';
-    for (char *line = strtok_r(tail, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(tail, "\n", &position); line != NULL; line = strtok_r(NULL, "\n", &position)) {
         json_auto_t *event = json_loads(line, JSON_ALLOW_NUL, NULL);
         const char *error = json_string_value(json_object_get(event, "error"));
         if (error != NULL && g_strcmp0(json_string_value(json_object_get(event, "path")), path) == 0) {
@@ -218,10 +218,10 @@ static int settled_status(int mount, const char *name)
         return EX_OK;
     json_auto_t *failed = read_receipt(mount, "failed", name);
     const char *state = json_string_value(json_object_get(failed, "state"));
-    const char *words = json_string_value(json_object_get(failed, "error"));
+    const char *error = json_string_value(json_object_get(failed, "error"));
     return failed == NULL ? -1
                           : complain(EX_UNAVAILABLE, "%s: %s", state != NULL ? state : "failed",
-                                     words != NULL ? words : "");
+                                     error != NULL ? error : "");
 }
 
 /* The pauses grow to 0.6 s, for the mount may be offline for hours. */
@@ -250,7 +250,7 @@ static int list_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;
     int count = scandirat(dir, folder, &entries, NULL, alphasort);
-    int waiting = 0;
+    int outbox_messages = 0;
     if (count < 0)
         return -errno;
     for (int i = 0; i < count; i++) {
@@ -264,27 +264,27 @@ static int list_folder(int dir, const char *folder)
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
             character_replace(entries[i]->d_name, CHARACTER_NOT_PLAIN, '?');
             printf("%s %9lld %s\n", date, (long long)status.st_size, entries[i]->d_name);
-            waiting++;
+            outbox_messages++;
         }
         free(entries[i]);
     }
     free(entries);
-    return waiting;
+    return outbox_messages;
 }
 
 int mount_list_queue(const struct invocation *invocation)
 {
     _cleanup_free_ char *reason = NULL;
-    int left = list_folder(AT_FDCWD, MAILDROP_FOLDER);
+    int maildrop_messages = list_folder(AT_FDCWD, MAILDROP_FOLDER);
     _cleanup_close_ int mount = mount_open(invocation, &reason);
-    if (mount < 0 && (left < 0 || invocation->mount != NULL))
+    if (mount < 0 && (maildrop_messages < 0 || invocation->mount != NULL))
         log_error("%s", reason);
     if (mount < 0)
-        return left < 0 ? -mount : EX_OK;
-    int waiting = list_folder(mount, "outbox");
-    if (waiting < 0)
-        return complain(status_of_errno(-waiting), "outbox: %s", strerrordesc_np(-waiting));
-    if (waiting == 0 && left <= 0)
+        return maildrop_messages < 0 ? -mount : EX_OK;
+    int outbox_messages = list_folder(mount, "outbox");
+    if (outbox_messages < 0)
+        return complain(status_of_errno(-outbox_messages), "outbox: %s", strerrordesc_np(-outbox_messages));
+    if (outbox_messages == 0 && maildrop_messages <= 0)
         puts("Mail queue is empty");
     return EX_OK;
 }

@@ -132,12 +132,12 @@ void local_names_release(struct local_names *names)
  * frees. */
 static char *find_alias(const struct local_names *names, const char *name)
 {
-    struct span rest = {names->aliases, names->aliases != NULL ? strlen(names->aliases) : 0};
+    struct span remaining = {names->aliases, names->aliases != NULL ? strlen(names->aliases) : 0};
     struct span value;
-    while (rest.len > 0) {
-        if (mime_next_field(&rest, name, &value))
+    while (remaining.len > 0) {
+        if (mime_next_field(&remaining, name, &value))
             return g_strndup(value.bytes, value.len);
-        mime_take_line(&rest);
+        mime_take_line(&remaining);
     }
     return NULL;
 }

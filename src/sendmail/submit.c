@@ -74,12 +74,12 @@ struct queue_run {
 };
 
 /* Sends a message that any user may have left, with anything in it. */
-static int send_left_message(void *context, struct invocation *left, const char *file_name)
+static int send_left_message(void *context, struct invocation *invocation, const char *file_name)
 {
     struct queue_run *run = context;
     char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
-    if (left->root == NULL)
-        left->root = run->invocation->root;
+    if (invocation->root == NULL)
+        invocation->root = run->invocation->root;
     if (strlen(file_name) >= MAILDROP_NAME_SIZE)
         return EX_DATAERR;
     if (run->mount == -1) {
@@ -91,7 +91,7 @@ static int send_left_message(void *context, struct invocation *left, const char 
     if (run->mount < 0)
         return EX_TEMPFAIL;
     snprintf(name, sizeof(name), "%s.eml", file_name);
-    return mount_has_message(run->mount, name) ? EX_OK : send_message(left, run->mount, name);
+    return mount_has_message(run->mount, name) ? EX_OK : send_message(invocation, run->mount, name);
 }
 
 /* Mails root, if the alias file names an address: the users who left these messages got status 0 for them. */
