@@ -90,19 +90,6 @@ static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_
     g_hash_table_insert(box->by_email, GUINT_TO_POINTER(email), mail);
 }
 
-static struct maildir_mail *add_mail(struct maildir_box *box, const struct maildir_mail *mail)
-{
-    struct maildir_mail *added = g_new0(struct maildir_mail, 1);
-    *added = *mail;
-    added->email = NUMBER_NONE;
-    added->is_gone = true;
-    if (mail->uid > box->mails->len)
-        g_ptr_array_set_size(box->mails, (gint)mail->uid);
-    g_ptr_array_index(box->mails, mail->uid - 1) = added;
-    g_hash_table_add(box->by_digest, added);
-    return added;
-}
-
 /* Adds a message, or replaces the one with its U number, but keeps an email number that was set. Return: 0;
  * -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
 static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
@@ -110,8 +97,16 @@ static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
     if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
         return -EBADMSG;
     struct maildir_mail *known = find_uid(box, mail->uid);
-    if (known == NULL)
-        known = add_mail(box, mail);
+    if (known == NULL) {
+        known = g_new(struct maildir_mail, 1);
+        *known = *mail;
+        known->email = NUMBER_NONE;
+        known->is_gone = true;
+        if (mail->uid > box->mails->len)
+            g_ptr_array_set_size(box->mails, (gint)mail->uid);
+        g_ptr_array_index(box->mails, mail->uid - 1) = known;
+        g_hash_table_add(box->by_digest, known);
+    }
     if (!digest_equals(known->digest, mail->digest))
         return -EBADMSG;
     uint32_t email = known->email;
@@ -226,43 +221,17 @@ enum mail_bit {
     MAIL_IS_REMOVED = 4,
 };
 
-static int64_t pack_bits(const struct maildir_mail *mail)
-{
-    return (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
-           (mail->is_removed ? MAIL_IS_REMOVED : 0);
-}
-
-/* Writes a box with the folder times that apply_touch() will set. */
-static int put_box(struct maildir_memory *memory, struct connection *writer, const struct maildir_box *box,
-                   const struct touch *touch)
-{
-    int64_t changed_ns[MAILDIR_FOLDERS];
-    pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() changes them under it alone */
-    memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
-    pthread_rwlock_unlock(&memory->read_lock);
-    apply_touch(touch, changed_ns);
-    return statements_execute(&writer->statements, PUT_BOX, "isiii", (int64_t)box->number, box->id,
-                              (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
-}
-
 static int put_mail(struct connection *writer, const struct maildir_box *box, const struct maildir_mail *mail)
 {
+    int64_t bits = (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
+                   (mail->is_removed ? MAIL_IS_REMOVED : 0);
     return statements_execute(&writer->statements, PUT_MAIL, "iibiiiii", (int64_t)box->number,
                               (int64_t)mail->uid, (const void *)mail->digest, sizeof(mail->digest),
-                              mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder,
-                              pack_bits(mail));
+                              mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder, bits);
 }
 
-static int put_sizes(const struct maildir_memory *memory, struct connection *writer)
-{
-    int error = 0;
-    for (size_t i = 0; error == 0 && i < memory->sizes_len; i++)
-        error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
-    return error;
-}
-
-/* Writes the noted sizes and, unless `box` is NULL, the box and some of its messages. All are durable when
- * this returns 0; after an error nothing is written. */
+/* Writes the noted sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will
+ * set, and some of its messages. All are durable when this returns 0; after an error nothing is written. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
                        const struct touch *touch, const struct maildir_mail *mails, size_t len)
 {
@@ -272,9 +241,18 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         error = database_begin_write(memory->database, &writer);
     if (error != 0)
         return error;
-    error = put_sizes(memory, writer);
-    if (error == 0 && box != NULL)
-        error = put_box(memory, writer, box, touch);
+    for (size_t i = 0; error == 0 && i < memory->sizes_len; i++)
+        error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
+    if (error == 0 && box != NULL) {
+        int64_t changed_ns[MAILDIR_FOLDERS];
+        pthread_rwlock_rdlock(&memory->read_lock); /* all that maildir_memory_note_gone() holds */
+        memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
+        pthread_rwlock_unlock(&memory->read_lock);
+        apply_touch(touch, changed_ns);
+        error =
+            statements_execute(&writer->statements, PUT_BOX, "isiii", (int64_t)box->number, box->id,
+                               (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
+    }
     for (size_t i = 0; error == 0 && i < len; i++)
         error = put_mail(writer, box, &mails[i]);
     error = database_end_write(memory->database, error);
@@ -353,20 +331,6 @@ static int load_all(struct maildir_memory *memory)
 
 /* ---------------------------------------------------------------- opening and freeing */
 
-/* Leaves the file as it is, since flags and U numbers are nowhere else. */
-static void disable(struct maildir_memory *memory, int error)
-{
-    bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
-    database_free(TAKE_PTR(memory->database));
-    g_ptr_array_set_size(memory->boxes, 0);
-    memory->error = is_damaged ? -EIO : error;
-    log_warning("maildir/%s cannot be used, so Maildirs cannot either: %s%s", format.name,
-                error == -EPROTO ? "a newer version made it"
-                : is_damaged     ? "it is damaged"
-                                 : strerror(-error),
-                is_damaged ? " (without it they begin anew, without marks, under another UIDVALIDITY)" : "");
-}
-
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
 {
     struct maildir_memory *memory = calloc(1, sizeof(*memory));
@@ -384,8 +348,18 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         maildir_memory_free(memory);
         return error;
     }
-    if (error != 0)
-        disable(memory, error);
+    if (error != 0) { /* the file stays as it is, since flags and U numbers are nowhere else */
+        bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
+        database_free(TAKE_PTR(memory->database));
+        g_ptr_array_set_size(memory->boxes, 0);
+        memory->error = is_damaged ? -EIO : error;
+        log_warning("maildir/%s cannot be used, so Maildirs cannot either: %s%s", format.name,
+                    error == -EPROTO ? "a newer version made it"
+                    : is_damaged     ? "it is damaged"
+                                     : strerror(-error),
+                    is_damaged ? " (without it they begin anew, without marks, under another UIDVALIDITY)"
+                               : "");
+    }
     *ret_memory = memory;
     return 0;
 }
@@ -416,44 +390,34 @@ static struct maildir_box *find_box_of_inbox(const struct maildir_memory *memory
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Makes a box, and writes it to the database. */
-static int make_box_locked(struct maildir_memory *memory, const char *id, struct maildir_box **ret_box)
-{
-    uint32_t number = 0;
-    while (find_box(memory->boxes, number, NULL) != NULL)
-        number++;
-    if (number >= BOXES_MAX)
-        return -EOVERFLOW;
-    /* The uidvalidity is the current time: a database that replaces a lost one then has other values. */
-    struct maildir_box *box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
-    int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
-    if (error != 0)
-        box_free(box);
-    else
-        *ret_box = box;
-    return error;
-}
-
-static int add_inbox_locked(struct maildir_memory *memory, uint32_t inbox, const char *id)
-{
-    struct maildir_box *box = find_box(memory->boxes, 0, id);
-    bool is_new = box == NULL;
-    int error = is_new ? make_box_locked(memory, id, &box) : 0;
-    if (error != 0)
-        return error;
-    WRITE_GUARD(&memory->read_lock);
-    if (is_new)
-        g_ptr_array_add(memory->boxes, box);
-    g_hash_table_insert(memory->by_inbox, GUINT_TO_POINTER(inbox), box);
-    return 0;
-}
-
 int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id)
 {
     if (maildir_memory_has_inbox(memory, inbox))
         return 0;
     LOCK_GUARD(&memory->write_lock);
-    return find_box_of_inbox(memory, inbox) != NULL ? 0 : add_inbox_locked(memory, inbox, id);
+    if (find_box_of_inbox(memory, inbox) != NULL)
+        return 0;
+    struct maildir_box *box = find_box(memory->boxes, 0, id);
+    bool is_new = box == NULL;
+    if (is_new) {
+        uint32_t number = 0;
+        while (find_box(memory->boxes, number, NULL) != NULL)
+            number++;
+        if (number >= BOXES_MAX)
+            return -EOVERFLOW;
+        /* The uidvalidity is the current time: a database that replaces a lost one then has other values. */
+        box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
+        int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
+        if (error != 0) {
+            box_free(box);
+            return error;
+        }
+    }
+    WRITE_GUARD(&memory->read_lock);
+    if (is_new)
+        g_ptr_array_add(memory->boxes, box);
+    g_hash_table_insert(memory->by_inbox, GUINT_TO_POINTER(inbox), box);
+    return 0;
 }
 
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
@@ -572,18 +536,6 @@ static void add_sighting(struct maildir_memory *memory, struct plan *plan, struc
     }
 }
 
-static void add_gone(struct plan *plan, const struct maildir_box *box, const uint8_t *is_seen)
-{
-    for (uint32_t uid = 1; uid <= box->mails->len; uid++) {
-        const struct maildir_mail *known = find_uid(box, uid);
-        if (known == NULL || known->is_gone || is_seen[uid - 1])
-            continue;
-        struct maildir_mail mail = *known;
-        mail.is_gone = true;
-        add_change(plan, &mail);
-    }
-}
-
 /* Plans all changes before any is made. */
 static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
                       const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns,
@@ -592,7 +544,14 @@ static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
     uint8_t *is_seen = g_new0(uint8_t, box->mails->len);
     for (size_t i = 0; i < seen_len; i++)
         add_sighting(memory, plan, box, is_seen, &seen[i]);
-    add_gone(plan, box, is_seen);
+    for (uint32_t uid = 1; uid <= box->mails->len; uid++) {
+        const struct maildir_mail *known = find_uid(box, uid);
+        if (known == NULL || known->is_gone || is_seen[uid - 1])
+            continue;
+        struct maildir_mail mail = *known;
+        mail.is_gone = true;
+        add_change(plan, &mail);
+    }
     g_free(is_seen);
     /* The inbox does not say when mail left or returned, so the folders change now. */
     plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
@@ -600,9 +559,13 @@ static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
         plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];
 }
 
-static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
-                       const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns)
+int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
+                        size_t seen_len, int64_t arrived_ns)
 {
+    LOCK_GUARD(&memory->write_lock);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    if (box == NULL)
+        return -ENOENT;
     struct plan plan = {.changed = g_array_new(false, false, sizeof(struct maildir_mail))};
     make_plan(memory, box, seen, seen_len, arrived_ns, &plan);
     const struct maildir_mail *changed = (const struct maildir_mail *)(void *)plan.changed->data;
@@ -620,14 +583,6 @@ static int sync_locked(struct maildir_memory *memory, struct maildir_box *box,
     return error;
 }
 
-int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
-                        size_t seen_len, int64_t arrived_ns)
-{
-    LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    return box == NULL ? -ENOENT : sync_locked(memory, box, seen, seen_len, arrived_ns);
-}
-
 /* Writes nothing to the disk: the next sync finds that the email is gone, and writes the row. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
 {
@@ -643,11 +598,12 @@ void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uin
 
 /* ---------------------------------------------------------------- marking */
 
-/* Removes the message if `mark` is NULL. */
-static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
-                       const struct maildir_mark *mark)
+int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
+                        const struct maildir_mark *mark)
 {
-    const struct maildir_mail *known = find_uid(box, uid);
+    LOCK_GUARD(&memory->write_lock);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    const struct maildir_mail *known = box == NULL ? NULL : find_uid(box, uid);
     if (known == NULL || !maildir_mail_is_shown(known))
         return -ENOENT;
     struct maildir_mail mail = *known;
@@ -669,27 +625,15 @@ static int mark_locked(struct maildir_memory *memory, struct maildir_box *box, u
     return 0;
 }
 
-int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
-                        const struct maildir_mark *mark)
-{
-    LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    return box == NULL ? -ENOENT : mark_locked(memory, box, uid, mark);
-}
-
-int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid)
-{
-    return maildir_memory_mark(memory, inbox, uid, NULL);
-}
-
 /* ---------------------------------------------------------------- sizes */
 
 /* Sizes are written with the next change, or when there are many: a transaction for each would cost more than
  * fetching some sizes again after a kill. */
-static void note_size_locked(struct maildir_memory *memory, struct maildir_box *box, uint32_t uid,
-                             int64_t size)
+void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
 {
-    struct maildir_mail *known = find_uid(box, uid);
+    LOCK_GUARD(&memory->write_lock);
+    struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    struct maildir_mail *known = box == NULL ? NULL : find_uid(box, uid);
     if (known == NULL || known->size == size || size < 0)
         return;
     pthread_rwlock_wrlock(&memory->read_lock);
@@ -700,12 +644,4 @@ static void note_size_locked(struct maildir_memory *memory, struct maildir_box *
         (void)write_mails(memory, NULL, NULL, NULL, 0);
         memory->sizes_len = 0; /* even after an error: the sizes are fetched again in the next mount */
     }
-}
-
-void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
-{
-    LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    if (box != NULL)
-        note_size_locked(memory, box, uid, size);
 }

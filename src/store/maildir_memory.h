@@ -116,13 +116,11 @@ struct maildir_mark {
     bool has_info;
     uint64_t flags;
 };
-/* Sets the folder and the flags of a message, durably (waits for the disk). Return: 0; -ENOENT when the
- * message is not shown; -errno of the database. After an error nothing has changed. */
+/* Sets the folder and the flags of a message or, if `mark` is NULL, removes it permanently; durably (waits
+ * for the disk). Return: 0; -ENOENT when the message is not shown; -errno of the database. After an error
+ * nothing has changed. */
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
-
-/* Removes a message from the Maildir permanently. Otherwise as maildir_memory_mark(). */
-int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
 /* Notes the size of a message. Waits for the disk only when 256 sizes are noted, which are then written: a
  * size that is lost can be fetched again. */

@@ -53,6 +53,11 @@ static gboolean is_in(gpointer email, gpointer value, gpointer hits)
     return g_hash_table_contains(hits, email);
 }
 
+static void add_to(gpointer email, gpointer value, gpointer hits)
+{
+    g_hash_table_add(hits, email);
+}
+
 static gboolean is_missing_in(gpointer email, gpointer value, gpointer hits)
 {
     return !g_hash_table_contains(hits, email);
@@ -61,22 +66,6 @@ static gboolean is_missing_in(gpointer email, gpointer value, gpointer hits)
 static void search_hits_intersect(struct search_hits *hits, const struct search_hits *other)
 {
     g_hash_table_foreach_remove(hits->emails, is_missing_in, other->emails);
-    hits->is_truncated |= other->is_truncated;
-}
-
-static void search_hits_unite(struct search_hits *hits, const struct search_hits *other)
-{
-    GHashTableIter position;
-    gpointer email;
-    g_hash_table_iter_init(&position, other->emails);
-    while (g_hash_table_iter_next(&position, &email, NULL))
-        g_hash_table_add(hits->emails, email);
-    hits->is_truncated |= other->is_truncated;
-}
-
-static void search_hits_subtract(struct search_hits *hits, const struct search_hits *other)
-{
-    g_hash_table_foreach_remove(hits->emails, is_in, other->emails);
     hits->is_truncated |= other->is_truncated;
 }
 
@@ -95,7 +84,8 @@ static int compare_dates(const void *one, const void *other)
 }
 
 /* Lists the newest STORE_SEARCH_MAX hits. Return: 0; -ENOMEM. */
-static int list_newest(const struct search_hits *hits, struct store *store, struct store_search *ret)
+static int list_newest(const struct search_hits *hits, struct store *store, bool is_service_asked,
+                       struct store_search *ret)
 {
     GHashTableIter position;
     gpointer email;
@@ -115,7 +105,8 @@ static int list_newest(const struct search_hits *hits, struct store *store, stru
     qsort(dated, len, sizeof(*dated), compare_dates);
     *ret = (struct store_search){.emails = emails,
                                  .len = MIN(len, (size_t)STORE_SEARCH_MAX),
-                                 .is_truncated = hits->is_truncated || len > STORE_SEARCH_MAX};
+                                 .is_truncated = hits->is_truncated || len > STORE_SEARCH_MAX,
+                                 .is_service_asked = is_service_asked};
     for (size_t i = 0; i < ret->len; i++)
         emails[i] = dated[i].email;
     return 0;
@@ -171,16 +162,6 @@ static bool copy_groups(const struct search_query *query, group_test test, struc
         ret->len += end - i;
     }
     return ret->len > 0;
-}
-
-/* Makes a query for emails that have any of the negated texts. */
-static bool copy_unwanted(const struct search_query *query, struct search_query *ret)
-{
-    if (!copy_groups(query, is_unwanted_text, ret))
-        return false;
-    for (size_t i = 1; i < ret->len; i++)
-        ret->terms[i].is_alternative = true;
-    return true;
 }
 
 /* ---------------------------------------------------------------- a search */
@@ -295,17 +276,6 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     return name != NULL && !is_over(search);
 }
 
-/* A query without wanted texts finds emails by facts alone. Returns false if the time-out came first. */
-static bool look_through_all(struct search *search)
-{
-    struct inbox_view inbox;
-    uint64_t position = 0;
-    bool goes_on = true;
-    while (goes_on && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
-        goes_on = look_through_inbox(search, &inbox);
-    return goes_on;
-}
-
 /* Returns true if the query asks for attachments, and an email matches but for its attachments, which are
  * unknown until its content is fetched. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
@@ -322,19 +292,33 @@ static bool may_have_attachment(struct search *search, const struct search_query
     return is_asked && (!find_locally(search, &query, &unread) || g_hash_table_size(unread.emails) > 0);
 }
 
+/* Adds the index's hits for emails that have any of the negated texts. Returns false if some may be missing.
+ */
+static bool find_unwanted(struct search *search)
+{
+    struct search_query unwanted;
+    if (!copy_groups(search->query, is_unwanted_text, &unwanted))
+        return true;
+    for (size_t i = 1; i < unwanted.len; i++)
+        unwanted.terms[i].is_alternative = true;
+    return find_locally(search, &unwanted, &search->unwanted);
+}
+
 static void search_locally(struct search *search)
 {
     struct search_query wanted;
     struct search_query unwanted;
-    bool has_unwanted = copy_unwanted(search->query, &unwanted);
     bool has_wanted = copy_groups(search->query, is_wanted_text, &wanted);
-    bool is_whole = (!has_unwanted && !has_wanted) || catch_up(search);
-    if (has_unwanted)
-        is_whole &= find_locally(search, &unwanted, &search->unwanted);
+    bool needs_index = has_wanted || copy_groups(search->query, is_unwanted_text, &unwanted);
+    bool is_whole = !needs_index || catch_up(search);
+    is_whole &= find_unwanted(search);
+    struct inbox_view inbox;
+    uint64_t position = 0;
     if (has_wanted)
         is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
-    else
-        is_whole &= look_through_all(search);
+    /* Facts alone find emails if no text is wanted. */
+    while (!has_wanted && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
+        is_whole &= look_through_inbox(search, &inbox);
     search->local.is_truncated |= !is_whole;
 }
 
@@ -543,12 +527,6 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
     return is_answered;
 }
 
-/* A group cannot narrow the result if the service is not asked for one of its words. */
-static bool is_group_asked_for(const struct search *search, const struct search_term *first, size_t len)
-{
-    return is_wanted_text(first, len) && has_words(first, len) && (len > 1 || is_asked_for(search, first));
-}
-
 /* Intersects the hits of all wanted groups. Returns false if the service did not answer for one of them. */
 static bool ask_for_wanted(struct search *search, const char *inbox_id, struct search_hits *found)
 {
@@ -556,11 +534,14 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
     bool is_first = true;
     size_t end;
     for (size_t i = 0; i < query->len; i = end) {
+        const struct search_term *first = &query->terms[i];
         _cleanup_hits_ struct search_hits more = search_hits_new();
         end = search_query_group_end(query, i);
-        if (!is_group_asked_for(search, &query->terms[i], end - i))
+        /* A group cannot narrow the result if the service is not asked for one of its words. */
+        if (!is_wanted_text(first, end - i) || !has_words(first, end - i) ||
+            (end - i == 1 && !is_asked_for(search, first)))
             continue;
-        if (!ask_for_group(search, inbox_id, &query->terms[i], end - i, &more))
+        if (!ask_for_group(search, inbox_id, first, end - i, &more))
             return false;
         merge_group_hits(found, &more, is_first);
         if (g_hash_table_size(found->emails) == 0 && !found->is_truncated)
@@ -570,36 +551,28 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
     return true;
 }
 
-/* The service only searches for words; subject:, from:, to: and attachments are tested in the index. */
-static void narrow_locally(struct search *search, struct search_hits *found)
-{
-    struct search_query query;
-    _cleanup_hits_ struct search_hits known = search_hits_new();
-    if (g_hash_table_size(found->emails) == 0 || !copy_groups(search->query, is_wanted_without_words, &query))
-        return;
-    find_locally(search, &query, &known);
-    search_hits_intersect(found, &known);
-}
-
-static bool ask_for_unwanted(struct search *search, const char *inbox_id)
-{
-    bool is_answered = true;
-    for (size_t i = 0; i < SERVICE_TERMS_MAX && search->asked[i] != NULL && is_answered; i++)
-        if (search->asked[i]->is_negated)
-            is_answered = ask_for_term(search, inbox_id, search->asked[i]->text, &search->unwanted);
-    return is_answered;
-}
-
+/* Finds the service's hits for the query. Returns false, with no hits, if the service did not answer. */
 static bool ask_service(struct search *search)
 {
     const char *inbox_id = only_inbox(search);
-    search_hits_clear(&search->found);
-    if (ask_for_wanted(search, inbox_id, &search->found) && ask_for_unwanted(search, inbox_id)) {
-        narrow_locally(search, &search->found);
-        return true;
+    struct search_hits *found = &search->found;
+    struct search_query query;
+    search_hits_clear(found);
+    bool is_answered = ask_for_wanted(search, inbox_id, found);
+    for (size_t i = 0; i < SERVICE_TERMS_MAX && search->asked[i] != NULL && is_answered; i++)
+        if (search->asked[i]->is_negated)
+            is_answered = ask_for_term(search, inbox_id, search->asked[i]->text, &search->unwanted);
+    if (!is_answered) {
+        search_hits_clear(found);
+        return false;
     }
-    search_hits_clear(&search->found);
-    return false;
+    /* The service only searches for words; subject:, from:, to: and attachments are tested in the index. */
+    if (g_hash_table_size(found->emails) > 0 && copy_groups(search->query, is_wanted_without_words, &query)) {
+        _cleanup_hits_ struct search_hits known = search_hits_new();
+        find_locally(search, &query, &known);
+        search_hits_intersect(found, &known);
+    }
+    return true;
 }
 
 /* A hit that the store does not know starts a sync of its inbox, but only from time to time, since the
@@ -619,31 +592,19 @@ static bool fetch_unknown(struct search *search)
            sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 
-/* Called after a sync, since new emails may have an unwanted text. */
-static void refresh_unwanted(struct search *search)
-{
-    struct search_query unwanted;
-    (void)catch_up(search);
-    if (copy_unwanted(search->query, &unwanted))
-        find_locally(search, &unwanted, &search->unwanted);
-}
-
-/* Returns true if the result is truncated anyway, so that the service is not needed. */
-static bool is_local_enough(const struct search *search)
-{
-    return g_hash_table_size(search->unwanted.emails) == 0 &&
-           g_hash_table_size(search->local.emails) > STORE_SEARCH_MAX;
-}
-
 static void search_service(struct search *search)
 {
-    if (is_local_enough(search) || !choose_terms(search) || cancel_is_set(search->cancel) ||
-        !has_ability(search))
+    /* The result may be truncated anyway, and the service is then not needed. */
+    bool is_local_enough = g_hash_table_size(search->unwanted.emails) == 0 &&
+                           g_hash_table_size(search->local.emails) > STORE_SEARCH_MAX;
+    if (is_local_enough || !choose_terms(search) || cancel_is_set(search->cancel) || !has_ability(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
     search->is_service_asked = ask_service(search);
     if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
-        refresh_unwanted(search);
+        /* The new emails may have an unwanted text. */
+        (void)catch_up(search);
+        (void)find_unwanted(search);
         search->is_service_asked = ask_service(search);
     }
 }
@@ -658,32 +619,13 @@ static void search_within_timeout(void *context, struct cancel *cancel)
     search_service(search);
 }
 
-static int64_t timeout_ms(struct store *store)
-{
-    return contact_is_online(&store->contact) ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
-}
-
-static int search_both(struct search *search, struct cancel *cancel, struct store_search *ret)
-{
-    struct index *index = &search->store->index;
-    int error = bounded_call(index->clock, timeout_ms(search->store), cancel, search_within_timeout, search);
-    if (error == 0 && cancel_is_set(cancel))
-        error = -EINTR;
-    if (error != 0)
-        return error;
-    search_hits_unite(&search->found, &search->local);
-    search_hits_subtract(&search->found, &search->unwanted);
-    error = list_newest(&search->found, search->store, ret);
-    if (error == 0)
-        ret->is_service_asked = search->is_service_asked;
-    return error;
-}
-
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)
 {
+    struct clock *clock = store->index.clock;
+    int64_t timeout_ms = contact_is_online(&store->contact) ? SEARCH_TIMEOUT_MS : OFFLINE_TIMEOUT_MS;
     struct search_query query;
     _cleanup_free_ char *reason = NULL;
-    int error = search_query_parse(text, clock_realtime_ms(store->index.clock), &query, &reason);
+    int error = search_query_parse(text, clock_realtime_ms(clock), &query, &reason);
     if (error != 0)
         return error;
     struct search search = {.store = store,
@@ -692,7 +634,15 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
                             .local = search_hits_new(),
                             .unwanted = search_hits_new(),
                             .has_facts = has_facts(&query)};
-    error = search_both(&search, cancel, ret);
+    error = bounded_call(clock, timeout_ms, cancel, search_within_timeout, &search);
+    if (error == 0 && cancel_is_set(cancel))
+        error = -EINTR;
+    if (error == 0) {
+        g_hash_table_foreach(search.local.emails, add_to, search.found.emails);
+        g_hash_table_foreach_remove(search.found.emails, is_in, search.unwanted.emails);
+        search.found.is_truncated |= search.local.is_truncated || search.unwanted.is_truncated;
+        error = list_newest(&search.found, store, search.is_service_asked, ret);
+    }
     search_hits_release(&search.found);
     search_hits_release(&search.local);
     search_hits_release(&search.unwanted);

@@ -665,7 +665,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
         return error;
     uint64_t trashed = maildir_flag('T');
     if ((mail.flags & trashed) != 0)
-        return maildir_memory_remove(tree->maildir->memory, email.inbox, mail.uid);
+        return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, NULL);
     const struct maildir_mark mark = {
         .folder = (enum maildir_folder)mail.folder, .has_info = true, .flags = mail.flags | trashed};
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);

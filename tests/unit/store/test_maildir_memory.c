@@ -242,11 +242,11 @@ TEST_WITH(removed_mail_never_comes_back, set_up, tear_down)
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
     struct maildir_state before = state_of(world);
-    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), 0);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 1, NULL), 0);
     assert_true(state_of(world).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
     assert_true(disk_has_newest_size(world->dir.fd, log_name));
-    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 1), -ENOENT);
-    assert_int_equal(maildir_memory_remove(world->memory, INBOX, 3), -ENOENT);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 1, NULL), -ENOENT);
+    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 3, NULL), -ENOENT);
     open_after_kill(world);
     struct maildir_state removed = state_of(world);
     for (int i = 0; i < 2; i++) {
