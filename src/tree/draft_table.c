@@ -17,8 +17,7 @@
 #include "base/lock.h"
 
 enum {
-    NUMBER_SHIFT =
-        6, /* the low bits of an inode number say its kind (tree/node.h): nodes are aligned for it */
+    NUMBER_SHIFT = 6, /* as many bits of an inode number are its kind (node.h) */
     NODE_ALIGNMENT = 1 << NUMBER_SHIFT,
 };
 
@@ -114,17 +113,17 @@ static bool has_name_locked(const struct draft_node *node, const struct draft_no
     return node->parent == parent && strcmp(node->name, name) == 0;
 }
 
-/* Sets the node's name; without a parent, or when out of memory, the node has no name until the next lookup.
- * Returns the former parent, whose reference the caller gives back, or NULL. */
+/* Sets the node's name; with NULL the node has no name until the next lookup. Returns the former parent,
+ * whose reference the caller gives back, or NULL. */
 static struct draft_node *set_name_locked(struct draft_node *node, struct draft_node *parent,
                                           const char *name)
 {
     struct draft_node *old_parent = node->parent;
-    char *copy = parent != NULL ? strdup(name) : NULL;
+    char *copy = g_strdup(name);
     free(node->name);
     node->name = copy;
-    node->parent = copy != NULL ? parent : NULL;
-    if (node->parent != NULL)
+    node->parent = parent;
+    if (parent != NULL)
         parent->references++;
     return old_parent;
 }
@@ -199,26 +198,13 @@ static int hold_start(struct draft_table *table, struct draft_node *node, struct
     return 0;
 }
 
-/* A path that was changed past the mount may lead to any file, also by links: only the node's own file is
- * accepted. */
-static int open_path(const struct draft_table *table, int start_fd, const struct node_path *node_path)
-{
-    char key[DRAFT_KEY_SIZE];
-    struct stat stat;
-    _cleanup_close_ int fd = openat(start_fd, node_path->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
-    if (fstat(fd, &stat) != 0)
-        return -errno;
-    write_key(&stat, key);
-    return stat.st_dev == table->device && strcmp(key, node_path->key) == 0 ? TAKE_FD(fd) : -ESTALE;
-}
-
 /* The caller holds names_lock. */
 static int hold_by_name(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
     struct node_path node_path;
+    char key[DRAFT_KEY_SIZE];
+    struct stat stat;
     int error = hold_start(table, node, &node_path, &start);
     if (error != 0)
         return error;
@@ -227,9 +213,15 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, stru
         start.table = NULL;
         return 0;
     }
-    _cleanup_close_ int fd = open_path(table, start.fd, &node_path);
+    _cleanup_close_ int fd = openat(start.fd, node_path.path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return fd;
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
+    if (fstat(fd, &stat) != 0)
+        return -errno;
+    /* A path that was changed past the mount may lead to any file, also by links. */
+    write_key(&stat, key);
+    if (stat.st_dev != table->device || strcmp(key, node_path.key) != 0)
+        return -ESTALE;
     LOCK_GUARD(&table->lock);
     hold_locked(table, node, &fd, ret);
     return 0;
@@ -256,33 +248,29 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
 
 /* ---------------------------------------------------------------- looking up */
 
-static struct draft_node *new_node_locked(struct draft_table *table, const char *key)
-{
-    size_t size = (sizeof(struct draft_node) + NODE_ALIGNMENT - 1) / NODE_ALIGNMENT * NODE_ALIGNMENT;
-    struct draft_node *node = aligned_alloc(NODE_ALIGNMENT, size);
-    if (node == NULL)
-        return NULL;
-    *node = (struct draft_node){.fd = -1};
-    memcpy(node->key, key, DRAFT_KEY_SIZE);
-    g_hash_table_insert(table->nodes, node->key, node);
-    return node;
-}
-
-/* A file that is removed through the mount keeps its descriptor, so no other file gets its inode number, and
- * the key tells files apart. Files that are removed past the mount are not protected in this way. */
+/* Returns the file's node, with one more reference and this name, or NULL when out of memory. A file that is
+ * removed through the mount keeps its descriptor, so no other file gets its inode number, and the key
+ * identifies it. Files that are removed past the mount are not protected in this way. */
 static struct draft_node *intern(struct draft_table *table, struct draft_node *parent, const char *name,
                                  const char *key)
 {
+    size_t size = (sizeof(struct draft_node) + NODE_ALIGNMENT - 1) / NODE_ALIGNMENT * NODE_ALIGNMENT;
     struct draft_node *old_parent = NULL;
     pthread_mutex_lock(&table->lock);
     struct draft_node *node = g_hash_table_lookup(table->nodes, key);
-    if (node == NULL)
-        node = new_node_locked(table, key);
-    if (node != NULL) {
-        node->references++;
-        if (!has_name_locked(node, parent, name))
-            old_parent = set_name_locked(node, parent, name);
+    if (node == NULL) {
+        node = aligned_alloc(NODE_ALIGNMENT, size);
+        if (node == NULL) {
+            pthread_mutex_unlock(&table->lock);
+            return NULL;
+        }
+        *node = (struct draft_node){.fd = -1};
+        memcpy(node->key, key, DRAFT_KEY_SIZE);
+        g_hash_table_insert(table->nodes, node->key, node);
     }
+    node->references++;
+    if (!has_name_locked(node, parent, name))
+        old_parent = set_name_locked(node, parent, name);
     pthread_mutex_unlock(&table->lock);
     draft_node_unref(table, old_parent, 1);
     return node;

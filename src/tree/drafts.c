@@ -34,6 +34,7 @@ static struct draft_node *node_of(struct tree *tree, uint64_t ino)
     return draft_table_node(&tree->drafts, node_number(ino));
 }
 
+/* draft_hold() of the node with this inode number. */
 static int hold_inode(struct tree *tree, uint64_t ino, struct draft_hold *ret)
 {
     return draft_hold(&tree->drafts, node_of(tree, ino), ret);
@@ -190,65 +191,41 @@ static int flags_for_file(int flags)
     return (flags & (O_ACCMODE | O_TRUNC | O_EXCL | O_SYNC | O_DSYNC)) | O_NOFOLLOW | O_CLOEXEC;
 }
 
-static bool may_change(int flags)
-{
-    return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-}
-
-/* Opens the path in /proc if `fd` is -1. Takes over `fd`, and on success the hold. Return: 0 or -errno. */
-static int new_draft_handle(struct tree *tree, struct draft_hold *hold, int fd, int flags,
-                            struct tree_handle **ret_handle)
-{
-    _cleanup_close_ int owned_fd = fd;
-    char path[DRAFT_FD_PATH_SIZE];
-    if (owned_fd < 0) {
-        draft_fd_path(hold->fd, path);
-        owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
-    }
-    if (owned_fd < 0)
-        return -errno;
-    struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
-    draft->hold = *hold;
-    draft->fd = TAKE_FD(owned_fd);
-    hold->table = NULL;
-    *ret_handle = &draft->base;
-    return 0;
-}
-
-/* Takes over `fd`, which created the file; opens the file if `fd` is -1. */
+/* Takes over `fd`, which created the file; opens the file by its path in /proc if `fd` is -1. */
 static int open_node(struct tree *tree, struct draft_node *node, int fd, int flags,
                      struct tree_handle **ret_handle)
 {
     _cleanup_close_ int owned_fd = fd;
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    char path[DRAFT_FD_PATH_SIZE];
+    bool may_change = !handle_is_for_reading(flags);
     int error = draft_hold(&tree->drafts, node, &hold);
-    if (error == 0 && may_change(flags))
+    if (error == 0 && may_change)
         error = draft_node_begin_write(&tree->drafts, node);
     if (error != 0)
         return error;
-    error = new_draft_handle(tree, &hold, TAKE_FD(owned_fd), flags, ret_handle);
+    if (owned_fd < 0) {
+        draft_fd_path(hold.fd, path);
+        owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
+        error = owned_fd < 0 ? -errno : 0;
+    }
     /* With O_RDONLY | O_TRUNC, only the open writes. */
-    if (may_change(flags) && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
+    if (may_change && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node);
-    return error;
+    if (error != 0)
+        return error;
+    struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
+    draft->hold = hold;
+    draft->fd = TAKE_FD(owned_fd);
+    hold.table = NULL;
+    *ret_handle = &draft->base;
+    return 0;
 }
 
 static int open_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                       struct tree_handle **ret_handle)
 {
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
-}
-
-/* Sets the mode by fchmod(2): the kernel has applied the caller's umask, and openat(2) would apply this
- * process's. */
-static int create_file(int dir_fd, const char *name, mode_t mode, int flags)
-{
-    int fd = openat(dir_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
-    if (fd < 0 && errno == EEXIST && (flags & O_EXCL) == 0)
-        fd = openat(dir_fd, name, flags_for_file(flags));
-    else if (fd >= 0)
-        fchmod(fd, mode & 07777);
-    return fd < 0 ? -errno : fd;
 }
 
 int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
@@ -260,9 +237,13 @@ int draft_create_in(struct tree *tree, struct draft_node *parent, const char *na
     int error = draft_hold(&tree->drafts, parent, &hold);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = create_file(hold.fd, name, mode, flags);
+    _cleanup_close_ int fd = openat(hold.fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
+    if (fd >= 0)
+        fchmod(fd, mode & 07777); /* the kernel has applied the caller's umask, openat(2) this process's */
+    else if (errno == EEXIST && (flags & O_EXCL) == 0)
+        fd = openat(hold.fd, name, flags_for_file(flags));
     if (fd < 0)
-        return fd;
+        return -errno;
     error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
     if (error != 0)
         return error;
@@ -284,16 +265,6 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
 
 /* ---------------------------------------------------------------- listings */
 
-static uint64_t listed_ino(const struct tree_dir *dir, const struct dirent *item)
-{
-    bool is_root = node_number(dir->ino) == 0;
-    if (is_root && strcmp(item->d_name, ".") == 0)
-        return dir->ino;
-    if (is_root && strcmp(item->d_name, "..") == 0)
-        return TREE_ROOT_INO;
-    return draft_shown_ino(item->d_ino);
-}
-
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     int fd = draft_node_open_folder(&dir->tree->drafts, node_of(dir->tree, dir->ino));
@@ -311,15 +282,21 @@ static int read_draft_dir(struct tree_dir *dir, uint64_t position)
 {
     const struct dirent *item;
     DIR *stream = dir->state;
+    bool is_root = node_number(dir->ino) == 0;
     if (position == 0)
         rewinddir(stream);
     else
         seekdir(stream, (long)position);
     errno = 0;
-    while ((item = readdir(stream)) != NULL)
-        if (!dir_put_name(dir, item->d_name, listed_ino(dir, item), DTTOIF(item->d_type),
-                          (uint64_t)item->d_off))
+    while ((item = readdir(stream)) != NULL) {
+        uint64_t ino = draft_shown_ino(item->d_ino);
+        if (is_root && strcmp(item->d_name, ".") == 0)
+            ino = dir->ino;
+        else if (is_root && strcmp(item->d_name, "..") == 0)
+            ino = TREE_ROOT_INO;
+        if (!dir_put_name(dir, item->d_name, ino, DTTOIF(item->d_type), (uint64_t)item->d_off))
             return 0;
+    }
     return -errno;
 }
 
@@ -336,10 +313,6 @@ static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller
 
 /* ---------------------------------------------------------------- attributes */
 
-enum {
-    SET_OWNER = TREE_SET_UID | TREE_SET_GID
-};
-
 static int set_size_by_path(struct tree *tree, struct draft_node *draft, const char *path, off_t size)
 {
     int error = draft_node_begin_write(&tree->drafts, draft);
@@ -349,13 +322,6 @@ static int set_size_by_path(struct tree *tree, struct draft_node *draft, const c
         error = -errno;
     draft_node_end_write(&tree->drafts, draft);
     return error;
-}
-
-static int set_draft_owner(int fd, const struct tree_change *change)
-{
-    uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
-    gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
-    return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
 }
 
 static int set_node(struct tree *tree, const struct tree_caller *caller, struct draft_node *draft,
@@ -376,8 +342,11 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
     draft_fd_path(hold.fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
         return -errno;
-    if ((change->fields & SET_OWNER) != 0 && (error = set_draft_owner(hold.fd, change)) != 0)
-        return error;
+    uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
+    gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
+    if ((change->fields & (TREE_SET_UID | TREE_SET_GID)) != 0 &&
+        fchownat(hold.fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
         error = has_handle ? handle->ops->set_size(handle, caller, change->size)
@@ -390,43 +359,28 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
     return 0;
 }
 
-/* Drops owner and group from the change if they are set to the values that the mount's options fix. */
-static int drop_fixed(const struct tree_ownership *shown, struct tree_change *change)
-{
-    if ((shown->has_uid && (change->fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
-        (shown->has_gid && (change->fields & TREE_SET_GID) != 0 && change->gid != shown->gid))
-        return -EPERM;
-    if (shown->has_uid)
-        change->fields &= ~(unsigned int)TREE_SET_UID;
-    if (shown->has_gid)
-        change->fields &= ~(unsigned int)TREE_SET_GID;
-    return 0;
-}
-
 /* At the end, programs that copy into drafts/ set the folder's mode, owner and times. Only the times are set;
  * the rest succeeds without effect, so that they do not copy again. */
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
+    const struct tree_ownership *shown = &tree->shown_as;
     struct draft_node *node = node_of(tree, ino);
     struct tree_change effective = *change;
     if (node == &tree->drafts.root)
         effective.fields &= TREE_SET_SIZE | TREE_SET_TIMES;
-    int error = drop_fixed(&tree->shown_as, &effective);
-    return error != 0 ? error : set_node(tree, caller, node, handle, &effective);
+    /* An owner or group that the mount's options fix can only be set to the same value. */
+    if ((shown->has_uid && (effective.fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
+        (shown->has_gid && (effective.fields & TREE_SET_GID) != 0 && change->gid != shown->gid))
+        return -EPERM;
+    if (shown->has_uid)
+        effective.fields &= ~(unsigned int)TREE_SET_UID;
+    if (shown->has_gid)
+        effective.fields &= ~(unsigned int)TREE_SET_GID;
+    return set_node(tree, caller, node, handle, &effective);
 }
 
 /* ---------------------------------------------------------------- names made and removed */
-
-/* A new folder inherits the set-group-ID bit of its parent. */
-static int make_folder(int parent_fd, const char *name, mode_t mode)
-{
-    struct stat stat;
-    if (mkdirat(parent_fd, name, 0700) != 0 || fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-        return -errno;
-    mode_t all = (mode & 07777) | (stat.st_mode & S_ISGID);
-    return fchmodat(parent_fd, name, all, 0) == 0 ? 0 : -errno;
-}
 
 static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char *name)
 {
@@ -450,16 +404,21 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
 static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new_entry *what)
 {
     mode_t mode = what->mode;
+    mode_t permissions = mode & 07777;
+    struct stat stat;
     if (mode == 0)
         return make_link(tree, what->ino, parent_fd, name);
     if (S_ISLNK(mode))
         return symlinkat(what->target, parent_fd, name) == 0 ? 0 : -errno;
-    if (S_ISDIR(mode))
-        return make_folder(parent_fd, name, mode);
-    if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
+    if (!S_ISDIR(mode) && !S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
         return -EPERM;
-    bool is_made = mknodat(parent_fd, name, mode, 0) == 0 && fchmodat(parent_fd, name, mode & 07777, 0) == 0;
-    return is_made ? 0 : -errno;
+    if ((S_ISDIR(mode) ? mkdirat(parent_fd, name, 0700) : mknodat(parent_fd, name, mode, 0)) != 0 ||
+        fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    /* A new folder inherits the set-group-ID bit of its parent. */
+    if (S_ISDIR(mode))
+        permissions |= stat.st_mode & S_ISGID;
+    return fchmodat(parent_fd, name, permissions, 0) == 0 ? 0 : -errno;
 }
 
 static int make_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,

@@ -32,6 +32,7 @@ enum {
     FILE_FULL_BYTES = 512 * 1024,
     FILE_MAX_BYTES = 1024 * 1024, /* a longer file is not read at the start */
     LINE_MAX_BYTES = 256 * 1024,
+    STREAM_READ_MAX_BYTES = 64 * 1024,
 };
 
 static const char log_name[] = "events.jsonl";
@@ -44,14 +45,14 @@ struct event_log {
     bool has_failed;         /* protected by writing: a failure is logged once */
 
     pthread_mutex_t lock; /* protects all below; a thread that changes `text` holds `writing`, too */
-    struct strbuf text;   /* of both files */
+    GString *text;        /* of both files */
     size_t older_len;     /* bytes of `text` from events.jsonl.1 */
     uint64_t first;       /* position in the log at which `text` begins */
     int64_t changed_ms;
 };
 
 /* If only a part of the line could be written, removes that part. */
-static int write_line(struct event_log *log, const struct strbuf *line, bool is_full)
+static int write_line(struct event_log *log, const char *line, size_t len, bool is_full)
 {
     if (is_full) {
         cleanup_close(&log->fd);
@@ -64,29 +65,10 @@ static int write_line(struct event_log *log, const struct strbuf *line, bool is_
     off_t end = log->fd < 0 ? -1 : lseek(log->fd, 0, SEEK_END);
     if (end < 0)
         return -errno;
-    int error = file_write_all(log->fd, line->data, line->len);
+    int error = file_write_all(log->fd, line, len);
     if (error != 0 && ftruncate(log->fd, end) != 0)
         log_debug("half a line stays in %s: %s", log_name, strerror(errno));
     return error;
-}
-
-/* `is_full`: the line begins a new file. Returns false when out of memory. */
-static bool add_line(struct event_log *log, const struct strbuf *line, bool is_full, int64_t time_ms)
-{
-    LOCK_GUARD(&log->lock);
-    if (is_full) {
-        size_t kept = log->text.len - log->older_len;
-        memmove(log->text.data, log->text.data + log->older_len, kept);
-        strbuf_truncate(&log->text, kept);
-        log->first += log->older_len;
-        log->older_len = kept;
-    }
-    if (strbuf_append(&log->text, line->data, line->len) != 0) {
-        log->text.error = 0;
-        return false;
-    }
-    log->changed_ms = time_ms;
-    return true;
 }
 
 static void event_log_append(struct event_log *log, const struct event *event)
@@ -95,10 +77,17 @@ static void event_log_append(struct event_log *log, const struct event *event)
     if (event_append_line(event, &line) != 0)
         return;
     LOCK_GUARD(&log->writing);
-    bool is_full = log->text.len - log->older_len + line.len > FILE_FULL_BYTES;
-    if (!add_line(log, &line, is_full, event->time_ms))
-        return;
-    int error = write_line(log, &line, is_full);
+    bool is_full = log->text->len - log->older_len + line.len > FILE_FULL_BYTES;
+    pthread_mutex_lock(&log->lock);
+    if (is_full) {
+        g_string_erase(log->text, 0, (gssize)log->older_len);
+        log->first += log->older_len;
+        log->older_len = log->text->len;
+    }
+    g_string_append_len(log->text, line.data, (gssize)line.len);
+    log->changed_ms = event->time_ms;
+    pthread_mutex_unlock(&log->lock);
+    int error = write_line(log, line.data, line.len, is_full);
     if (error != 0 && !log->has_failed)
         log_warning("cannot write %s: %s", log_name, strerror(-error));
     log->has_failed = error != 0;
@@ -111,34 +100,25 @@ static void read_file(struct event_log *log, const char *name)
     size_t len = 0;
     int error = file_read_at(log->dir_fd, name, FILE_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        strbuf_append(&log->text, bytes, len);
+        g_string_append_len(log->text, bytes, (gssize)len);
     else if (error != -ENOENT)
         unlinkat(log->dir_fd, name, 0);
 }
 
-/* A partial line at the end (after a power cut) must not run into the next line. */
-static void end_half_line(struct event_log *log)
-{
-    _cleanup_strbuf_ struct strbuf newline = STRBUF_INIT(1);
-    if (log->text.len == log->older_len || log->text.data[log->text.len - 1] == '\n' ||
-        strbuf_append_char(&newline, '\n') != 0)
-        return;
-    strbuf_append_char(&log->text, '\n');
-    (void)write_line(log, &newline, false);
-}
-
 static int init_event_log(struct tree *tree, int state_dir_fd)
 {
-    struct event_log *log = calloc(1, sizeof(*log));
-    if (log == NULL)
-        return -ENOMEM;
-    *log = (struct event_log){.dir_fd = state_dir_fd, .fd = -1, .text = STRBUF_INIT(4 * FILE_MAX_BYTES)};
+    struct event_log *log = g_new(struct event_log, 1);
+    *log = (struct event_log){.dir_fd = state_dir_fd, .fd = -1, .text = g_string_new(NULL)};
     pthread_mutex_init(&log->writing, NULL);
     pthread_mutex_init(&log->lock, NULL);
     read_file(log, older_name);
-    log->older_len = log->text.len;
+    log->older_len = log->text->len;
     read_file(log, log_name);
-    end_half_line(log);
+    /* A partial line at the end (after a power cut) must not run into the next line. */
+    if (log->text->len > log->older_len && log->text->str[log->text->len - 1] != '\n') {
+        g_string_append_c(log->text, '\n');
+        (void)write_line(log, "\n", 1, false);
+    }
     tree->event_log = log;
     return 0;
 }
@@ -149,7 +129,7 @@ static void release_event_log(struct tree *tree)
     if (log == NULL)
         return;
     cleanup_close(&log->fd);
-    strbuf_release(&log->text);
+    g_string_free(log->text, TRUE);
     pthread_mutex_destroy(&log->lock);
     pthread_mutex_destroy(&log->writing);
     free(log);
@@ -161,26 +141,26 @@ static void release_event_log(struct tree *tree)
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
     size_t offset = (size_t)(position - log->first);
-    if (offset >= log->text.len)
+    if (offset >= log->text->len)
         return 0;
-    if (len > log->text.len - offset)
-        len = log->text.len - offset;
-    memcpy(ret_bytes, log->text.data + offset, len);
+    len = MIN(len, log->text->len - offset);
+    memcpy(ret_bytes, log->text->str + offset, len);
     return len;
 }
 
 static uint64_t event_log_end(struct event_log *log)
 {
     LOCK_GUARD(&log->lock);
-    return log->first + log->text.len;
+    return log->first + log->text->len;
 }
 
 /* ---------------------------------------------------------------- events.jsonl */
 
 struct log_handle {
     struct tree_handle base;
-    uint64_t begin;    /* position of offset 0. Changed, like the next, only by the one reader of a stream */
-    uint64_t position; /* behind the last bytes read, for poll(2) */
+    /* Changed only by the one reader of a stream. */
+    uint64_t begin;    /* position in the log of offset 0 */
+    uint64_t position; /* in the log, behind the last bytes read, for poll(2) */
 };
 
 static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, uint64_t begin,
@@ -203,15 +183,14 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     if (offset < 0)
         return -EINVAL;
     LOCK_GUARD(&log->lock);
-    uint64_t end = log->first + log->text.len;
+    uint64_t end = log->first + log->text->len;
     if (position >= end)
         return 0;
-    len = len < end - position ? len : (size_t)(end - position);
+    len = MIN(len, (size_t)(end - position));
     char *bytes = handle_read_buffer(ret, len);
     if (bytes == NULL)
         return -ENOMEM;
-    size_t gone = position >= log->first ? 0 : (size_t)(log->first - position);
-    gone = gone < len ? gone : len;
+    size_t gone = position >= log->first ? 0 : MIN(len, (size_t)(log->first - position));
     memset(bytes, '\n', gone);
     copy_locked(log, bytes + gone, len - gone, position + gone);
     ret->len = len;
@@ -226,7 +205,7 @@ static int get_event_log(struct tree *tree, const struct tree_caller *caller, ui
     struct event_log *log = tree->event_log;
     LOCK_GUARD(&log->lock);
     uint64_t begin = node_number(ino) != 0 ? node_number(ino) - 1 : log->first;
-    entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, log->first + log->text.len - begin,
+    entry_fill_ms(tree, node_ino(NODE_EVENT_LOG, 0), S_IFREG | 0444, log->first + log->text->len - begin,
                   log->changed_ms, 0, ret);
     ret->ino = node_ino(NODE_EVENT_LOG, begin + 1);
     return 0;
@@ -249,17 +228,12 @@ const struct node_ops event_log_ops = {
 
 /* ---------------------------------------------------------------- events */
 
-enum {
-    STREAM_READ_MAX_BYTES = 64 * 1024
-};
-
 /* Forgotten lines are skipped, which moves `begin`. */
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct log_handle *stream = (struct log_handle *)handle;
     struct event_log *log = handle->tree->event_log;
-    if (len > STREAM_READ_MAX_BYTES)
-        len = STREAM_READ_MAX_BYTES;
+    len = MIN(len, (size_t)STREAM_READ_MAX_BYTES);
     char *bytes = handle_read_buffer(ret, len);
     if (bytes == NULL)
         return -ENOMEM;

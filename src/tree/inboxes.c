@@ -32,7 +32,6 @@ enum {
     FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record is shorter */
     INDEX_BLOCK_BYTES = 128 * 1024, /* preferred size of a read, since the kernel does not cache the file */
     INBOX_TEXT_MAX_BYTES = 1024 * 1024, /* of inbox.json */
-    WORD_BITS = 64,
 };
 
 struct inboxes {
@@ -41,16 +40,14 @@ struct inboxes {
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
-    GArray *opened;   /* protected by lock: a bit for each email that was opened since the mount, in words */
+    GArray *opened;   /* protected by lock: a bit for each email, set at its first open since the mount */
     GPtrArray *names; /* protected by lock: by number, the folder name that the kernel last knew */
 };
 
 static int init_inboxes(struct tree *tree, int state_dir_fd)
 {
-    tree->inboxes = calloc(1, sizeof(*tree->inboxes));
-    if (tree->inboxes == NULL)
-        return -ENOMEM;
-    tree->inboxes->opened = g_array_new(FALSE, TRUE, sizeof(uint64_t));
+    tree->inboxes = g_new0(struct inboxes, 1);
+    tree->inboxes->opened = g_array_new(FALSE, TRUE, sizeof(uint8_t));
     tree->inboxes->names = g_ptr_array_new();
     pthread_mutex_init(&tree->inboxes->lock, NULL);
     return 0;
@@ -67,8 +64,6 @@ static void release_inboxes(struct tree *tree)
     free(inboxes);
 }
 
-/* ---------------------------------------------------------------- which emails are asked for one by one */
-
 /* A listing carries the attributes of its entries, so that programs need not ask for them. But each entry
  * costs the kernel a kilobyte and two microseconds, for nothing if only names are wanted. So in a very large
  * inbox only the first emails are listed with attributes, until enough lookups show that programs need the
@@ -81,12 +76,6 @@ static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
         now = first;
     if (now < first + INBOX_LOOKUPS_OF_DEMAND)
         atomic_store_explicit(&inboxes->lookups, now + 1, memory_order_relaxed);
-}
-
-static bool has_demand(struct inboxes *inboxes, uint32_t inbox)
-{
-    uint64_t now = atomic_load_explicit(&inboxes->lookups, memory_order_relaxed);
-    return now == ((uint64_t)inbox << 32) + INBOX_LOOKUPS_OF_DEMAND;
 }
 
 /* ---------------------------------------------------------------- emails */
@@ -109,14 +98,14 @@ static int get_email(struct tree *tree, const struct tree_caller *caller, uint64
 /* Returns true the first time for each email. */
 static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 {
-    guint index = number / WORD_BITS;
-    uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
+    guint index = number / 8;
+    uint8_t bit = (uint8_t)(1U << (number % 8));
     LOCK_GUARD(&inboxes->lock);
     if (index >= inboxes->opened->len)
         g_array_set_size(inboxes->opened, index + 1);
-    uint64_t *word = &g_array_index(inboxes->opened, uint64_t, index);
-    bool is_first = (*word & bit) == 0;
-    *word |= bit;
+    uint8_t *byte = &g_array_index(inboxes->opened, uint8_t, index);
+    bool is_first = (*byte & bit) == 0;
+    *byte |= bit;
     return is_first;
 }
 
@@ -197,19 +186,6 @@ struct inbox_handle {
     pid_t opener;           /* the process; if 0 (not known), every close gets the error */
 };
 
-/* The store reports all other failures. */
-static void report_incomplete(const struct inbox_handle *inbox)
-{
-    struct tree *tree = inbox->base.tree;
-    struct inbox_view view;
-    _cleanup_free_ char *path = NULL;
-    if (!store_get_inbox(tree->store, inbox->inbox, &view) ||
-        asprintf(&path, "inboxes/%s/inbox.json", view.name) < 0)
-        path = NULL;
-    events_report(tree, EVENT_INBOX, path,
-                  "what was written is not a complete JSON value, so nothing was changed");
-}
-
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     int fd = ((struct inbox_handle *)handle)->fd;
@@ -243,48 +219,36 @@ static int set_inbox_size(struct tree_handle *handle, const struct tree_caller *
     return ftruncate(inbox->fd, size) == 0 ? 0 : -errno;
 }
 
-/* Takes the text to send to the service, or NULL if nothing changed. The text then counts as sent, so that
- * one close(2) gets an error, or the service one request. Return: -EINVAL when it is not complete JSON. */
-static int take_change(struct inbox_handle *inbox, char **ret_text, size_t *ret_len)
-{
-    _cleanup_free_ char *text = NULL;
-    if (!atomic_exchange(&inbox->is_changed, false))
-        return 0;
-    int error = file_read_fd(inbox->fd, SIZE_MAX, &text, ret_len);
-    if (error == 0 && *ret_len > 0 && !inbox_text_is_complete(text, *ret_len))
-        error = -EINVAL;
-    if (error != 0)
-        inbox->is_changed = true;
-    else if (*ret_len > 0)
-        *ret_text = TAKE_PTR(text);
-    return error;
-}
-
-static bool is_opener(const struct inbox_handle *inbox, const struct tree_caller *caller)
-{
-    return inbox->opener <= 0 || caller->pid <= 0 || writer_process(caller->pid) == inbox->opener;
-}
-
 static int flush_inbox(struct tree_handle *handle, const struct tree_caller *caller)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     _cleanup_free_ char *text = NULL;
-    size_t len = 0;
-    int error = take_change(inbox, &text, &len);
-    if (error == -EINVAL && !is_opener(inbox, caller))
-        return 0;
-    if (error != 0 || text == NULL)
-        return error;
-
     _cleanup_free_ char *reason = NULL;
-    return store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
+    size_t len = 0;
+    /* Of closes at the same time, one gets the error, or makes the request. */
+    if (!atomic_exchange(&inbox->is_changed, false))
+        return 0;
+    int error = file_read_fd(inbox->fd, SIZE_MAX, &text, &len);
+    if (error == 0 && len == 0)
+        return 0;
+    if (error == 0 && inbox_text_is_complete(text, len))
+        return store_update_inbox(handle->tree->store, inbox->inbox, text, len, caller->cancel, &reason);
+    inbox->is_changed = true;
+    bool is_opener = inbox->opener <= 0 || caller->pid <= 0 || writer_process(caller->pid) == inbox->opener;
+    return error != 0 ? error : is_opener ? -EINVAL : 0;
 }
 
 static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
-    if (inbox->is_changed && lseek(inbox->fd, 0, SEEK_END) > 0)
-        report_incomplete(inbox);
+    struct inbox_view view;
+    /* The store reports all other failures. */
+    if (inbox->is_changed && lseek(inbox->fd, 0, SEEK_END) > 0) {
+        bool is_there = store_get_inbox(handle->tree->store, inbox->inbox, &view);
+        _cleanup_free_ char *path = is_there ? g_strdup_printf("inboxes/%s/inbox.json", view.name) : NULL;
+        events_report(handle->tree, EVENT_INBOX, path,
+                      "what was written is not a complete JSON value, so nothing was changed");
+    }
     close(inbox->fd);
     free(inbox);
 }
@@ -470,22 +434,52 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
     return 0;
 }
 
-static int read_invalid(struct tree_dir *dir, uint64_t position)
+/* Positions in an inbox: its own files, .invalid/, the records of all emails, the folders of all emails; the
+ * last two in the store's positions. No number of emails comes near POSITION_FOLDERS. */
+#define POSITION_INVALID ARRAY_LEN(files)
+#define POSITION_EMAILS (POSITION_INVALID + 1)
+#define POSITION_FOLDERS (UINT64_C(1) << 40)
+
+/* Puts an entry for each email from this position of the store on, without attributes once enough entries had
+ * them. `first`: POSITION_EMAILS for records, POSITION_FOLDERS for folders, 0 for the records in .invalid/.
+ * Returns false if the buffer is full. */
+static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t position)
 {
-    struct tree *tree = dir->tree;
-    struct tree_entry entry;
+    struct store *store = dir->tree->store;
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
-    size_t count;
-    while ((count = store_list_quarantined(tree->store, inbox_of(dir->ino), position, views, next,
-                                           EMAILS_AT_ONCE)) > 0) {
+    struct tree_entry entry;
+    char folder_name[NAME_MAX + 1];
+    uint32_t inbox = inbox_of(dir->ino);
+    bool is_demanded = atomic_load_explicit(&dir->tree->inboxes->lookups, memory_order_relaxed) ==
+                       ((uint64_t)inbox << 32) + INBOX_LOOKUPS_OF_DEMAND;
+    for (;;) {
+        size_t count = first == 0
+                           ? store_list_quarantined(store, inbox, position, views, next, EMAILS_AT_ONCE)
+                           : store_list_emails(store, inbox, position, views, next, EMAILS_AT_ONCE);
+        if (count == 0)
+            return true;
         for (size_t i = 0; i < count; i++) {
-            fill_email(tree, &views[i], &entry);
-            if (!dir_put(dir, views[i].name, &entry, next[i]))
-                return 0;
+            const char *name = views[i].name;
+            if (first == POSITION_FOLDERS) {
+                node_email_folder_name(&views[i], folder_name, sizeof(folder_name));
+                email_folder_fill(dir->tree, &views[i], &entry);
+                name = folder_name;
+            } else {
+                fill_email(dir->tree, &views[i], &entry);
+            }
+            if (next[i] > INBOX_LISTED_WITH_ATTRIBUTES && !is_demanded)
+                entry.ino = 0;
+            if (!dir_put(dir, name, &entry, first + next[i]))
+                return false;
         }
         position = next[count - 1];
     }
+}
+
+static int read_invalid(struct tree_dir *dir, uint64_t position)
+{
+    put_emails(dir, 0, position);
     return 0;
 }
 
@@ -525,12 +519,6 @@ const struct node_ops invalid_ops = {
 
 /* ---------------------------------------------------------------- an inbox */
 
-/* Positions: the inbox's own files, .invalid/, the records of all emails, the folders of all emails; the
- * last two in the store's positions. No number of emails comes near POSITION_FOLDERS. */
-#define POSITION_INVALID ARRAY_LEN(files)
-#define POSITION_EMAILS (POSITION_INVALID + 1)
-#define POSITION_FOLDERS (UINT64_C(1) << 40)
-
 static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
 {
@@ -549,56 +537,21 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     return 0;
 }
 
-/* Puts an entry for each email from this position of the store on, without attributes once enough entries had
- * them. Returns false if the buffer is full. */
-static bool put_emails(const struct tree_dir *dir, bool are_folders, uint64_t position)
-{
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
-    struct tree_entry entry;
-    char name[NAME_MAX + 1];
-    uint32_t inbox = inbox_of(dir->ino);
-    bool is_demanded = has_demand(dir->tree->inboxes, inbox);
-    uint64_t first = are_folders ? POSITION_FOLDERS : POSITION_EMAILS;
-    size_t count;
-    while ((count = store_list_emails(dir->tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            if (are_folders) {
-                node_email_folder_name(&views[i], name, sizeof(name));
-                email_folder_fill(dir->tree, &views[i], &entry);
-            } else {
-                fill_email(dir->tree, &views[i], &entry);
-            }
-            if (next[i] > INBOX_LISTED_WITH_ATTRIBUTES && !is_demanded)
-                entry.ino = 0;
-            if (!dir_put(dir, are_folders ? name : views[i].name, &entry, first + next[i]))
-                return false;
-        }
-        position = next[count - 1];
-    }
-    return true;
-}
-
-/* Returns the name of the entry before POSITION_EMAILS, or NULL if there is none. */
-static const char *get_own(struct tree *tree, uint32_t inbox, uint64_t position, struct tree_entry *ret)
-{
-    if (position == POSITION_INVALID)
-        return get_invalid(tree, &no_caller, node_ino(NODE_INVALID, inbox), ret) == 0 ? invalid_name : NULL;
-    return get_file(tree, &no_caller, file_ino(inbox, position), ret) == 0 ? files[position].name : NULL;
-}
-
 static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
 {
     struct tree_entry entry;
+    uint32_t inbox = inbox_of(dir->ino);
     for (; position < POSITION_EMAILS; position++) {
-        const char *name = get_own(dir->tree, inbox_of(dir->ino), position, &entry);
-        if (name != NULL && !dir_put(dir, name, &entry, position + 1))
+        bool is_file = position < POSITION_INVALID;
+        uint64_t ino = is_file ? file_ino(inbox, position) : node_ino(NODE_INVALID, inbox);
+        const char *name = is_file ? files[position].name : invalid_name;
+        if (node_get(dir->tree, &no_caller, ino, &entry) == 0 && !dir_put(dir, name, &entry, position + 1))
             return 0;
     }
-    if (position < POSITION_FOLDERS && !put_emails(dir, false, position - POSITION_EMAILS))
+    if (position < POSITION_FOLDERS && !put_emails(dir, POSITION_EMAILS, position - POSITION_EMAILS))
         return 0;
     if (store_has_content(dir->tree->store))
-        put_emails(dir, true, position > POSITION_FOLDERS ? position - POSITION_FOLDERS : 0);
+        put_emails(dir, POSITION_FOLDERS, position > POSITION_FOLDERS ? position - POSITION_FOLDERS : 0);
     return 0;
 }
 

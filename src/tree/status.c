@@ -44,24 +44,25 @@ struct status {
 
 /* ---------------------------------------------------------------- what went wrong */
 
-static void count_locked(struct tally *tally, const struct event *event)
+static void release_tally(struct tally *tally)
 {
-    free(tally->path);
-    free(tally->error);
-    tally->count++;
-    tally->time_ms = event->time_ms;
-    tally->path = event->path != NULL ? strndup(event->path, WORDS_MAX_BYTES) : NULL;
-    tally->error = event->error != NULL ? strndup(event->error, WORDS_MAX_BYTES) : NULL;
+    g_free(tally->path);
+    g_free(tally->error);
 }
 
 void status_count_event(struct tree *tree, const struct event *event)
 {
     struct status *status = tree->status;
     bool is_refused = event->kind == EVENT_REFUSED || (event->kind == EVENT_INBOX && event->error != NULL);
+    struct tally *tally = is_refused ? &status->refused : &status->failed;
     if (!is_refused && event->kind != EVENT_FAILED)
         return;
     LOCK_GUARD(&status->lock);
-    count_locked(is_refused ? &status->refused : &status->failed, event);
+    release_tally(tally);
+    tally->count++;
+    tally->time_ms = event->time_ms;
+    tally->path = g_strndup(event->path, WORDS_MAX_BYTES);
+    tally->error = g_strndup(event->error, WORDS_MAX_BYTES);
 }
 
 static void write_tally(struct json_writer *writer, const char *name, const struct tally *tally)
@@ -75,26 +76,15 @@ static void write_tally(struct json_writer *writer, const char *name, const stru
     json_end_object(writer);
 }
 
-static void release_tally(struct tally *tally)
-{
-    free(tally->path);
-    free(tally->error);
-}
-
 /* ---------------------------------------------------------------- the text */
 
-static const char *capability_name(enum service_capability capability)
+static void write_service(struct json_writer *writer, const struct tree *tree)
 {
     static const char *const names[] = {
         [CAPABILITY_UNKNOWN] = "unknown",
         [CAPABILITY_PRESENT] = "present",
         [CAPABILITY_ABSENT] = "absent",
     };
-    return names[capability];
-}
-
-static void write_service(struct json_writer *writer, const struct tree *tree)
-{
     struct service_capabilities capabilities;
     struct service_counters counters;
     tree->service->ops->get_capabilities(tree->service, &capabilities);
@@ -102,12 +92,12 @@ static void write_service(struct json_writer *writer, const struct tree *tree)
 
     json_key(writer, "capabilities");
     json_begin_object(writer);
-    json_member_string(writer, "inbox_list", capability_name(capabilities.inbox_list));
-    json_member_string(writer, "idempotency_key", capability_name(capabilities.idempotency_key));
-    json_member_string(writer, "from_address_text", capability_name(capabilities.from_address_text));
-    json_member_string(writer, "content", capability_name(capabilities.content));
-    json_member_string(writer, "raw", capability_name(capabilities.raw));
-    json_member_string(writer, "outbound", capability_name(capabilities.outbound));
+    json_member_string(writer, "inbox_list", names[capabilities.inbox_list]);
+    json_member_string(writer, "idempotency_key", names[capabilities.idempotency_key]);
+    json_member_string(writer, "from_address_text", names[capabilities.from_address_text]);
+    json_member_string(writer, "content", names[capabilities.content]);
+    json_member_string(writer, "raw", names[capabilities.raw]);
+    json_member_string(writer, "outbound", names[capabilities.outbound]);
     json_end_object(writer);
 
     json_key(writer, "counters");
@@ -180,10 +170,13 @@ static void write_outbox(struct json_writer *writer, const struct tree *tree)
     json_end_object(writer);
 }
 
-static int write_text_locked(const struct tree *tree, char **ret_text, size_t *ret_len)
+/* Makes a new text. Return: 0 or -ENOMEM. */
+static int render_locked(struct tree *tree)
 {
+    struct status *status = tree->status;
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(STATUS_MAX_BYTES);
     struct json_writer writer;
+    size_t len;
     json_writer_init(&writer, &out, 2);
     json_begin_object(&writer);
     json_member_string(&writer, "version", INBOXFS_VERSION);
@@ -192,30 +185,15 @@ static int write_text_locked(const struct tree *tree, char **ret_text, size_t *r
     json_member_date(&writer, "started", tree->started_ms);
     write_store(&writer, tree);
     write_outbox(&writer, tree);
-    write_tally(&writer, "refused", &tree->status->refused);
-    write_tally(&writer, "failed", &tree->status->failed);
+    write_tally(&writer, "refused", &status->refused);
+    write_tally(&writer, "failed", &status->failed);
     write_service(&writer, tree);
     json_end_object(&writer);
     strbuf_append_char(&out, '\n');
 
-    char *text = strbuf_take(&out, ret_len);
+    char *text = strbuf_take(&out, &len);
     if (text == NULL)
         return -ENOMEM;
-    *ret_text = text;
-    return 0;
-}
-
-/* ---------------------------------------------------------------- the last text */
-
-/* Writes a new text. Return: 0 or -ENOMEM. */
-static int render_locked(struct tree *tree)
-{
-    struct status *status = tree->status;
-    char *text = NULL;
-    size_t len = 0;
-    int error = write_text_locked(tree, &text, &len);
-    if (error != 0)
-        return error;
     if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
         status->changed_ms = clock_realtime_ms(tree->clock);
     free(status->text);
@@ -229,9 +207,7 @@ static int render_locked(struct tree *tree)
 
 static int init_status(struct tree *tree, int state_dir_fd)
 {
-    tree->status = calloc(1, sizeof(*tree->status));
-    if (tree->status == NULL)
-        return -ENOMEM;
+    tree->status = g_new0(struct status, 1);
     pthread_mutex_init(&tree->status->lock, NULL);
     return 0;
 }
@@ -268,7 +244,7 @@ static int open_status(struct tree *tree, const struct tree_caller *caller, uint
     int error = render_locked(tree);
     return error != 0
                ? error
-               : handle_open_text(tree, flags, strndup(status->text, status->len), status->len, ret_handle);
+               : handle_open_text(tree, flags, g_strndup(status->text, status->len), status->len, ret_handle);
 }
 
 const struct node_ops status_ops = {
