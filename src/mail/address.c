@@ -55,26 +55,14 @@ void address_list_write(const struct address_list *list, struct json_writer *wri
     json_end_array(writer);
 }
 
-static int append(struct address_list *list, const char *address, const char *name)
+static void append(struct address_list *list, const char *address, const char *name)
 {
     bool is_full = (list->len & (list->len - 1)) == 0; /* capacities are powers of two */
-    if (is_full) {
-        struct address *items = realloc(list->items, (list->len == 0 ? 1 : list->len * 2) * sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        list->items = items;
-    }
-
+    if (is_full)
+        list->items = g_renew(struct address, list->items, list->len == 0 ? 1 : list->len * 2);
     bool has_name = name != NULL && name[0] != '\0';
-    struct address *item = &list->items[list->len];
-    *item = (struct address){.address = strdup(address), .name = has_name ? strdup(name) : NULL};
-    if (item->address == NULL || (has_name && item->name == NULL)) {
-        free(item->address);
-        free(item->name);
-        return -ENOMEM;
-    }
-    list->len++;
-    return 0;
+    list->items[list->len++] =
+        (struct address){.address = g_strdup(address), .name = has_name ? g_strdup(name) : NULL};
 }
 
 bool address_name_is_valid(const char *name)
@@ -86,7 +74,8 @@ int address_list_append(struct address_list *list, const char *address, const ch
 {
     if (!address_is_valid(address) || (name != NULL && !address_name_is_valid(name)))
         return -EBADMSG;
-    return append(list, address, name);
+    append(list, address, name);
+    return 0;
 }
 
 bool address_equals(const char *one, const char *other)
@@ -365,8 +354,10 @@ static int append_found(struct list_reading *reading, const struct strbuf *addre
     if (reading->left == 0)
         return -EMSGSIZE;
     reading->left--;
-    bool is_valid = name == NULL || address_name_is_valid(name);
-    return is_valid ? append(reading->list, strbuf_str(address), name) : -EBADMSG;
+    if (name != NULL && !address_name_is_valid(name))
+        return -EBADMSG;
+    append(reading->list, strbuf_str(address), name);
+    return 0;
 }
 
 /* Skips the obsolete route in "<@one.example,@two.example:a@x.example>". */
@@ -450,15 +441,23 @@ static int take_item(struct list_reading *reading, struct list_item *item)
     return item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
 }
 
-int address_list_parse_at(struct address_list *list, const char *text, const char *domain, char **ret_refused)
+/* Reads all items. `other`, unless it is NULL, receives the items that are not addresses. */
+static int read_items(struct list_reading *reading, const char *text, address_other_fn *other, void *context,
+                      char **ret_refused)
 {
-    struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
     struct list_item item;
-    size_t len_before = list->len;
+    size_t len_before = reading->list->len;
     int error = 0;
     do {
         scan_item(text, &item);
-        error = take_item(&reading, &item);
+        error = take_item(reading, &item);
+        if (error == -EBADMSG && other != NULL && reading->left == 0)
+            error = -EMSGSIZE;
+        if (error == -EBADMSG && other != NULL) {
+            reading->left--;
+            /* A ";" behind the item may end a group. */
+            error = other(context, item.start, (size_t)(item.end - item.start) + (*item.end == ';'));
+        }
         text = item.end + 1;
     } while (error == 0 && *item.end != '\0');
     if (error == -EBADMSG && ret_refused != NULL) {
@@ -468,9 +467,15 @@ int address_list_parse_at(struct address_list *list, const char *text, const cha
         if (*ret_refused != NULL)
             g_strstrip(*ret_refused);
     }
-    if (error != 0)
-        truncate_list(list, len_before);
+    if (error != 0 && (other == NULL || error != -EMSGSIZE))
+        truncate_list(reading->list, len_before);
     return error;
+}
+
+int address_list_parse_at(struct address_list *list, const char *text, const char *domain, char **ret_refused)
+{
+    struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
+    return read_items(&reading, text, NULL, NULL, ret_refused);
 }
 
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
@@ -482,22 +487,6 @@ int address_list_parse_each(struct address_list *list, const char *text, address
                             void *context)
 {
     struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len};
-    struct list_item item;
-    size_t len_before = list->len;
-    int error = 0;
-    do {
-        scan_item(text, &item);
-        error = take_item(&reading, &item);
-        if (error == -EBADMSG && reading.left == 0)
-            error = -EMSGSIZE;
-        if (error == -EBADMSG) {
-            reading.left--;
-            /* A ";" behind the item may end a group. */
-            error = other(context, item.start, (size_t)(item.end - item.start) + (*item.end == ';'));
-        }
-        text = item.end + 1;
-    } while (error == 0 && *item.end != '\0');
-    if (error != 0 && error != -EMSGSIZE)
-        truncate_list(list, len_before);
+    int error = read_items(&reading, text, other, context, NULL);
     return error == -EMSGSIZE ? 0 : error;
 }

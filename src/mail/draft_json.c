@@ -8,7 +8,6 @@
 #include <glib.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -28,11 +27,10 @@ static int refuse(const struct draft_reading *reading, const char *path, const c
 
 static int read_text_field(struct draft_reading *reading, const char *path, const json_t *value, void *target)
 {
-    char **text = target;
     if (!json_is_string(value))
         return refuse(reading, path, "not a string");
-    *text = strdup(json_string_value(value));
-    return *text == NULL ? -ENOMEM : 0;
+    *(char **)target = g_strdup(json_string_value(value));
+    return 0;
 }
 
 /* Names that other mail APIs use for the fields, separated by blanks and compared by same_field(). */
@@ -130,7 +128,7 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
         const json_t *one = json_array_get(value, i);
         snprintf(path, sizeof(path), "%s[%zu]", field, i);
         if (reading->is_from_email && json_is_string(one) && list->unusable == NULL)
-            error = (list->unusable = strdup(json_string_value(one))) != NULL ? 0 : -ENOMEM;
+            list->unusable = g_strdup(json_string_value(one));
         else
             error = read_one_address(reading, path, one, list);
     }

@@ -7,12 +7,10 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "mail/date.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
@@ -20,10 +18,8 @@
 /* Reads a string without NULs, such as a name. */
 static int read_string(const json_t *value, void *target)
 {
-    char **ret = target;
-    const char *text = json_value_text(value);
-    *ret = text != NULL ? strdup(text) : NULL;
-    return text != NULL && *ret == NULL ? -ENOMEM : 0;
+    *(char **)target = g_strdup(json_value_text(value));
+    return 0;
 }
 
 static int read_id(const json_t *value, void *target)
@@ -47,16 +43,15 @@ static int read_text(const json_t *value, void *target)
 
 /* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address may contain it, so the
  * cut text cannot be read as an address later. */
-static int keep_unusable(const char *text, size_t len, struct address_list *list)
+static void keep_unusable(const char *text, size_t len, struct address_list *list)
 {
     enum {
         MAX_BYTES = 1000
     };
-    if (list->unusable != NULL)
-        return 0;
     size_t kept = strnlen(text, len < MAX_BYTES ? len : MAX_BYTES);
     g_autofree char *valid = g_utf8_make_valid(text, (gssize)kept);
-    return asprintf(&list->unusable, "%s%s", valid, kept < len ? "\uFFFD" : "") < 0 ? -ENOMEM : 0;
+    if (list->unusable == NULL)
+        list->unusable = g_strconcat(valid, kept < len ? "\uFFFD" : "", NULL);
 }
 
 static int add_address(const json_t *value, struct address_list *list)
@@ -73,7 +68,10 @@ static int add_address(const json_t *value, struct address_list *list)
 
     /* Some services send the text of the header: "Bob <bob@x.example>", "undisclosed-recipients:;". */
     int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL);
-    return error == -EBADMSG || error == -EMSGSIZE ? keep_unusable(text, len, list) : error;
+    if (error != -EBADMSG && error != -EMSGSIZE)
+        return error;
+    keep_unusable(text, len, list);
+    return 0;
 }
 
 /* The value is one address or an array of them. */
@@ -98,11 +96,7 @@ static int read_attachments(const json_t *object, struct email_content *content)
 {
     const json_t *list = json_object_get(object, "attachments");
     size_t len = list_len(list, EMAIL_CONTENT_ATTACHMENTS_MAX);
-    if (len == 0)
-        return 0;
-    content->attachments = calloc(len, sizeof(*content->attachments));
-    if (content->attachments == NULL)
-        return -ENOMEM;
+    content->attachments = g_new0(struct email_attachment, len);
     int error = 0;
     for (size_t i = 0; i < len && error == 0; i++) {
         const json_t *item = json_array_get(list, i);
@@ -152,11 +146,7 @@ static int read_previous(const json_t *object, struct email_content *content)
 {
     const json_t *list = json_object_get(object, "previous_emails");
     size_t len = list_len(list, EMAIL_CONTENT_PREVIOUS_MAX);
-    if (len == 0)
-        return 0;
-    content->previous_emails = calloc(len, sizeof(*content->previous_emails));
-    if (content->previous_emails == NULL)
-        return -ENOMEM;
+    content->previous_emails = g_new0(struct email_content, len);
     int error = 0;
     for (size_t i = 0; i < len && error == 0; i++) {
         const json_t *previous = json_array_get(list, i);

@@ -5,6 +5,7 @@
 #include "mail/inbox_record.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +45,8 @@ static int from_json(const json_t *object, struct inbox_record *ret_record)
     if (error != 0 || record.id == NULL)
         return error != 0 ? error : -EINVAL;
     const char *address = json_value_text(json_object_get(object, "email_address"));
-    if (address != NULL && address_is_valid(address)) {
-        record.address = strdup(address);
-        if (record.address == NULL)
-            return -ENOMEM;
-    }
+    if (address != NULL && address_is_valid(address))
+        record.address = g_strdup(address);
     error = write_text(object, 2, &record.json, &record.json_len);
     if (error != 0)
         return error;

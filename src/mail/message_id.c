@@ -5,7 +5,6 @@
 #include "mail/message_id.h"
 
 #include <glib.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/character.h"

@@ -144,23 +144,6 @@ void mime_texts_release(struct mime_texts *texts)
     *texts = (struct mime_texts){0};
 }
 
-/* Returns the last piece if it is of this alternative, else a new one; NULL when out of memory. */
-static struct mime_piece *find_piece(struct mime_texts *texts, const void *alternative)
-{
-    if (alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative)
-        return &texts->pieces[texts->len - 1];
-    struct mime_piece *pieces = reallocarray(texts->pieces, texts->len + 1, sizeof(*pieces));
-    if (pieces == NULL)
-        return NULL;
-    texts->pieces = pieces;
-    pieces[texts->len] = (struct mime_piece){
-        .alternative = alternative,
-        .plain = STRBUF_INIT(SIZE_MAX / 2),
-        .html = STRBUF_INIT(SIZE_MAX / 2),
-    };
-    return &pieces[texts->len++];
-}
-
 /* Appends as many whole characters as the buffer has room for. */
 static void append_cut(struct strbuf *out, const char *text, size_t len)
 {
@@ -179,9 +162,18 @@ static void append_piece(struct strbuf *out, const char *text, size_t len)
 int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
                    const char *text)
 {
-    struct mime_piece *piece = find_piece(texts, mime_alternative_of(leaf));
-    if (piece == NULL)
-        return -ENOMEM;
+    const void *alternative = mime_alternative_of(leaf);
+    bool is_same_piece =
+        alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative;
+    if (!is_same_piece) {
+        texts->pieces = g_renew(struct mime_piece, texts->pieces, texts->len + 1);
+        texts->pieces[texts->len++] = (struct mime_piece){
+            .alternative = alternative,
+            .plain = STRBUF_INIT(SIZE_MAX / 2),
+            .html = STRBUF_INIT(SIZE_MAX / 2),
+        };
+    }
+    struct mime_piece *piece = &texts->pieces[texts->len - 1];
     struct strbuf *out = role == MIME_HTML ? &piece->html : &piece->plain;
     append_piece(out, text, strlen(text));
     return out->error;

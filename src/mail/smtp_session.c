@@ -79,8 +79,7 @@ static void forget_text(struct smtp_session *session)
 
 static void forget_message(struct smtp_session *session)
 {
-    free(session->sender);
-    session->sender = NULL;
+    free(TAKE_PTR(session->sender));
     for (size_t i = 0; i < session->recipients_len; i++)
         free(session->recipients[i]);
     session->recipients_len = 0;
