@@ -36,7 +36,7 @@ void address_list_release(struct address_list *list);
 /* Writes the key and an array with an object for each address; the unusable text, if any, is a string. */
 void address_list_write(const struct address_list *list, struct json_writer *writer, const char *key);
 
-/* Returns true if the text is one bare `local@domain` that can stand in a header and a request unchanged:
+/* Returns true if the text is one bare `local@domain` that a header and a request can hold unchanged:
  * UTF-8 without invisible characters, at most 254 bytes. The local part consists of atoms, quoted strings
  * ("a b"@x.example) and dots in any position (a..b@x.example exists). The domain consists of one or more
  * labels, or is a literal ([192.0.2.1]). */
@@ -50,7 +50,7 @@ bool address_is_folder_name(const char *text);
 bool address_name_is_valid(const char *name);
 
 /* Appends a copy of one address; `name` is NULL or "" for no name. Return: 0; -EBADMSG if either is not
- * valid; -ENOMEM. */
+ * valid. */
 int address_list_append(struct address_list *list, const char *address, const char *name);
 
 /* Appends the addresses of an RFC 5322 address-list header value, folded or not. It also accepts the obsolete

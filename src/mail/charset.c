@@ -18,8 +18,8 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 enum {
-    LABEL_MAX_BYTES = 40,
-    PIECE_BYTES = 1024, /* output of one call of iconv */
+    LABEL_MAX_BYTES = 40, /* longer labels are unknown */
+    PIECE_BYTES = 1024,   /* output of one call of iconv */
 };
 
 /* Labels that iconv lacks, or reads otherwise than the WHATWG Encoding Standard. They are reduced to small

@@ -14,8 +14,8 @@
 int date_parse(const char *text, int64_t *ret_ms);
 
 /* Read the time of day (milliseconds) or the offset (minutes) at the beginning of *text, and move *text
- * behind it. Return false if *text begins otherwise. A leap second counts as the first second of the next
- * minute. Offsets are "+0100", "+01:00", "+01", and without zeros "+1:00", "+100" and "+1". */
+ * behind it. Return false if *text does not begin with one. A leap second counts as the first second of the
+ * next minute. Offsets are "+0100", "+01:00", "+01", and without zeros "+1:00", "+100" and "+1". */
 bool date_take_time(const char **text, int64_t *ret_ms);
 bool date_take_offset(const char **text, int *ret_minutes);
 

@@ -19,14 +19,13 @@
 #include "mail/address.h"
 
 enum {
-    DRAFT_MAX_BYTES = 24 * 1000 * 1000,      /* a message file: 10 MB of attachments in base64, and bodies */
+    DRAFT_MAX_BYTES = 24 * 1000 * 1000, /* a message file with bodies and 10 MB of attachments in base64 */
     DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000,  /* one body after decoding */
     DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* To, Cc, Bcc and Reply-To together */
     DRAFT_JSON_VALUES_MAX = 10 * 1000,
-    ATTACHMENTS_MAX_BYTES =
-        10 * 1000 * 1000, /* all attachments of one email, and each file: 10 MB, read as the smaller unit */
+    ATTACHMENTS_MAX_BYTES = 10 * 1000 * 1000, /* all attachments of one email, and each file */
     ATTACHMENTS_MAX = 1000,
-    DRAFT_MESSAGE_IDS_MAX = 40, /* from In-Reply-To; as many from References */
+    DRAFT_MESSAGE_IDS_MAX = 40, /* from each of In-Reply-To and References */
 };
 
 /* An attached MIME part, to be uploaded before the message is sent. */
@@ -45,8 +44,8 @@ struct draft {
     size_t attachment_names_len;
     struct draft_part *parts;
     size_t parts_len;
-    char **message_ids; /* of the message that the draft answers, the likeliest first, without brackets. Empty
-                           if the request has existing_email_id */
+    char **message_ids; /* Message-IDs of the message that the draft answers, the likeliest first, without
+                           brackets. Empty if the request has existing_email_id */
     size_t message_ids_len;
     char **not_carried; /* descriptions of the parts of the draft that the request cannot express */
     size_t not_carried_len;

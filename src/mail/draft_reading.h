@@ -40,7 +40,7 @@ struct draft_reading {
     GPtrArray *not_carried; /* as in struct draft */
     GArray *parts;          /* of struct draft_part */
     struct mime_texts texts;
-    const char *message; /* the beginning of the text; borrowed, like ret_reason */
+    const char *message; /* beginning of the text; borrowed, like ret_reason */
     char **ret_reason;
 };
 

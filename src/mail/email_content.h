@@ -13,7 +13,7 @@
 #include "mail/address.h"
 
 enum {
-    EMAIL_CONTENT_MAX_BYTES = 96 * 1024 * 1024, /* of its JSON text */
+    EMAIL_CONTENT_MAX_BYTES = 96 * 1024 * 1024, /* length of the JSON text */
     EMAIL_CONTENT_ATTACHMENTS_MAX = 1000,
     EMAIL_CONTENT_PREVIOUS_MAX = 1000,
 };

@@ -49,13 +49,13 @@ char *file_name_unnumbered(const char *name);
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
 char *file_name_shortened(const char *name, size_t max_bytes);
 
-/* Returns true if the name can stand in a directory and in JSON: 1 to 255 bytes of valid UTF-8 without `/`,
- * not "." or "..". */
+/* Returns true if a directory and JSON can hold the name: 1 to 255 bytes of valid UTF-8 without `/`, neither
+ * "." nor "..". */
 bool file_name_is_text(const char *name);
-/* Returns true if the name can stand in a multipart header, too: no control characters. */
+/* Returns true if a multipart header can hold the name as well: it has no control characters. */
 bool file_name_is_valid(const char *name);
-/* Returns true if a sender may choose the name: valid, without a leading dot, and no option for a program
- * that is called with `*`. */
+/* Returns true if a sender may choose the name: it is valid, and has no leading dot, and no leading dash that
+ * would make it an option of a program called with `*`. */
 bool file_name_is_harmless(const char *name);
 
 /* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A

@@ -16,7 +16,7 @@
 #include "mail/charset.h"
 
 enum {
-    CHARSET_MAX_BYTES = 60, /* charset of an encoded word, with its language */
+    CHARSET_MAX_BYTES = 60, /* length of the charset of an encoded word, with its language */
     PIECES_MAX = 100,       /* pieces of a parameter; further ones are ignored */
     GROWTH_MAX = 16,        /* maximum bytes of text from one byte of a header */
 };
@@ -32,8 +32,8 @@ struct encoded_word {
 
 struct decoding {
     struct strbuf text;
-    struct strbuf bytes; /* of encoded words beside each other, in one charset */
-    const char *charset; /* of the bytes; NULL if there are none */
+    struct strbuf bytes; /* decoded from neighbouring encoded words of one charset */
+    const char *charset; /* charset of `bytes`; NULL if there are none */
     size_t charset_len;
 };
 
@@ -261,11 +261,11 @@ const char *header_text_skip_comment(const char *text)
 struct piece {
     const char *value; /* NULL if there is no piece of this number */
     size_t len;
-    bool is_escaped; /* RFC 2231: "%" and hexadecimal digits; the first one begins with its charset */
+    bool is_escaped; /* RFC 2231: has "%" and hexadecimal digits; the first piece begins with the charset */
 };
 
 struct parameter {
-    struct piece plain; /* without a star in its name */
+    struct piece plain; /* the parameter without a star in its name */
     struct piece pieces[PIECES_MAX];
     size_t max_bytes; /* bound for all pieces together: the length of the header's value */
 };

@@ -7,7 +7,7 @@
  * position, also in the middle of an atom and within quotes, as in other programs. All other bytes are UTF-8,
  * or windows-1252 if they are not valid UTF-8.
  *
- * Every value can be decoded: damaged bytes become U+FFFD or stay as they are written. The text may hold
+ * Every value can be decoded: damaged bytes become U+FFFD or are kept unchanged. The text may hold
  * control characters, but no NUL. The caller frees it. Return: 0; -ENOMEM; another errno only where named.
  */
 #ifndef INBOXFS_MAIL_HEADER_TEXT_H
@@ -22,7 +22,7 @@ int header_text_decode(const char *value, size_t len, char **ret_text);
 /* Decodes one parameter of a structured value, such as "filename" of Content-Disposition. The parameter may
  * be written in pieces or with a charset (RFC 2231), as encoded words, or in undeclared bytes. A backslash in
  * quotes is an escape only before a quote or another backslash, since many names in mail are Windows paths.
- * White space within quotes stays. Returns -ENOENT if the value has no such parameter. */
+ * White space within quotes is kept. Returns -ENOENT if the value has no such parameter. */
 int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text);
 
 /* Decodes a phrase, such as the name before an address: atoms, encoded words and quoted strings, whose quotes

@@ -20,7 +20,7 @@
  * -ENOMEM; -EMSGSIZE if the buffer's bound cuts the text. */
 int html_to_text(struct strbuf *out, const char *html, size_t len);
 
-/* Appends the text as Markdown that stands below a heading of `level` (1 or more): <h1> becomes a heading of
+/* Appends the text as Markdown for a section whose heading has `level` (1 or more): <h1> becomes a heading of
  * the next level. Return: as html_to_text(). */
 int html_to_markdown(struct strbuf *out, const char *html, size_t len, unsigned int level);
 

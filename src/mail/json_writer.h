@@ -23,9 +23,9 @@ struct json_writer {
     struct strbuf *out;  /* borrowed; its sticky error is the writer's */
     unsigned int indent; /* spaces per level; 0 for all on one line */
     unsigned int depth;
-    bool is_empty; /* nothing in the current object or array yet */
+    bool is_empty; /* the current object or array has no member yet */
     bool after_key;
-    size_t layout_bytes; /* line breaks, indentation and the blanks behind colons, so far */
+    size_t layout_bytes; /* number of bytes written as line breaks, indentation and blanks behind colons */
 };
 
 void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned int indent);

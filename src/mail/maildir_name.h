@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", with ":2,FLAGS" behind once a program has marked the
- * message. Senders and servers provide only numbers of them.
+ * message. Only the numbers in a name depend on senders and servers.
  *
  * Flags are ASCII letters: D F P R S T mean draft, flagged, passed, replied, seen and trashed; other letters
  * are kept for the programs that set them. A set of flags is a number with a bit for each letter.
@@ -15,16 +15,16 @@
 enum {
     MAILDIR_LETTERS = 52,
     MAILDIR_ID_BYTES = 8,   /* of a digest of the email's id, shown in hexadecimal */
-    MAILDIR_NAME_SIZE = 128 /* every name made here and its NUL */
+    MAILDIR_NAME_SIZE = 128 /* bytes of any name made here, with its NUL */
 };
 
 /* The parts of a name. */
 struct maildir_name {
-    int64_t epoch; /* seconds since 1970; shown as 0 before */
+    int64_t epoch; /* seconds since 1970; formatted as 0 if negative */
     unsigned char id[MAILDIR_ID_BYTES];
     uint32_t uid;   /* never 0 */
     bool has_info;  /* ":2," follows, with or without flags */
-    uint64_t flags; /* 0 without info */
+    uint64_t flags; /* 0 if has_info is false */
 };
 
 /* Returns the bit of a letter; 0 if it is no flag. */

@@ -14,8 +14,7 @@
 #include <stddef.h>
 
 enum {
-    MESSAGE_ID_MAX_BYTES =
-        995 /* with its brackets and the blank of a folding, a line's 998 (section 2.1.1) */
+    MESSAGE_ID_MAX_BYTES = 995 /* a line's 998 (section 2.1.1) less brackets and the blank of a folding */
 };
 
 /* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL

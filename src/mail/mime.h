@@ -44,7 +44,7 @@ static inline bool span_begins_with(struct span span, const char *prefix)
 
 /* A header field (RFC 5322 section 2.2) with the lines folded to it. */
 struct mime_field {
-    struct span line; /* all of it, with its line ends */
+    struct span line; /* the whole field with its line ends */
     struct span name;
     struct span value; /* behind the colon, with its line ends */
 };
@@ -91,10 +91,10 @@ void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
 /* The parts of a multipart body, one by one. */
 struct mime_parts {
-    struct span rest;     /* text not read yet; in the end, the text behind the last boundary */
+    struct span rest;     /* text not read yet; after the last part, the text behind the last boundary */
     const char *boundary; /* borrowed */
     size_t boundary_len;
-    const char *begin; /* where the current part begins; NULL before the first boundary */
+    const char *begin; /* beginning of the current part; NULL before the first boundary */
     bool is_closed;    /* the closing boundary was seen */
 };
 
@@ -122,12 +122,12 @@ struct mime_entity {
     struct span body;
     char type[MIME_TYPE_SIZE]; /* mime_read_type() */
     unsigned int depth;
-    unsigned int number;        /* among the parts of `around`, from 1 */
+    unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* of a multipart */
-    bool has_usual_text;     /* of a multipart/alternative: Markdown and its like then give no plain text */
-    unsigned int plain_part; /* number of the part that gives a multipart/alternative its text, or 0 */
-    unsigned int html_part;  /* number of the part that gives it, or a multipart/related, its HTML */
+    bool has_usual_text; /* a multipart/alternative with plain text or HTML: no other type gives its text */
+    unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
+    unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };
 
 enum mime_defect {

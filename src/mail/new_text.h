@@ -2,8 +2,8 @@
 /*
  * Finds the new text of a mail: its text without quoted history ("> ", "On … wrote:", "-----Original
  * Message-----", blocks of headers), signature ("-- "), the line of a telephone ("Sent from my …") and the
- * footer of a mailing list, in some twenty languages. Answers between the lines of a quote stay, as separate
- * paragraphs. A forwarded mail stays, with all the text behind it.
+ * footer of a mailing list, in some twenty languages. Answers between the lines of a quote are kept as
+ * separate paragraphs. A forwarded mail is kept with all the text behind it.
  *
  * A first mail has no history: its quotes ("> npm install") and headers are its own text. The caller passes
  * the kind by the headers; a text that is clearly an answer counts as one.

@@ -25,7 +25,7 @@ struct reply_original {
     const char *email_id;
     const char *inbox_address;        /* of the inbox that has the email; NULL if not known */
     const struct email_content *head; /* its subject and its addresses */
-    const char *const *own_addresses; /* of all inboxes: left out of an answer to all */
+    const char *const *own_addresses; /* of all inboxes; an answer to all leaves them out */
     size_t own_addresses_len;
 };
 

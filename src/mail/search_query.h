@@ -33,24 +33,24 @@ enum search_term_kind {
     SEARCH_SUBJECT,
     SEARCH_FROM,
     SEARCH_TO,
-    SEARCH_ATTACHMENT,         /* has one */
-    SEARCH_NO_ATTACHMENT,      /* is known to have none */
-    SEARCH_UNKNOWN_ATTACHMENT, /* its content was not read yet; users cannot write this term */
-    SEARCH_IN,                 /* the first fact */
+    SEARCH_ATTACHMENT,         /* the email has an attachment */
+    SEARCH_NO_ATTACHMENT,      /* the email is known to have none */
+    SEARCH_UNKNOWN_ATTACHMENT, /* the email's content was not read yet; users cannot write this term */
+    SEARCH_IN,                 /* SEARCH_IN to SEARCH_BEFORE are facts */
     SEARCH_AFTER,
     SEARCH_BEFORE,
 };
 
 struct search_term {
     enum search_term_kind kind;
-    bool is_quoted;      /* its last word is a whole word */
-    bool is_negated;     /* then the term is a group by itself; never an attachment */
-    bool is_alternative; /* in the group of the term before */
-    char *text;          /* of words: never empty, without quotes; of `in:` search_fold()ed; else NULL */
-    int64_t date_ms;     /* of dates */
+    bool is_quoted;      /* the last word of `text` is a whole word */
+    bool is_negated;     /* a group of its own; never SEARCH_ATTACHMENT or SEARCH_NO_ATTACHMENT */
+    bool is_alternative; /* belongs to the group of the previous term */
+    char *text;          /* words, never empty, without quotes; SEARCH_IN: search_fold()ed; else NULL */
+    int64_t date_ms;     /* SEARCH_AFTER, SEARCH_BEFORE: since 1970 UTC */
 };
 
-/* Groups of terms: an email has to match one term of each. */
+/* Groups of terms: an email has to match one term of each group. */
 struct search_query {
     struct search_term terms[SEARCH_TERMS_MAX];
     size_t len;
@@ -78,7 +78,7 @@ bool search_query_accepts(const struct search_query *query, const char *folded_i
  * of accents. `text` is UTF-8. The caller frees; NULL when out of memory. */
 char *search_fold(const char *text);
 
-/* The texts of an email for a search; addresses with their names. */
+/* The texts of an email for a search. Addresses are written with their names. */
 struct search_record {
     char *subject;
     char *sender;

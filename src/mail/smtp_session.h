@@ -24,9 +24,9 @@
 
 enum {
     SMTP_RECIPIENTS_MAX = 1000,
-    SMTP_ANSWER_MAX_BYTES = 500, /* of an answer of the host; RFC 5321 allows 512 with the line end */
-    SMTP_MISTAKES_MAX = 20,      /* of a client, before the session ends */
-    SMTP_FIRST_MISTAKES_MAX = 2, /* of a client before EHLO */
+    SMTP_ANSWER_MAX_BYTES = 500, /* length of a host's answer; RFC 5321 allows 512 with the line end */
+    SMTP_MISTAKES_MAX = 20,      /* wrong commands before the session ends */
+    SMTP_FIRST_MISTAKES_MAX = 2, /* the same bound for a client that has not sent EHLO or the like */
 };
 
 enum smtp_dialect {
@@ -36,7 +36,7 @@ enum smtp_dialect {
 
 /* A complete message. */
 struct smtp_message {
-    const char *sender; /* of the envelope; "" for the null sender */
+    const char *sender; /* the envelope's sender; "" for the null sender */
     const char *const *recipients;
     size_t recipients_len; /* 1 to SMTP_RECIPIENTS_MAX */
     const char *text;      /* any bytes */
@@ -49,13 +49,13 @@ struct smtp_message {
 struct smtp_host {
     void *context;
     enum smtp_dialect dialect;
-    const char *program;    /* its name, for the greeting */
-    const char *domain;     /* its own name */
+    const char *program;    /* name of the program, for the greeting */
+    const char *domain;     /* name of the host */
     bool takes_login;       /* offers AUTH, and takes any user and password */
     bool offers_tls;        /* by STARTTLS */
     bool keeps_local_names; /* a recipient without a domain stays without one; else it gets `domain` */
     size_t message_max_bytes;
-    size_t texts_max_bytes;    /* bound for the messages under way in all its sessions together */
+    size_t texts_max_bytes;    /* bound for the incomplete messages of all sessions together */
     atomic_size_t *text_bytes; /* current size of these messages */
     /* Returns NULL if the recipient is accepted, else the answer that refuses it. */
     const char *(*check_recipient)(void *context, const char *address);

@@ -18,7 +18,7 @@
 
 enum {
     WEBHOOK_BODY_MAX_BYTES = 2 * 1000 * 1000,
-    WEBHOOK_CLOCK_MAX_MS = 300 * 1000, /* between the timestamp and our clock, either way */
+    WEBHOOK_CLOCK_MAX_MS = 300 * 1000, /* largest difference between the timestamp and our clock */
     WEBHOOK_MEMORY_MAX = 4096,
 };
 
