@@ -47,8 +47,7 @@ struct outbox {
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct quota quota;
-    struct suspension suspensions[ITEM_KINDS]; /* of messages and of uploads: one does not hold up
-                                                  the other */
+    struct suspension suspensions[ITEM_KINDS]; /* of messages, and of uploads */
     bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
     uint64_t failures;       /* the number of failures so far, by which a barrier recognises later ones */
     unsigned int unsaved;    /* number of items whose row on the disk is old */
@@ -168,8 +167,8 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
 int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
                      const char *reason);
 /* Changes the state and records the reason: a state of failed/ causes an event; for a state of the queue the
- * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in
- * its folder. `http_status` is 0 if there was no answer. */
+ * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in its folder.
+ * `http_status` is 0 if there was no answer. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *reason);
 /* Records that the service took the message or the file. `id` may be NULL. */

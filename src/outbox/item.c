@@ -434,14 +434,14 @@ int item_check_name(enum outbox_folder folder, const char *name)
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
-/* Appends "~" to `made`, a variant of `name`, if only `name` is never sent. Consumes `made`. */
-static char *keep_never_sent(char *made, enum item_kind kind, const char *name)
+/* Appends "~" to `variant`, which was made from `name`, if only `name` is never sent. Consumes `variant`. */
+static char *keep_never_sent(char *variant, enum item_kind kind, const char *name)
 {
-    _cleanup_free_ char *owned = made;
-    char *kept = NULL;
-    if (made == NULL || !item_is_never_sent(kind, name) || item_is_never_sent(kind, made))
+    _cleanup_free_ char *owned = variant;
+    char *backup_name = NULL;
+    if (variant == NULL || !item_is_never_sent(kind, name) || item_is_never_sent(kind, variant))
         return TAKE_PTR(owned);
-    return asprintf(&kept, "%s~", made) < 0 ? NULL : kept;
+    return asprintf(&backup_name, "%s~", variant) < 0 ? NULL : backup_name;
 }
 
 static char *make_numbered(enum outbox_folder folder, const char *name, unsigned int number)
@@ -454,9 +454,9 @@ static char *make_numbered(enum outbox_folder folder, const char *name, unsigned
 static char *shorten(const char *name, size_t max_bytes)
 {
     bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);
-    bool is_truncation = strlen(name) > max_bytes;
+    bool is_too_long = strlen(name) > max_bytes;
     char *shortened =
-        file_name_shortened(name, is_truncation && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
+        file_name_shortened(name, is_too_long && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
     size_t len = shortened == NULL ? 0 : strlen(shortened);
     while (len > 1 &&
            (item_is_receipt_name(shortened) || (may_be_sent && item_is_never_sent(ITEM_MESSAGE, shortened))))
