@@ -29,26 +29,22 @@ static void *run(void *argument)
     return NULL;
 }
 
-static void wait_for_end(struct call *call, struct clock *clock, int64_t timeout_ms, struct cancel *cancel)
-{
-    int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
-    int error = 0;
-    LOCK_GUARD(&call->lock);
-    while (!call->has_ended && error == 0)
-        error = wait_until(clock, &call->ended, &call->lock, until_ms, cancel);
-}
-
 int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,
                  void (*function)(void *context, struct cancel *cancel), void *context)
 {
     struct call call = {.function = function, .context = context};
     pthread_t thread;
+    int64_t until_ms = clock_monotonic_ms(clock) + timeout_ms;
     cancel_init(&call.cancel);
     pthread_mutex_init(&call.lock, NULL);
     clock_condition_init(&call.ended);
     int error = thread_start(&thread, "call", run, &call);
     if (error == 0) {
-        wait_for_end(&call, clock, timeout_ms, cancel);
+        int waited = 0;
+        pthread_mutex_lock(&call.lock);
+        while (!call.has_ended && waited == 0)
+            waited = wait_until(clock, &call.ended, &call.lock, until_ms, cancel);
+        pthread_mutex_unlock(&call.lock);
         cancel_set(&call.cancel);
         pthread_join(thread, NULL);
     }

@@ -84,6 +84,7 @@ static const char *const statements[] = {
     [CACHE_REINDEX_RECORD] =
         "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
     [CACHE_UNINDEX_EMAIL] = "DELETE FROM search WHERE rowid = ?",
+    [CACHE_SEARCH] = "SELECT rowid FROM search WHERE search MATCH ?",
     [CACHE_READ_PART] = ("SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
                          " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?"),
     [CACHE_FIND_PART] = "SELECT number, is_file, kept FROM parts WHERE key = ?",

@@ -68,20 +68,15 @@ void contact_report_offline(struct contact *contact, const char *reason)
         index_notify_event(contact->index, EVENT_OFFLINE, NULL, NULL, reason);
 }
 
-static void report_times(struct contact *contact, const struct service_result *result)
+void contact_report(struct contact *contact, const struct service_result *result)
 {
     bool is_unreachable = result->outcome == SERVICE_RETRY && result->error == EHOSTUNREACH;
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);
-    int64_t busy_ms = result->retry_after_ms > BUSY_MIN_MS ? result->retry_after_ms : BUSY_MIN_MS;
-    LOCK_GUARD(&contact->lock);
+    pthread_mutex_lock(&contact->lock);
     contact->unreachable_until_ms = is_unreachable ? now_ms + UNREACHABLE_MS : 0;
     if (result_is_busy(result))
-        contact->busy_until_ms = now_ms + busy_ms;
-}
-
-void contact_report(struct contact *contact, const struct service_result *result)
-{
-    report_times(contact, result);
+        contact->busy_until_ms = now_ms + MAX(result->retry_after_ms, BUSY_MIN_MS);
+    pthread_mutex_unlock(&contact->lock);
     if (result_is_answer(result))
         report_online(contact);
     else if (result->outcome == SERVICE_UNAUTHORIZED ||
@@ -193,21 +188,11 @@ static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
     return has_any;
 }
 
-static int put_inboxes(struct index *index, const struct inbox_list *inboxes)
-{
-    uint32_t listing = index_begin_listing(index);
-    for (size_t i = 0; i < inboxes->len; i++) {
-        int error = index_put_inbox(index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
-        if (error != 0) /* the sync reports -EDQUOT */
-            return error == -EDQUOT ? 0 : error;
-    }
-    index_end_inbox_list(index, listing);
-    return 0;
-}
-
-static int evaluate_first_contact(struct store *store, const struct first_contact *first, char **ret_reason)
+/* Evaluates the first answer. Return: as store_first_contact(). */
+static int use_first_answer(struct store *store, const struct first_contact *first, char **ret_reason)
 {
     const struct service_result *result = &first->result;
+    const struct inbox_list *inboxes = &first->inboxes;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
                            result_reason(result));
@@ -218,15 +203,21 @@ static int evaluate_first_contact(struct store *store, const struct first_contac
     report_online(&store->contact);
     if (!first->is_listed)
         return 0;
-    if (!store->adopt_state && is_foreign(store, &first->inboxes))
+    if (!store->adopt_state && is_foreign(store, inboxes))
         return reason_give(
             ret_reason, -ESTALE,
-            first->inboxes.len == 0
+            inboxes->len == 0
                 ? "the service lists no inbox at all, although the state has some: try again "
                   "later, or give --state-dir=DIR for a state of its own"
                 : "the state is of another account, since none of its inboxes is this key's: give "
                   "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
-    return put_inboxes(&store->index, &first->inboxes);
+    uint32_t listing = index_begin_listing(&store->index);
+    int error = 0;
+    for (size_t i = 0; i < inboxes->len && error == 0; i++)
+        error = index_put_inbox(&store->index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
+    if (error == 0)
+        index_end_inbox_list(&store->index, listing);
+    return error == -EDQUOT ? 0 : error; /* the sync reports -EDQUOT */
 }
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
@@ -237,7 +228,7 @@ int store_first_contact(struct store *store, struct cancel *cancel, char **ret_r
     if (error != 0)
         error = reason_give(ret_reason, error, "no thread can be started");
     else
-        error = evaluate_first_contact(store, &first, ret_reason);
+        error = use_first_answer(store, &first, ret_reason);
     inbox_list_release(&first.inboxes);
     service_result_release(&first.result);
     return error;

@@ -30,6 +30,15 @@ enum {
     INBOX_LIST_PAUSE_MS = 30 * 1000, /* pause after a slow list of inboxes */
 };
 
+/* The caller frees *ret_id, which may be NULL, and releases `ret`. */
+static int upsert(struct store *store, const char *request, struct cancel *cancel, char **ret_id,
+                  struct service_result *ret)
+{
+    store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, ret_id, ret);
+    contact_report(&store->contact, ret);
+    return result_errno_of_change(ret);
+}
+
 static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *reason,
                        char **ret_reason)
 {
@@ -91,45 +100,13 @@ int store_find_sender(struct store *store, const char *address, char **ret_addre
 
 /* ---------------------------------------------------------------- a new inbox */
 
-static int take_created(struct store *store, const char *request, const char *id, uint32_t *ret_inbox)
-{
-    struct inbox_record record = {0};
-    int error = inbox_record_created(request, id, &record);
-    if (error == 0)
-        error = index_put_inbox(&store->index, &record, INBOX_CREATED, 0, ret_inbox);
-    inbox_record_release(&record);
-    return error;
-}
-
-static int upsert_new(struct store *store, const char *address, const char *request, struct cancel *cancel,
-                      uint32_t *ret_inbox, char **ret_reason)
-{
-    struct service_result result;
-    _cleanup_free_ char *id = NULL;
-    store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
-    contact_report(&store->contact, &result);
-    int error = result_errno_of_change(&result);
-    if (error == 0 && id == NULL)
-        error = -EHOSTUNREACH;
-    if (error == 0)
-        error = take_created(store, request, id, ret_inbox);
-    else
-        error = refuse_edit(store, address, NULL, error, result_reason(&result), ret_reason);
-    /* After an unknown outcome the inbox may exist, so the inboxes are listed. */
-    if (error == 0)
-        sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
-    else if (error == -EEXIST)
-        find_new_inboxes(store, cancel);
-    else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
-        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
-    service_result_release(&result);
-    return error;
-}
-
 int store_create_inbox(struct store *store, const char *address, struct cancel *cancel, uint32_t *ret_inbox,
                        char **ret_reason)
 {
+    struct inbox_record record = {0};
+    struct service_result result;
     _cleanup_free_ char *request = NULL;
+    _cleanup_free_ char *id = NULL;
     int error = inbox_request_create(address, &request);
     if (error == -EINVAL)
         return refuse_edit(store, address, NULL, error, "not an email address that an inbox can have here",
@@ -138,7 +115,25 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
         return error;
     if (index_has_address(&store->index, address))
         return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
-    return upsert_new(store, address, request, cancel, ret_inbox, ret_reason);
+    error = upsert(store, request, cancel, &id, &result);
+    if (error == 0 && id == NULL)
+        error = -EHOSTUNREACH;
+    if (error != 0)
+        error = refuse_edit(store, address, NULL, error, result_reason(&result), ret_reason);
+    else
+        error = inbox_record_created(request, id, &record);
+    if (error == 0)
+        error = index_put_inbox(&store->index, &record, INBOX_CREATED, 0, ret_inbox);
+    /* After an unknown outcome the inbox may exist, so the inboxes are listed. */
+    if (error == 0)
+        sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
+    else if (error == -EEXIST)
+        find_new_inboxes(store, cancel);
+    else if (result.outcome == SERVICE_UNKNOWN || result.outcome == SERVICE_OK)
+        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
+    inbox_record_release(&record);
+    service_result_release(&result);
+    return error;
 }
 
 /* ---------------------------------------------------------------- the settings of an inbox */
@@ -182,39 +177,33 @@ static bool fetch_record(struct update *update, struct cancel *cancel, struct in
     return update->error == 0;
 }
 
-static bool upsert(struct update *update, const char *request, struct cancel *cancel)
-{
-    struct store *store = update->store;
-    struct service_result result;
-    _cleanup_free_ char *id = NULL;
-    store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, &id, &result);
-    contact_report(&store->contact, &result);
-    int error = result_errno_of_change(&result);
-    if (error != 0)
-        fail_update(update, error, result_reason(&result));
-    service_result_release(&result);
-    return error == 0;
-}
-
 static void run_update(void *context, struct cancel *cancel)
 {
     struct update *update = context;
-    struct index *index = &update->store->index;
+    struct store *store = update->store;
     struct inbox_record current = {0};
     struct inbox_record changed = {0};
+    struct service_result result;
     _cleanup_free_ char *request = NULL;
+    _cleanup_free_ char *id = NULL;
     if (!fetch_record(update, cancel, &current))
         return;
     update->error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
     inbox_record_release(&current);
-    if (update->error != 0 || !upsert(update, request, cancel))
+    if (update->error != 0)
+        return;
+    int error = upsert(store, request, cancel, &id, &result);
+    if (error != 0)
+        fail_update(update, error, result_reason(&result));
+    service_result_release(&result);
+    if (error != 0)
         return;
     /* The service has accepted the update, so the update succeeds even if the new record cannot be read. */
     struct update shown = *update;
     shown.reason = NULL;
     if (!fetch_record(&shown, cancel, &changed) ||
-        index_put_inbox(index, &changed, INBOX_LISTED, 0, NULL) != 0)
-        sync_request(update->store->sync, SYNC_ALL, SYNC_COMPLETE);
+        index_put_inbox(&store->index, &changed, INBOX_LISTED, 0, NULL) != 0)
+        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
     inbox_record_release(&changed);
     free(shown.reason);
 }
@@ -255,15 +244,6 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
     return reason_give(ret_reason, error, "%s", reason);
 }
 
-static int errno_of_mark(const struct service_result *result)
-{
-    if (result->outcome == SERVICE_ABSENT)
-        return -EPERM;
-    if (result->outcome == SERVICE_REJECTED && result->error == ENOENT)
-        return -ENOENT;
-    return result_errno_of_change(result);
-}
-
 /* Updates the email with the record of the answer. Returns false if the answer has none of this email.
  */
 static bool take_record(struct index *index, uint32_t inbox, const char *id,
@@ -278,12 +258,6 @@ static bool take_record(struct index *index, uint32_t inbox, const char *id,
         error = email_batch_flush(batch, index);
     email_batch_release(batch);
     return error == 0;
-}
-
-static bool shows_as(struct store *store, uint32_t email, bool is_valid)
-{
-    struct email_view view;
-    return store_get_email(store, email, &view) && view.is_quarantined == !is_valid;
 }
 
 /* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder
@@ -312,12 +286,18 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
         return reason_give(ret_reason, -EPERM, "this email has no id");
     store->service->ops->mark_email(store->service, id, is_valid, MARK_TIMEOUT_MS, cancel, &record, &result);
     contact_report(&store->contact, &result);
-    int error = errno_of_mark(&result);
+    int error = result_errno_of_change(&result);
+    if (result.outcome == SERVICE_ABSENT)
+        error = -EPERM;
+    else if (result.outcome == SERVICE_REJECTED && result.error == ENOENT)
+        error = -ENOENT;
     if (error != 0)
         error = refuse_mark(store, &view, id, error, result_reason(&result), ret_reason);
     else if (!take_record(index, view.inbox, id, &record))
         error = list_again(store, &view, id, until_ms, cancel, ret_reason);
-    if (error == 0 && !shows_as(store, email, is_valid))
+    struct email_view marked = {.is_quarantined = is_valid};
+    (void)store_get_email(store, email, &marked);
+    if (error == 0 && marked.is_quarantined == is_valid)
         error = refuse_mark(store, &view, id, -EPERM,
                             is_valid ? "the service holds this email back all the same"
                                      : "the service counts this email as valid all the same",

@@ -29,33 +29,26 @@ static int make_record(struct store *store, const char *id, struct email_record 
     return text.error != 0 ? text.error : email_record_from_text(text.data, text.len, ret_record);
 }
 
-static int hide(struct store *store, struct email_batch *batch, const char *id)
-{
-    enum index_put put;
-    struct email_record record = {.key = NULL};
-    int error = make_record(store, id, &record);
-    if (error != 0)
-        return error;
-    record.is_quarantined = true;
-    do { /* -EAGAIN: another thread took the name */
-        error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
-        error = error != 0 ? error : email_batch_flush(batch, &store->index);
-    } while (error == -EAGAIN);
-    email_record_release(&record);
-    return error;
-}
-
 /* Ignores errors: the email then appears again. */
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
+    struct email_record record = {.key = NULL};
+    enum index_put put;
     store->service->ops->get_capabilities(store->service, &capabilities);
     /* If the service has no list of sent mail, no sent mail is shown. */
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL)
+    if (batch == NULL || make_record(store, id, &record) != 0)
         return;
-    (void)hide(store, batch, id);
+    record.is_quarantined = true;
+    int error;
+    do { /* -EAGAIN: another thread took the name */
+        error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
+        if (error == 0)
+            error = email_batch_flush(batch, &store->index);
+    } while (error == -EAGAIN);
+    email_record_release(&record);
     email_batch_release(batch);
 }

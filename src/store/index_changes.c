@@ -471,7 +471,7 @@ enum {
 static const char no_name_id[] = "unknown";
 
 /* A change of an inbox, which is reported after the locks are released. */
-struct change {
+struct inbox_change {
     bool happened;
     enum store_change change;
     uint32_t inbox;
@@ -480,7 +480,7 @@ struct change {
     bool is_announced;
 };
 
-static void notify_change(const struct index *index, const struct change *change)
+static void notify_change(const struct index *index, const struct inbox_change *change)
 {
     if (!change->happened)
         return;
@@ -532,7 +532,7 @@ static int put_row_locked(struct index *index, const struct inbox *inbox, const 
 }
 
 static int put_record_locked(struct index *index, struct inbox *inbox, const struct inbox_record *record,
-                             enum inbox_origin origin, const char *name, struct change *change)
+                             enum inbox_origin origin, const char *name, struct inbox_change *change)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
     const struct inbox_row row = {
@@ -558,7 +558,7 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
         return error;
     inbox = inbox_table_get(&index->inboxes, row.number);
     write_row(index, inbox);
-    *change = (struct change){
+    *change = (struct inbox_change){
         .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
         .inbox = row.number,
@@ -570,7 +570,7 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
 }
 
 static int put_inbox_locked(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
-                            uint32_t listing, struct change *change, uint32_t *ret_number)
+                            uint32_t listing, struct inbox_change *change, uint32_t *ret_number)
 {
     struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
     if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
@@ -592,7 +592,7 @@ static int put_inbox_locked(struct index *index, const struct inbox_record *reco
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number)
 {
-    struct change change = {0};
+    struct inbox_change change = {0};
     uint32_t number;
     pthread_mutex_lock(&index->write_lock);
     int error = put_inbox_locked(index, record, origin, listing, &change, &number);
@@ -607,7 +607,7 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 {
-    struct change change = {0};
+    struct inbox_change change = {0};
     int error = 0;
     pthread_mutex_lock(&index->write_lock);
     struct inbox *inbox = index->inboxes.of_no_name;

@@ -37,17 +37,13 @@ struct store_jsonl {
 
 /* ---------------------------------------------------------------- lines */
 
-static bool is_taken(const struct store_jsonl *open, size_t position)
-{
-    return (open->taken[position / 8] & 1U << position % 8) != 0;
-}
-
 /* Returns the email at this position if it is shown and has no line yet; otherwise NULL. */
 static const struct email_entry *find_new_locked(const struct store_jsonl *open, const struct inbox *inbox,
                                                  size_t position)
 {
     const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[position]);
-    return email_entry_is_shown(entry) && !is_taken(open, position) ? entry : NULL;
+    bool has_line = (open->taken[position / 8] & 1U << position % 8) != 0;
+    return email_entry_is_shown(entry) && !has_line ? entry : NULL;
 }
 
 static int make_room_locked(struct store_jsonl *open, const struct inbox *inbox)
@@ -107,15 +103,6 @@ static uint64_t line_bytes(const struct jsonl_line *line)
     return (uint64_t)line->line_len + strlen(line->name);
 }
 
-static void sort_lines(struct store_jsonl *open, size_t first)
-{
-    qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
-    for (size_t i = first; i < open->len; i++) {
-        open->lines[i].start = open->bytes;
-        open->bytes += line_bytes(&open->lines[i]);
-    }
-}
-
 /* Adds lines for new emails. Call with the lock held for writing, or before other threads know `open`.
  * Return: 0; -ENOENT when the inbox is gone; -ENOMEM. */
 static int add_lines(struct store_jsonl *open)
@@ -131,7 +118,11 @@ static int add_lines(struct store_jsonl *open)
         error = collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
     if (open->len > first) /* without lines, `lines` may be NULL, which qsort() does not accept */
-        sort_lines(open, first);
+        qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
+    for (size_t i = first; i < open->len; i++) {
+        open->lines[i].start = open->bytes;
+        open->bytes += line_bytes(&open->lines[i]);
+    }
     return error;
 }
 
@@ -194,17 +185,6 @@ static int write_line(struct record_reader *reader, const struct store_jsonl *op
     return error;
 }
 
-/* Writes `len` bytes of a line, from `from` on. */
-static int write_part(struct record_reader *reader, const struct store_jsonl *open, size_t i, size_t from,
-                      size_t len, char *ret_bytes)
-{
-    _cleanup_free_ char *whole = malloc(line_bytes(&open->lines[i]));
-    int error = whole == NULL ? -ENOMEM : write_line(reader, open, i, whole);
-    if (error == 0)
-        memcpy(ret_bytes, whole + from, len);
-    return error;
-}
-
 /* Emails mostly arrive in the order of their dates, newest first or last, so neighbouring lines have
  * neighbouring records, which a record_reader reads fast. */
 static int write_lines(const struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len)
@@ -217,33 +197,31 @@ static int write_lines(const struct store_jsonl *open, uint64_t offset, char *re
         size_t bytes = line_bytes(&open->lines[i]);
         size_t from = offset + done - open->lines[i].start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
-        error = part == bytes ? write_line(&reader, open, i, ret_bytes + done)
-                              : write_part(&reader, open, i, from, part, ret_bytes + done);
+        _cleanup_free_ char *whole = part < bytes ? malloc(bytes) : NULL;
+        if (part < bytes && whole == NULL)
+            error = -ENOMEM;
+        else
+            error = write_line(&reader, open, i, part < bytes ? whole : ret_bytes + done);
+        if (error == 0 && part < bytes)
+            memcpy(ret_bytes + done, whole + from, part);
         done += part;
     }
     record_reader_end(&reader);
     return error;
 }
 
-static uint64_t count_bytes(struct store_jsonl *open)
-{
-    READ_GUARD(&open->lock);
-    return open->bytes;
-}
-
-static void add_new_lines(struct store_jsonl *open)
-{
-    WRITE_GUARD(&open->lock);
-    (void)add_lines(open); /* after an error the read reports the end of the file */
-}
-
 int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
 {
-    if (offset >= count_bytes(open))
-        add_new_lines(open);
     pthread_rwlock_rdlock(&open->lock);
+    if (offset >= open->bytes) {
+        pthread_rwlock_unlock(&open->lock);
+        pthread_rwlock_wrlock(&open->lock);
+        (void)add_lines(open); /* after an error the read reports the end of the file */
+        pthread_rwlock_unlock(&open->lock);
+        pthread_rwlock_rdlock(&open->lock);
+    }
     uint64_t available = offset < open->bytes ? open->bytes - offset : 0;
-    *ret_len = available < len ? available : len;
+    *ret_len = MIN(available, len);
     int error = write_lines(open, offset, ret_bytes, *ret_len);
     pthread_rwlock_unlock(&open->lock);
     if (error == -EIO)

@@ -12,13 +12,17 @@ enum {
     EMAIL_ID_MAX_BYTES = 255, /* a longer id is not noted */
 };
 
-static int find(struct connection *connection, int64_t digest, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
-                size_t *ret_len)
+int message_ids_find(struct cache *cache, const char *message_id, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
+                     size_t *ret_len)
 {
+    struct connection *reader;
     sqlite3_stmt *row = NULL;
     size_t len = 0;
-    int more = statements_begin(&connection->statements, CACHE_FIND_MESSAGE_ID, &row, "ii", digest,
-                                (int64_t)MESSAGE_IDS_EMAILS_MAX);
+    int error = database_take_reader(cache->database, &reader);
+    if (error != 0)
+        return cache_note(cache, error);
+    int more = statements_begin(&reader->statements, CACHE_FIND_MESSAGE_ID, &row, "ii",
+                                cache_digest(message_id), (int64_t)MESSAGE_IDS_EMAILS_MAX);
     for (; more > 0 && len < MESSAGE_IDS_EMAILS_MAX; more = query_step(row)) {
         ret_email_ids[len] = query_column_copy(row, 0, NULL);
         if (ret_email_ids[len] == NULL) {
@@ -28,22 +32,11 @@ static int find(struct connection *connection, int64_t digest, char *ret_email_i
         len++;
     }
     statements_end(row);
+    database_return_reader(cache->database, reader);
     while (more < 0 && len > 0)
         free(ret_email_ids[--len]);
     *ret_len = len;
-    return more < 0 ? more : 0;
-}
-
-int message_ids_find(struct cache *cache, const char *message_id, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],
-                     size_t *ret_len)
-{
-    struct connection *reader;
-    int error = database_take_reader(cache->database, &reader);
-    if (error != 0)
-        return cache_note(cache, error);
-    error = find(reader, cache_digest(message_id), ret_email_ids, ret_len);
-    database_return_reader(cache->database, reader);
-    return cache_note(cache, error);
+    return more < 0 ? cache_note(cache, more) : 0;
 }
 
 int message_ids_note(struct connection *writer, const char *message_id, const char *email_id)

@@ -5,6 +5,7 @@
 #include "store/search_index.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,26 +33,6 @@ int search_index_remove(struct connection *connection, uint32_t email)
                       : statements_execute(&connection->statements, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
 }
 
-static void append_body(struct strbuf *text, const struct content_folder *folder)
-{
-    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
-    if (body != NULL)
-        strbuf_append(text, body->bytes,
-                      body->len < SEARCH_BODY_MAX_BYTES ? body->len : (size_t)SEARCH_BODY_MAX_BYTES);
-}
-
-/* Cuts the text at a NUL, and at the last whole character within the bound. */
-static int write_content(struct connection *connection, uint32_t email, bool has_attachment,
-                         struct strbuf *text)
-{
-    size_t len = character_cut(strbuf_str(text), text->len, SEARCH_BODY_MAX_BYTES);
-    _cleanup_free_ char *body = strndup(strbuf_str(text), len);
-    return body == NULL
-               ? -ENOMEM
-               : statements_execute(&connection->statements, CACHE_NOTE_CONTENT, "iss", (int64_t)email,
-                                    has_attachment ? attached_some : attached_none, body);
-}
-
 int search_index_note_content(struct connection *connection, uint32_t email,
                               const struct content_folder *folder)
 {
@@ -65,9 +46,17 @@ int search_index_note_content(struct connection *connection, uint32_t email,
     for (size_t i = 0; i < folder->len; i++)
         if (folder->entries[i].kind == CONTENT_ATTACHMENT)
             strbuf_appendf(&text, "%s\n", folder->entries[i].name);
-    bool has_attachment = text.len > 0;
-    append_body(&text, folder);
-    return write_content(connection, email, has_attachment, &text);
+    const char *attached = text.len > 0 ? attached_some : attached_none;
+    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
+    if (body != NULL)
+        strbuf_append(&text, body->bytes, MIN(body->len, (size_t)SEARCH_BODY_MAX_BYTES));
+    /* The text is cut at a NUL, and at the last whole character within the bound. */
+    size_t len = character_cut(strbuf_str(&text), text.len, SEARCH_BODY_MAX_BYTES);
+    _cleanup_free_ char *indexed = strndup(strbuf_str(&text), len);
+    if (indexed == NULL)
+        return -ENOMEM;
+    return statements_execute(&connection->statements, CACHE_NOTE_CONTENT, "iss", (int64_t)email, attached,
+                              indexed);
 }
 
 /* ---------------------------------------------------------------- indexing the noted emails */
@@ -183,7 +172,6 @@ static char *match_expression(const struct search_query *query)
 }
 
 struct finding {
-    search_hit_sink sink;
     search_stop stop;
     void *context;
 };
@@ -194,23 +182,12 @@ static int look_whether_to_stop(void *context)
     return finding->stop(finding->context) ? 1 : 0;
 }
 
-static int step_through(const struct finding *finding, sqlite3 *db, const char *expression)
-{
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int more =
-        query_prepare(db, &statement, "SELECT rowid FROM search WHERE search MATCH ?", "s", expression);
-    if (more != 0)
-        return more;
-    while ((more = query_step(statement)) > 0)
-        finding->sink(finding->context, (uint32_t)sqlite3_column_int64(statement, 0));
-    return more;
-}
-
 int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
                       search_stop stop, void *context)
 {
-    struct finding finding = {.sink = sink, .stop = stop, .context = context};
+    struct finding finding = {.stop = stop, .context = context};
     struct connection *connection = NULL;
+    sqlite3_stmt *row = NULL;
     _cleanup_free_ char *expression = match_expression(query);
     if (expression == NULL)
         return -ENOMEM;
@@ -218,8 +195,11 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
     if (error != 0)
         return error;
     sqlite3_progress_handler(connection->db, STEPS_BETWEEN_LOOKS, look_whether_to_stop, &finding);
-    error = step_through(&finding, connection->db, expression);
+    int more = statements_begin(&connection->statements, CACHE_SEARCH, &row, "s", expression);
+    for (; more > 0; more = query_step(row))
+        sink(context, (uint32_t)sqlite3_column_int64(row, 0));
+    statements_end(row);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
     database_return_reader(cache->database, connection);
-    return error != 0 && stop(context) ? -EINTR : cache_note(cache, error);
+    return more < 0 && stop(context) ? -EINTR : cache_note(cache, more);
 }
