@@ -12,7 +12,9 @@
 #include "api/api_service.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +23,10 @@
 #include "api/base_url.h"
 #include "api/list_reader.h"
 #include "api/outcome.h"
-#include "api/server_profile.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/lock.h"
 #include "base/strbuf.h"
 #include "http/http_client.h"
 #include "http/http_request.h"
@@ -38,15 +41,44 @@ enum {
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
     ID_MAX_BYTES = 1024, /* the longest id in a reply */
+    SKIPPED_CALLS_MAX = 20,
+    ETAGS_MAX = 4096,
 };
 
 static const char no_json[] = "the service answered with something that is not JSON";
+
+/* Endpoints that a server may lack. After SKIPPED_CALLS_MAX skipped calls, an absent one is tried again. */
+enum optional_endpoint {
+    ENDPOINT_INBOX_LIST,
+    ENDPOINT_CONTENT,
+    ENDPOINT_RAW,
+    ENDPOINT_OUTBOUND,
+    OPTIONAL_ENDPOINTS,
+};
+
+struct endpoint {
+    enum service_capability state;
+    unsigned int calls_to_skip; /* before an absent endpoint is tried again */
+    bool has_missing;           /* the endpoint answered 404 for an email that exists */
+    uint64_t missing_hash;      /* hash of that email's id */
+};
+
+/* The last complete answer to a query. */
+struct known_answer {
+    char etag[HTTP_ETAG_MAX_BYTES];
+    unsigned int count; /* number of records */
+};
 
 /* The state that all calls share. */
 struct api_service {
     struct mail_service service; /* must be first: callers have a pointer to it */
     struct http_client *http;
-    struct server_profile profile;
+    atomic_bool is_authenticated;                  /* a request with this key succeeded */
+    pthread_mutex_t lock;                          /* held only briefly; a leaf */
+    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like the next fields */
+    enum service_capability from_address_text;     /* whether from_address may be a string */
+    enum service_capability idempotency_key;
+    GHashTable *answers; /* from the target of a query to its struct known_answer */
     atomic_uint_least64_t requests;
     atomic_uint_least64_t failures;
     atomic_uint_least64_t received_bytes;
@@ -114,47 +146,42 @@ static void api_post(struct api_service *api, const char *target, const struct h
 
 /* ---------------------------------------------------------------- a call whose answer is a list */
 
-struct api_list_request {
+struct list_call {
     const char *target;
-    const char *if_none_match;  /* or NULL */
-    int64_t timeout_ms;         /* or NO_TIMEOUT */
-    struct list_reader *reader; /* initialised; reads the answer */
+    const char *if_none_match; /* or NULL */
+    int64_t timeout_ms;        /* or NO_TIMEOUT */
     struct cancel *cancel;
+    struct list_reader reader; /* the caller initialises and releases it */
+    struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
+    bool is_no_list;           /* the answer is 2xx, but its body is no list */
+    char etag[HTTP_ETAG_MAX_BYTES]; /* of a list that was read completely; or "" */
 };
 
-struct api_list_answer {
-    unsigned int count; /* number of records, including unreadable ones */
-    bool is_no_list;    /* the answer is 2xx, but its body is no list */
-    bool is_stopped;    /* the sink of the records stopped the list */
-    /* The ETag of a completely read list, so that the next request can be conditional; or "". */
-    char etag[HTTP_ETAG_MAX_BYTES];
-};
-
-struct list_transfer {
-    struct list_reader *reader;
-    struct strbuf error_body;
-    int error; /* of list_reader_feed() or list_reader_finish() */
-};
+static void list_call_release(struct list_call *call)
+{
+    list_reader_release(&call->reader);
+    strbuf_release(&call->error_body);
+}
 
 static int feed_list(void *context, int status, const void *bytes, size_t len)
 {
-    struct list_transfer *transfer = context;
+    struct list_call *call = context;
     if (status < 200 || status > 299)
-        return strbuf_append(&transfer->error_body, bytes, len);
-    return transfer->error = list_reader_feed(transfer->reader, bytes, len);
+        return strbuf_append(&call->error_body, bytes, len);
+    return list_reader_feed(&call->reader, bytes, len);
 }
 
 static void pause_list(void *context)
 {
-    const struct list_transfer *transfer = context;
-    if (transfer->reader->pause != NULL)
-        transfer->reader->pause(transfer->reader->context);
+    const struct list_call *call = context;
+    if (call->reader.pause != NULL)
+        call->reader.pause(call->reader.context);
 }
 
-static void judge_list(const struct list_transfer *transfer, struct api_list_answer *answer,
-                       struct service_result *ret)
+/* `error`: of list_reader_feed() or list_reader_finish(). */
+static void judge_list(struct list_call *call, int error, struct service_result *ret)
 {
-    const struct list_reader *reader = transfer->reader;
+    const struct list_reader *reader = &call->reader;
     if (reader->stopped_by == -EOVERFLOW && reader->count >= reader->max_records) {
         char reason[LIST_REASON_MAX_BYTES];
         snprintf(
@@ -163,49 +190,44 @@ static void judge_list(const struct list_transfer *transfer, struct api_list_ans
             reader->count);
         outcome_set(ret, SERVICE_RETRY, EIO, reason);
     } else if (reader->stopped_by != 0) {
-        answer->is_stopped = true;
         outcome_set(ret, SERVICE_RETRY, -reader->stopped_by, "the list was not read to its end");
-    } else if (transfer->error == -ENOMSG) {
-        answer->is_no_list = true;
+    } else if (error == -ENOMSG) {
+        call->is_no_list = true;
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
         ret->is_foreign = !reader->is_wrapped;
-    } else if (transfer->error == -EBADMSG) {
+    } else if (error == -EBADMSG) {
         outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
-    } else if (transfer->error != 0) {
+    } else if (error != 0) {
         outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
     } else if (ret->outcome == SERVICE_OK && reader->reason[0] != '\0') {
         outcome_set(ret, SERVICE_OK, EIO, reader->reason);
     }
 }
 
-/* SERVICE_OK with EIO has the same meaning as for list_emails (mail_service.h). */
-static void api_get_list(struct api_service *api, const struct api_list_request *list,
-                         struct api_list_answer *ret_answer, struct service_result *ret)
+/* SERVICE_OK with EIO means what it does for list_emails (mail_service.h). */
+static void get_list(struct api_service *api, struct list_call *call, struct service_result *ret)
 {
-    struct list_transfer transfer = {.reader = list->reader, .error_body = STRBUF_INIT(API_REPLY_MAX_BYTES)};
     struct http_request request = {
-        .target = list->target,
-        .if_none_match = list->if_none_match,
+        .target = call->target,
+        .if_none_match = call->if_none_match,
         .sink = feed_list,
         .pause = pause_list,
-        .context = &transfer,
+        .context = call,
         .max_body_bytes = LIST_MAX_BYTES,
-        .timeout_ms = list->timeout_ms,
+        .timeout_ms = call->timeout_ms,
         .stall_s = API_STALL_S,
-        .cancel = list->cancel,
+        .cancel = call->cancel,
     };
     struct http_response response;
-    api_perform(api, &request, &transfer.error_body, &response, ret);
-    int error = list_reader_finish(list->reader);
-    if (ret->outcome == SERVICE_OK && transfer.error == 0)
-        transfer.error = error;
-    *ret_answer = (struct api_list_answer){.count = list->reader->count};
-    judge_list(&transfer, ret_answer, ret);
-    if (ret->outcome == SERVICE_OK)
-        server_profile_note_authenticated(&api->profile);
-    if (ret->outcome == SERVICE_OK && ret->error == 0)
-        memcpy(ret_answer->etag, response.etag, sizeof(ret_answer->etag));
-    strbuf_release(&transfer.error_body);
+    call->error_body = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    api_perform(api, &request, &call->error_body, &response, ret);
+    judge_list(call, ret->outcome == SERVICE_OK ? list_reader_finish(&call->reader) : call->reader.error,
+               ret);
+    if (ret->outcome != SERVICE_OK)
+        return;
+    api->is_authenticated = true;
+    if (ret->error == 0)
+        memcpy(call->etag, response.etag, sizeof(call->etag));
 }
 
 /* ---------------------------------------------------------------- replies to a POST */
@@ -231,7 +253,7 @@ static bool read_reply(struct api_service *api, const struct strbuf *body, const
         ret->is_foreign = text[strspn(text, " \t\r\n")] == '<';
         return false;
     }
-    server_profile_note_authenticated(&api->profile);
+    api->is_authenticated = true;
     return true;
 }
 
@@ -259,6 +281,14 @@ static char *read_reply_id(const json_t *value, const char *other)
 
 /* ---------------------------------------------------------------- endpoints that a server may lack */
 
+static void note_endpoint_locked(struct api_service *api, enum optional_endpoint endpoint, bool is_present)
+{
+    api->endpoints[endpoint] = (struct endpoint){
+        .state = is_present ? CAPABILITY_PRESENT : CAPABILITY_ABSENT,
+        .calls_to_skip = SKIPPED_CALLS_MAX,
+    };
+}
+
 static void set_absent(struct service_result *ret, enum optional_endpoint endpoint, int status)
 {
     static const char *const reason[] = {
@@ -274,9 +304,12 @@ static void set_absent(struct service_result *ret, enum optional_endpoint endpoi
 /* Returns true, with the outcome in `ret`, if the endpoint is absent and this call must be skipped. */
 static bool is_skipped(struct api_service *api, enum optional_endpoint endpoint, struct service_result *ret)
 {
+    struct endpoint *known = &api->endpoints[endpoint];
     *ret = (struct service_result){.retry_after_ms = -1};
-    if (!server_profile_skips(&api->profile, endpoint))
+    LOCK_GUARD(&api->lock);
+    if (known->state != CAPABILITY_ABSENT || known->calls_to_skip == 0)
         return false;
+    known->calls_to_skip--;
     set_absent(ret, endpoint, 0);
     return true;
 }
@@ -291,48 +324,39 @@ static int stop_at_once(void *context, const char *text, size_t len)
  * ends after the first record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
-    _cleanup_(list_reader_release) struct list_reader reader;
-    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, 1, stop_at_once, NULL);
-    const struct api_list_request list = {
+    _cleanup_(list_call_release) struct list_call call = {
         .target = API_PREFIX "/email?limit=1",
         .timeout_ms = KEY_TIMEOUT_MS,
-        .reader = &reader,
         .cancel = cancel,
     };
-    struct api_list_answer answer;
+    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, 1, stop_at_once, NULL);
     service_result_release(ret);
-    api_get_list(api, &list, &answer, ret);
-    if (ret->outcome != SERVICE_OK && !answer.is_stopped)
+    get_list(api, &call, ret);
+    if (ret->outcome != SERVICE_OK && call.reader.stopped_by == 0)
         return false;
-    server_profile_note_authenticated(&api->profile);
+    api->is_authenticated = true;
     return true;
-}
-
-static bool looks_absent(struct api_service *api, enum optional_endpoint endpoint,
-                         const struct service_result *result, bool is_no_list)
-{
-    int status = result->http_status;
-    if (status == 404 || status == 405 || status == 501)
-        return true;
-    /* If the endpoint has answered with a list before, it exists, and another answer is a fault. */
-    return is_no_list && !server_profile_is_present(&api->profile, endpoint);
 }
 
 /* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
  * into SERVICE_ABSENT. A server may also answer so to an unknown key. So the key is tried first; if the
  * server refuses the key, that refusal is the outcome (interface section 3, "Absence"). */
 static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
-                               const struct api_list_answer *answer, struct cancel *cancel,
-                               struct service_result *ret)
+                               const struct list_call *call, struct service_result *ret)
 {
-    if (ret->outcome == SERVICE_OK)
-        server_profile_note(&api->profile, endpoint, true);
-    if (ret->outcome == SERVICE_OK || !looks_absent(api, endpoint, ret, answer->is_no_list))
-        return;
     int status = ret->http_status;
-    if (!server_profile_is_authenticated(&api->profile) && !is_key_accepted(api, cancel, ret))
+    pthread_mutex_lock(&api->lock);
+    if (ret->outcome == SERVICE_OK)
+        note_endpoint_locked(api, endpoint, true);
+    /* If the endpoint has answered with a list before, it exists, and another answer is a fault. */
+    bool looks_absent = status == 404 || status == 405 || status == 501 ||
+                        (call->is_no_list && api->endpoints[endpoint].state != CAPABILITY_PRESENT);
+    pthread_mutex_unlock(&api->lock);
+    if (ret->outcome == SERVICE_OK || !looks_absent ||
+        (!api->is_authenticated && !is_key_accepted(api, call->cancel, ret)))
         return;
-    server_profile_note(&api->profile, endpoint, false);
+    LOCK_GUARD(&api->lock);
+    note_endpoint_locked(api, endpoint, false);
     set_absent(ret, endpoint, status);
 }
 
@@ -362,16 +386,10 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     if (is_skipped(api, ENDPOINT_INBOX_LIST, ret))
         return;
     struct inbox_receiver receiver = {.sink = sink, .context = context};
-    _cleanup_(list_reader_release) struct list_reader reader;
-    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, hand_on_inbox, &receiver);
-    const struct api_list_request list = {
-        .target = API_PREFIX "/inbox",
-        .reader = &reader,
-        .cancel = cancel,
-    };
-    struct api_list_answer answer;
-    api_get_list(api, &list, &answer, ret);
-    judge_list_absence(api, ENDPOINT_INBOX_LIST, &answer, cancel, ret);
+    _cleanup_(list_call_release) struct list_call call = {.target = API_PREFIX "/inbox", .cancel = cancel};
+    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, hand_on_inbox, &receiver);
+    get_list(api, &call, ret);
+    judge_list_absence(api, ENDPOINT_INBOX_LIST, &call, ret);
     if (ret->outcome == SERVICE_OK && ret->error != 0) /* an unreadable inbox still exists */
         ret->outcome = SERVICE_RETRY;
 }
@@ -384,24 +402,19 @@ struct email_receiver {
     void *context;
 };
 
-/* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored the parameter:
- * emails of other inboxes are skipped. */
-static int pass_on(const struct email_receiver *receiver, struct email_record *record)
-{
-    if (receiver->inbox_id != NULL && record->inbox_id == NULL)
-        record->inbox_id = receiver->inbox_id;
-    else if (receiver->inbox_id != NULL && strcmp(record->inbox_id, receiver->inbox_id) != 0)
-        return 0;
-    return receiver->sink(receiver->context, record);
-}
-
 static int hand_on_email(void *context, const char *text, size_t len)
 {
+    const struct email_receiver *receiver = context;
     struct email_record record;
     int error = email_record_from_text(text, len, &record);
     if (error != 0)
         return error == -ENOMEM ? error : -error;
-    error = pass_on(context, &record);
+    if (record.inbox_id == NULL)
+        record.inbox_id = receiver->inbox_id;
+    /* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored the parameter:
+     * emails of other inboxes are skipped. */
+    if (receiver->inbox_id == NULL || strcmp(record.inbox_id, receiver->inbox_id) == 0)
+        error = receiver->sink(receiver->context, &record);
     email_record_release(&record);
     return error;
 }
@@ -426,62 +439,79 @@ static int build_list_target(const char *path, const struct email_query *query, 
     return http_path_add_query(target, "limit", limit);
 }
 
-/* Searches are seldom repeated, and their number is unbounded. */
-static bool keeps_etag(const struct email_query *query)
+/* Copies the last complete answer to a query. If nothing has changed, a request with its ETag transfers
+ * nothing (RFC 9110 section 13.1.2). Returns false if there is none. */
+static bool find_answer(struct api_service *api, const char *target, struct known_answer *ret)
 {
-    return query->search_term == NULL;
+    LOCK_GUARD(&api->lock);
+    const struct known_answer *answer = g_hash_table_lookup(api->answers, target);
+    if (answer == NULL)
+        return false;
+    *ret = *answer;
+    return true;
 }
 
-static void list_records(struct api_service *api, const char *path, const struct email_query *query,
-                         email_sink sink, void *context, struct cancel *cancel,
-                         struct api_list_answer *ret_answer, struct service_result *ret)
+/* Keeps the answer, unless its `etag` is "". Forgets the last answer in any case. */
+static void set_answer(struct api_service *api, const char *target, const char *etag, unsigned int count)
+{
+    LOCK_GUARD(&api->lock);
+    g_hash_table_remove(api->answers, target);
+    if (*etag == '\0' || g_hash_table_size(api->answers) >= ETAGS_MAX)
+        return;
+    struct known_answer *answer = g_new0(struct known_answer, 1);
+    g_strlcpy(answer->etag, etag, sizeof(answer->etag));
+    answer->count = count;
+    g_hash_table_insert(api->answers, g_strdup(target), answer);
+}
+
+/* `endpoint`: OPTIONAL_ENDPOINTS if every server has it. */
+static void list_records(struct api_service *api, const char *path, enum optional_endpoint endpoint,
+                         const struct email_query *query, email_sink sink, void *context,
+                         struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
 {
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
-    *ret_answer = (struct api_list_answer){.count = 0};
+    *ret_count = 0;
     if (build_list_target(path, query, &target) < 0) {
         set_unasked(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
         return;
     }
-    char etag[HTTP_ETAG_MAX_BYTES];
-    unsigned int known_count = 0;
-    bool is_conditional =
-        query->may_be_unchanged && server_profile_find_etag(&api->profile, target.data, etag, &known_count);
+    struct known_answer known;
+    bool is_conditional = query->may_be_unchanged && find_answer(api, target.data, &known);
     struct email_receiver receiver = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
     size_t max_records = query->known + MAIL_LIST_SURPLUS;
     if (max_records < query->limit)
         max_records = query->limit;
-    _cleanup_(list_reader_release) struct list_reader reader;
-    list_reader_init(&reader, EMAIL_RECORD_MAX_BYTES, max_records, hand_on_email, &receiver);
-    reader.pause = pause_emails;
-    const struct api_list_request list = {
+    _cleanup_(list_call_release) struct list_call call = {
         .target = target.data,
-        .if_none_match = is_conditional ? etag : NULL,
-        .reader = &reader,
+        .if_none_match = is_conditional ? known.etag : NULL,
         .cancel = cancel,
     };
-    api_get_list(api, &list, ret_answer, ret);
+    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, max_records, hand_on_email, &receiver);
+    call.reader.pause = pause_emails;
+    get_list(api, &call, ret);
+    *ret_count = call.reader.count;
     /* A caller that asks for one record only checks that the service answers. */
-    if (query->limit == 1 && reader.stopped_by == -EOVERFLOW && ret_answer->count >= max_records)
+    if (query->limit == 1 && call.reader.stopped_by == -EOVERFLOW && call.reader.count >= max_records)
         outcome_set(ret, SERVICE_OK, 0, "");
     if (is_conditional && ret->http_status == 304) {
         outcome_set(ret, SERVICE_OK, 0, "");
-        server_profile_note_authenticated(&api->profile);
-        ret_answer->count = known_count;
-        return;
+        api->is_authenticated = true;
+        *ret_count = known.count;
+    } else if (query->search_term == NULL) { /* searches are seldom repeated, and their number is unbounded */
+        set_answer(api, target.data, call.etag, call.reader.count);
     }
-    if (keeps_etag(query))
-        server_profile_set_etag(&api->profile, target.data, ret_answer->etag, ret_answer->count);
+    if (endpoint != OPTIONAL_ENDPOINTS)
+        judge_list_absence(api, endpoint, &call, ret);
 }
 
 static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret)
 {
-    struct api_list_answer answer;
-    list_records(api_service_of(service), API_PREFIX "/email", query, sink, context, cancel, &answer, ret);
+    list_records(api_service_of(service), API_PREFIX "/email", OPTIONAL_ENDPOINTS, query, sink, context,
+                 cancel, ret_count, ret);
     if (ret->http_status == 404 && query->inbox_id == NULL) /* every service lists mail */
         ret->is_foreign = true;
-    *ret_count = answer.count;
 }
 
 static void list_outbound(struct mail_service *service, const struct email_query *query, email_sink sink,
@@ -489,13 +519,10 @@ static void list_outbound(struct mail_service *service, const struct email_query
                           struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    struct api_list_answer answer;
     *ret_count = 0;
-    if (is_skipped(api, ENDPOINT_OUTBOUND, ret))
-        return;
-    list_records(api, API_PREFIX "/email/outbound", query, sink, context, cancel, &answer, ret);
-    judge_list_absence(api, ENDPOINT_OUTBOUND, &answer, cancel, ret);
-    *ret_count = answer.count;
+    if (!is_skipped(api, ENDPOINT_OUTBOUND, ret))
+        list_records(api, API_PREFIX "/email/outbound", ENDPOINT_OUTBOUND, query, sink, context, cancel,
+                     ret_count, ret);
 }
 
 /* ---------------------------------------------------------------- GET /email/{id} and what is below it */
@@ -516,15 +543,10 @@ static int build_email_target(const char *email_id, const char *below, const cha
     return target->error;
 }
 
-static void set_too_big(struct service_result *ret)
-{
-    outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
-}
-
 static void judge_length(const struct http_response *response, struct service_result *ret)
 {
     if (response->error == -EFBIG && response->status >= 200 && response->status < 300)
-        set_too_big(ret);
+        outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
 /* A 404 is taken to mean the email, although the endpoint may be missing (judge_content_absence()). */
@@ -535,22 +557,31 @@ static void judge_missing(struct service_result *ret)
 }
 
 /* An answer that was cut off because of its length shows that the endpoint exists. A single email that is not
- * found shows nothing, since the email may have been deleted. */
+ * found shows nothing, since the email may have been deleted. A second, different email that is not found,
+ * without a success in between, shows that the endpoint is absent. */
 static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
 {
+    struct endpoint *known = &api->endpoints[endpoint];
     int status = ret->http_status;
     bool is_too_long = ret->error == EFBIG && status >= 200 && status < 300;
+    LOCK_GUARD(&api->lock);
     if (ret->outcome == SERVICE_OK || (is_too_long && !is_no_content)) {
-        server_profile_note_authenticated(&api->profile);
-        server_profile_note(&api->profile, endpoint, true);
+        api->is_authenticated = true;
+        note_endpoint_locked(api, endpoint, true);
         return;
     }
-    bool is_evidence = status == 404 || status == 405 || is_no_content;
-    if (is_evidence && query->is_known_to_exist &&
-        server_profile_note_missing(&api->profile, endpoint, query->email_id))
+    if (!query->is_known_to_exist || (status != 404 && status != 405 && !is_no_content))
+        return;
+    uint64_t hash = hash_bytes(0, query->email_id, strlen(query->email_id));
+    if (known->state == CAPABILITY_ABSENT || (known->has_missing && known->missing_hash != hash)) {
+        note_endpoint_locked(api, endpoint, false);
         set_absent(ret, endpoint, status);
+    } else {
+        known->has_missing = true;
+        known->missing_hash = hash;
+    }
 }
 
 static int collect_content(void *context, int status, const void *bytes, size_t len)
@@ -692,14 +723,6 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
 
 /* ---------------------------------------------------------------- POST /inbox/upsert */
 
-/* A request that creates an inbox needs the id in the reply; an update already has it. */
-static bool needs_id(const char *request)
-{
-    _cleanup_json_ json_t *value = json_loads(request, JSON_ALLOW_NUL, NULL);
-    _cleanup_free_ char *id = read_id(json_object_get(value, "id"));
-    return id == NULL;
-}
-
 static void upsert_inbox(struct mail_service *service, const char *request, int64_t timeout_ms,
                          struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
@@ -711,22 +734,14 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
     *ret_id = read_reply_id(value, NULL);
-    if (*ret_id == NULL && needs_id(request))
+    /* A request that creates an inbox needs the id in the reply; an update already has it. */
+    _cleanup_json_ json_t *sent = json_loads(request, JSON_ALLOW_NUL, NULL);
+    _cleanup_free_ char *sent_id = read_id(json_object_get(sent, "id"));
+    if (*ret_id == NULL && sent_id == NULL)
         outcome_set(ret, SERVICE_UNKNOWN, EIO, "the service's answer carries no id of an inbox");
 }
 
 /* ---------------------------------------------------------------- POST /email/{id}/mark/{true|false} */
-
-/* Any JSON confirms the mark. If the answer has the record, the caller need not request the list. */
-static void read_marked(struct api_service *api, const struct strbuf *body, struct email_record *ret_record,
-                        struct service_result *ret)
-{
-    struct email_record record;
-    _cleanup_json_ json_t *value = NULL;
-    if (read_reply(api, body, no_json, &value, ret) &&
-        email_record_from_text(strbuf_str(body), body->len, &record) == 0)
-        *ret_record = record;
-}
 
 static void mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                        struct cancel *cancel, struct email_record *ret_record, struct service_result *ret)
@@ -734,14 +749,18 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    struct email_record record;
+    _cleanup_json_ json_t *value = NULL;
     *ret_record = (struct email_record){.key = NULL};
     if (build_email_target(email_id, "mark", is_valid ? "true" : "false", &target, ret) < 0)
         return;
     post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
-    if (ret->outcome == SERVICE_OK)
-        read_marked(api, &body, ret_record, ret);
-    else if (ret->http_status == 404)
+    if (ret->http_status == 404)
         ret->error = ENOENT;
+    /* Any JSON confirms the mark. If the answer has the record, the caller need not request the list. */
+    if (ret->outcome == SERVICE_OK && read_reply(api, &body, no_json, &value, ret) &&
+        email_record_from_text(strbuf_str(&body), body.len, &record) == 0)
+        *ret_record = record;
 }
 
 /* ---------------------------------------------------------------- POST /email/add-attachment-to-pool */
@@ -784,6 +803,20 @@ static void upload(struct mail_service *service, const struct upload_request *re
 #define FROM "from_address"
 #define KEY "idempotency_key"
 
+static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
+{
+    struct api_service *api = api_service_of(service);
+    LOCK_GUARD(&api->lock);
+    *ret = (struct service_capabilities){
+        .inbox_list = api->endpoints[ENDPOINT_INBOX_LIST].state,
+        .content = api->endpoints[ENDPOINT_CONTENT].state,
+        .raw = api->endpoints[ENDPOINT_RAW].state,
+        .outbound = api->endpoints[ENDPOINT_OUTBOUND].state,
+        .from_address_text = api->from_address_text,
+        .idempotency_key = api->idempotency_key,
+    };
+}
+
 struct send_forms {
     struct api_service *api;
     const struct send_request *request;
@@ -795,27 +828,16 @@ struct send_forms {
     bool is_flipped; /* the other form of from_address was tried */
 };
 
-static json_t *from_as_object(const json_t *from)
-{
-    return json_is_string(from) ? json_pack("{s:O, s:n}", "address", from, "name") : NULL;
-}
-
-static char *write_request(const struct send_forms *forms)
-{
-    _cleanup_json_ json_t *form = json_copy(forms->message);
-    if (form == NULL)
-        return NULL;
-    json_t *from = forms->as_text ? NULL : from_as_object(json_object_get(form, FROM));
-    if (from != NULL && json_object_set_new(form, FROM, from) < 0)
-        return NULL;
-    if (!forms->with_key)
-        json_object_del(form, KEY);
-    return json_dumps(form, JSON_COMPACT);
-}
-
 static void post_form(struct send_forms *forms, struct service_result *ret)
 {
-    _cleanup_free_ char *text = write_request(forms);
+    _cleanup_json_ json_t *form = json_copy(forms->message);
+    json_t *from = json_object_get(form, FROM);
+    int error = 0;
+    if (!forms->as_text && json_is_string(from))
+        error = json_object_set_new(form, FROM, json_pack("{s:O, s:n}", "address", from, "name"));
+    if (!forms->with_key)
+        json_object_del(form, KEY);
+    _cleanup_free_ char *text = error == 0 ? json_dumps(form, JSON_COMPACT) : NULL;
     if (text == NULL) {
         set_unasked(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
@@ -833,8 +855,8 @@ static bool refusal_names(const struct send_forms *forms, const char *field)
     return is_named;
 }
 
-/* Chooses the next form: it differs in the fields that the answer names. Returns false if there is no other
- * form to try. */
+/* Chooses the next form, which differs in the fields that the answer names. Returns false if there is no
+ * other form to try. */
 static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
     bool is_changed = false;
@@ -848,16 +870,11 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     }
     if (!forms->with_key || !refusal_names(forms, KEY))
         return is_changed;
-    server_profile_note_key_refused(&forms->api->profile);
+    LOCK_GUARD(&forms->api->lock);
+    forms->api->idempotency_key = CAPABILITY_ABSENT;
     /* A message that the service may have sent already must not be repeated without its key. */
     forms->with_key = forms->request->is_repeat;
     return !forms->with_key;
-}
-
-/* Returns true if the first refusal helps the user more than the last. */
-static bool is_first_refusal_better(const struct send_forms *forms, const struct service_result *last)
-{
-    return last->outcome == SERVICE_REJECTED && forms->is_flipped && refusal_names(forms, FROM);
 }
 
 static void try_forms(struct send_forms *forms, struct service_result *ret)
@@ -871,7 +888,9 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
             service_result_release(ret);
         post_form(forms, ret);
     }
-    if (first.detail != NULL && is_first_refusal_better(forms, ret)) {
+    /* If both forms of from_address are refused, the first refusal helps the user more. */
+    if (first.detail != NULL && ret->outcome == SERVICE_REJECTED && forms->is_flipped &&
+        refusal_names(forms, FROM)) {
         service_result_release(ret);
         *ret = first;
     } else {
@@ -886,16 +905,18 @@ static void read_send_reply(struct send_forms *forms, char **ret_id, struct serv
     _cleanup_json_ json_t *value = NULL;
     if (!read_reply(forms->api, &forms->body, reason, &value, ret))
         return;
-    if (forms->is_flipped)
-        server_profile_note_from_address(&forms->api->profile, forms->as_text);
     *ret_id = read_reply_id(value, "email_id");
+    LOCK_GUARD(&forms->api->lock);
+    if (forms->is_flipped)
+        forms->api->from_address_text = forms->as_text ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
 }
 
 static void send_message(struct mail_service *service, const struct send_request *request,
                          struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    struct service_capabilities known = server_profile_get(&api->profile);
+    struct service_capabilities known;
+    get_capabilities(service, &known);
     _cleanup_json_ json_t *message = json_loads(request->json, JSON_ALLOW_NUL, NULL);
     *ret_id = NULL;
     if (!json_is_object(message) ||
@@ -925,11 +946,6 @@ static void send_message(struct mail_service *service, const struct send_request
 }
 
 /* ---------------------------------------------------------------- the service */
-
-static void get_capabilities(struct mail_service *service, struct service_capabilities *ret)
-{
-    *ret = server_profile_get(&api_service_of(service)->profile);
-}
 
 static void get_counters(struct mail_service *service, struct service_counters *ret)
 {
@@ -977,7 +993,8 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
         return rc;
     }
     api->service.ops = &api_ops;
-    server_profile_init(&api->profile);
+    pthread_mutex_init(&api->lock, NULL);
+    api->answers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
     *ret_service = &api->service;
     return 0;
 }
@@ -988,6 +1005,7 @@ void api_service_free(struct mail_service *service)
         return;
     struct api_service *api = api_service_of(service);
     http_client_free(api->http);
-    server_profile_release(&api->profile);
+    g_hash_table_destroy(api->answers);
+    pthread_mutex_destroy(&api->lock);
     free(api);
 }
