@@ -1,25 +1,25 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# Starting inboxfs as a user does: it goes into the background by itself, or says why not.
+# Starts inboxfs as a user does: it goes into the background by itself, or fails with a message.
 #
 # shellcheck disable=SC2154 # status and output are those of bats
 
-# A home of the test's own, so that no default reaches the user's.
+# Sets a home directory for the test, so that no default path leads into the user's.
 use_own_home()
 {
     export HOME=$DIR/home XDG_CONFIG_HOME=$DIR/config XDG_STATE_HOME=$DIR/states XDG_DATA_HOME=$DIR/data
     mkdir -p "$HOME" "$XDG_CONFIG_HOME" "$XDG_STATE_HOME" "$XDG_DATA_HOME" "$MOUNT"
 }
 
-# Mounts in the background, as a user would, and keeps the daemon's id for the teardown.
+# Mounts in the background, as a user would; stop_background unmounts.
 start_background() # ARGUMENT...
 {
     "$INBOXFS" "$@" >"$DIR/said" 2>&1 3>&- || return
     mountpoint -q "$MOUNT" || fail "nothing is mounted: $(cat "$DIR/said")"
 }
 
-# The ids of the daemons that serve a mount.
+# Prints the ids of the daemons of a mount point.
 daemons() # [MOUNTPOINT]
 {
     pgrep -f -- "inboxfs .*${1:-$MOUNT}" || true
@@ -39,7 +39,7 @@ stop_background()
     wait_until 20 has_no_daemon
 }
 
-# The command fails with the status (a pattern) before anything is mounted, with a message that says so.
+# Checks that inboxfs fails with this status (a regular expression) and message, and that nothing is mounted.
 refuses() # STATUS WORDS ARGUMENT...
 {
     run timeout 30 "$INBOXFS" "${@:3}"

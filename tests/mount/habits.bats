@@ -134,11 +134,11 @@ except FileNotFoundError:
   message "$BOB" "third save" | save_atomically letter 0.1
   wait_sent letter-2
   received_in_all 2
-  hold_back
+  pause_sending
   message "$BOB" "fourth save" | save_atomically waiting 0.1
   wait_waiting
   message "$BOB" "fifth save" | save_atomically waiting 0.1
-  let_go
+  resume_sending
   wait_until 20 has_received "$BOB" "fifth save"
   received_in_all 3
 }
@@ -439,11 +439,11 @@ PYTHON
 @test "sed -i and perl -i on a message that waits leave the edited text alone to be sent" {
   local editor n=0
   for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do
-    hold_back
+    pause_sending
     message "$BOB" "$editor" >"$MOUNT/outbox/waiting"
     wait_waiting
     $editor 's/Hello/Goodbye/' "$MOUNT/outbox/waiting"
-    let_go
+    resume_sending
     wait_until 20 has_received "$BOB" "$editor"
     received_in_all $((++n))
     content "$BOB" "$editor" >"$DIR/arrived"
@@ -456,7 +456,7 @@ PYTHON
 @test "an editor that saves what waits as it was, by a temporary file of any name: one mail" {
   local temporary n=0
   for temporary in saved .saved saved.tmp; do
-    hold_back
+    pause_sending
     message "$BOB" "by $temporary" >"$MOUNT/outbox/waiting"
     wait_waiting
     python3 -c '
@@ -470,7 +470,7 @@ os.replace(out + "/" + temporary, out + "/waiting")
 os.chmod(out + "/waiting", 0o600)
 ' "$MOUNT/outbox" "$temporary"
     equal "$(cat "$MOUNT/outbox/waiting")" "$(message "$BOB" "by $temporary")"
-    let_go
+    resume_sending
     wait_until 20 has_received "$BOB" "by $temporary"
     received_in_all $((++n))
     equal "$(ls -A "$MOUNT/outbox")" ""
@@ -478,7 +478,7 @@ os.chmod(out + "/waiting", 0o600)
 }
 
 @test "an empty file, or one that is still open, does not take the place of a message that waits" {
-  hold_back
+  pause_sending
   message "$BOB" "not lost" >"$MOUNT/outbox/waiting"
   wait_waiting
   python3 -c '
@@ -499,7 +499,7 @@ for name, expected in ((".empty", errno.EBADMSG), ("open.tmp", errno.EBUSY)):
 os.unlink(out + "/open.tmp")
 ' "$MOUNT/outbox"
   rm "$MOUNT/outbox/.empty"
-  let_go
+  resume_sending
   wait_until 20 has_received "$BOB" "not lost"
   received_in_all 1
 }

@@ -12,7 +12,7 @@ differ() # ACTUAL OTHER
     [ "$1" != "$2" ] || fail "has not changed: $1"
 }
 
-# What is in the folder, in one line.
+# Prints the names in the folder, in one line.
 names() # FOLDER
 {
     find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' '
@@ -28,13 +28,13 @@ clock_is_past() # SECONDS
     [ "$(date +%s)" -gt "$1" ]
 }
 
-# What a service has is found out by asking it, which takes a moment.
+# Waits for the Maildirs, which appear when the mount knows that the service has raw messages.
 wait_maildirs()
 {
     wait_until 20 test -d "$BOX/new"
 }
 
-# A mount with two inboxes, in bob's mail of these subjects, one after the other.
+# Starts a mount with two inboxes, and delivers an email of each subject to bob, with U numbers in this order.
 start_maildirs() # SUBJECT...
 {
     local subject
@@ -51,7 +51,7 @@ start_maildirs() # SUBJECT...
     wait_maildirs
 }
 
-# The path of the message of this subject in bob's Maildir.
+# Prints the path of the message of this subject in bob's Maildir.
 message_of() # SUBJECT
 {
     grep -rl -- "^Subject: $1"$'\r*$' "$BOX/cur" "$BOX/new" | grep .
@@ -62,7 +62,7 @@ number_of() # SUBJECT
     message_of "$1" | sed 's/.*,U=\([0-9]*\).*/\1/'
 }
 
-# The message of this subject as the service has it.
+# Prints the raw message of this subject, from the service.
 raw_of() # SUBJECT
 {
     api GET "/email/$(received "$BOB" "$1" | jq -er '.[0].id')/raw"

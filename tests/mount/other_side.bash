@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# The other side of what inboxd hands on: a server of ours that does what it is told, in a folder of its own ($OTHER)
-# with its plan and with what it took.
+# A server that receives what inboxd sends to others (mail to the relay, webhooks). The folder $OTHER has its plan, by
+# which it answers, and what it has received.
 
 OTHER=$DIR/other
 OTHER_PID=
 OTHER_PORT=0
 
-# Again on the same port after stop_other_side.
+# After stop_other_side it starts on the same port again.
 start_other_side() # SCRIPT [OPTION...]
 {
     mkdir -p "$OTHER"
@@ -28,14 +28,14 @@ stop_other_side()
     wait "$pid" || true
 }
 
-# What it is to do next.
+# Sets the next answers of the server, one a line.
 plan() # LINE...
 {
     mkdir -p "$OTHER"
     printf '%s\n' "$@" >"$OTHER/plan"
 }
 
-# How much is still to go out.
+# Prints how many rows of the table `outgoing` are left to send.
 waiting()
 {
     python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \

@@ -112,33 +112,33 @@ teardown() {
 }
 
 @test "a message that waits for the service can be edited as any file, and goes out once, as edited" {
-  hold_back
+  pause_sending
   message "$BOB" "queued" >"$MOUNT/outbox/queued"
   wait_waiting
   printf 'And more.\n' >>"$MOUNT/outbox/queued"
-  let_go
+  resume_sending
   went_out queued queued $'Hello.\nAnd more.'
 }
 
 @test "rm of a queued message cancels it" {
-  hold_back
+  pause_sending
   message "$BOB" "cancelled" >"$MOUNT/outbox/cancelled"
   message "$BOB" "going" >"$MOUNT/outbox/going"
   wait_waiting
   rm "$MOUNT/outbox/cancelled"
   missing "$MOUNT/outbox/cancelled"
-  let_go
+  resume_sending
   went_out going going
   has_received "$BOB" cancelled 0
   missing "$MOUNT/sent/cancelled" "$MOUNT/failed/cancelled"
 }
 
 @test "renaming a queued message to a never-sent name cancels it" {
-  hold_back
+  pause_sending
   message "$BOB" "set aside" >"$MOUNT/outbox/aside"
   wait_waiting
   mv "$MOUNT/outbox/aside" "$MOUNT/outbox/aside.part"
-  let_go
+  resume_sending
   sync "$MOUNT/outbox"
   has_received "$BOB" "set aside" 0
   present "$MOUNT/outbox/aside.part"

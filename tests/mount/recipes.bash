@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# Recipes of docs/COOKBOOK.md, run as they stand there, with $DIR as the home.
+# Runs the recipes of docs/COOKBOOK.md unchanged, with $DIR as the home directory.
 
 COOKBOOK=$REPOSITORY/docs/COOKBOOK.md
 
-# The block below the heading.
+# Prints the first code block below the heading.
 recipe() # HEADING
 {
     awk -v heading="## $1" '$0 == heading { found = 1 } found && /^```$/ { exit } block { print }
@@ -17,7 +17,7 @@ run_recipe() # TEXT
     cd "$DIR" && HOME=$DIR PATH=$DIR/bin:$BUILD:$PATH exec timeout -k 1 30 bash -eu -o pipefail -c "$1"
 }
 
-# For whoever is not Alice, the recipe is changed as its readers would.
+# Runs a recipe. With ADDRESS, replaces Alice's address in it, as a reader would.
 cook() # HEADING [ADDRESS]
 {
     local text

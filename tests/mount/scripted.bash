@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# A service that misbehaves on demand, for mount tests: tests/mount/scripted_server.py, which knows the Core endpoints,
-# and content where a test gives it some. ENDPOINT is email (the list), inbox (the list), upsert, upload, send, or
-# content, raw and attachment, each of any email.
+# A service that misbehaves on demand, for mount tests: tests/mount/scripted_server.py, which has the Core endpoints,
+# and contents if a test provides them. ENDPOINT is email or inbox (the lists), upsert, upload, send, content, raw or
+# attachment.
 #
 # shellcheck disable=SC2034,SC2154 # shared with support.bash
 # shellcheck disable=SC2119,SC2120 # functions whose arguments may be left out
 
-# Again on the same port after stop_service; what it knew is then gone.
+# After stop_service it starts on the same port again, without its former state.
 start_scripted_service()
 {
     choose_port
@@ -26,7 +26,7 @@ control() # JSON
     curl -sS --fail-with-body -d "$1" "$SERVICE_URL/_control"
 }
 
-# How the next requests to the endpoint are answered, in turn; the last answer repeats. Without any: as usual again.
+# Sets the answers to the next requests to the endpoint; the last one repeats. Without any, the server answers normally.
 server_answers() # ENDPOINT [BEHAVIOUR...]
 {
     local list
@@ -34,7 +34,7 @@ server_answers() # ENDPOINT [BEHAVIOUR...]
     control "{\"$1\": $list}"
 }
 
-# What came to the endpoint so far: [{time, headers (names in lower case), text, json, query}].
+# Prints the requests to the endpoint so far: [{time, path, headers (names in lower case), text, json, query}].
 server_requests() # ENDPOINT
 {
     get /_requests | jq --arg endpoint "$1" '
@@ -52,19 +52,19 @@ server_saw() # ENDPOINT COUNT
     [ "$(server_requests "$1" | jq length)" -ge "$2" ]
 }
 
-# One more record of GET /email, as it is.
+# Adds a record to the answers of GET /email, unchanged.
 server_has_email() # RECORD
 {
     curl -sS --fail --data-binary "$1" "$SERVICE_URL/_deliver"
 }
 
-# The same for each line of standard input.
+# Adds each line of standard input as such a record.
 server_has_emails()
 {
     curl -sS --fail --data-binary @- "$SERVICE_URL/_deliver_lines"
 }
 
-# How often a message of this subject was accepted.
+# Prints how often a message of this subject was accepted.
 sent_count() # SUBJECT
 {
     get /_sent | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'

@@ -293,7 +293,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 }
 
 @test "mv onto a message that waits takes its place, as anywhere" {
-  hold_back
+  pause_sending
   message "$BOB" "First" >"$MOUNT/drafts/a"
   message "$BOB" "Second" >"$MOUNT/drafts/b"
   mv "$MOUNT/drafts/a" "$MOUNT/outbox/same"
@@ -301,7 +301,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   mv "$MOUNT/drafts/b" "$MOUNT/outbox/same"
   missing "$MOUNT/drafts/b"
   grep -q 'Second' "$MOUNT/outbox/same"
-  let_go
+  resume_sending
   went_out same Second
   has_received "$BOB" First 0
 }
@@ -319,7 +319,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 }
 
 @test "a draft may be moved out of the outbox again while it waits, edited and sent" {
-  hold_back
+  pause_sending
   message "$BOB" "Too early" >"$MOUNT/drafts/early"
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
   wait_waiting
@@ -327,7 +327,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   missing "$MOUNT/outbox/early"
   run ! grep 'could not record' "$MOUNT_LOG"
   sed -i 's/Too early/In time/' "$MOUNT/drafts/early"
-  let_go
+  resume_sending
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
   wait_sent early
   has_received "$BOB" "In time" 1
@@ -335,7 +335,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 }
 
 @test "taking out replaces a draft of that name, unless told not to" {
-  hold_back
+  pause_sending
   message "$BOB" "Queued" >"$MOUNT/outbox/one"
   echo old >"$MOUNT/drafts/one"
   wait_waiting
@@ -347,12 +347,12 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
 }
 
 @test "renaming a queued message within the outbox keeps its place and sends it once" {
-  hold_back
+  pause_sending
   message "$BOB" "Renamed" >"$MOUNT/outbox/old"
   message "$BOB" "Behind it" >"$MOUNT/outbox/later"
   wait_waiting
   mv "$MOUNT/outbox/old" "$MOUNT/outbox/new"
-  let_go
+  resume_sending
   wait_sent new
   wait_sent later
   missing "$MOUNT/sent/old"

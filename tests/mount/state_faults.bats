@@ -195,7 +195,7 @@ wait_settled() {
 
 @test "a start on a full disk: it mounts, shows what there is, and sends when there is room" {
   mount_on_small_disk
-  hold_back
+  pause_sending
   send patient
   wait_waiting
   kill_mount KILL

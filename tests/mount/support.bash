@@ -1,35 +1,35 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# What the mount tests share: a service and a mount for each test, waiting with a deadline, and looking at what really
-# arrived. Nothing here sleeps for a fixed time.
+# Shared by the mount tests: a service and a mount for each test, waits with a deadline, and queries of the service.
+# No function sleeps for a fixed time.
 #
 # shellcheck disable=SC2034 # the tests use it
 # shellcheck disable=SC2119,SC2120 # functions whose arguments may be left out
 
 bats_require_minimum_version 1.5.0
 
-# Words are compared, and characters looked for by their number.
+# The tests compare messages of programs, and search for characters by code point.
 export LC_ALL=C.UTF-8
 
-# A machine's own authorities are not the tests'.
+# Certificate authorities of the machine must not affect the tests.
 unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
 
 REPOSITORY=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 BUILD=${BUILD:-$REPOSITORY/build}
 INBOXFS=$BUILD/inboxfs
 INBOXD=$BUILD/inboxd
-# What `make test-deps` installed comes first: shims of a user's own python in front of it take ten times as long to start.
+# Programs of `make test-deps` come first: the shims of a version manager for python take ten times as long to start.
 PATH=$BUILD/tests/tools:/usr/bin:$PATH
 
 DOMAIN=inbox.localhost
 ALICE=alice@$DOMAIN
 BOB=bob@$DOMAIN
 
-# What `openssl req` makes a key with. One of RSA takes thirty times as long to make.
+# Arguments by which `openssl req` makes a key. An RSA key would take thirty times as long.
 NEW_KEY=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
 
-# Each test has its own, below the folder that bats removes afterwards.
+# bats makes this folder for each test, and removes it afterwards.
 DIR=$BATS_TEST_TMPDIR
 MOUNT=$DIR/mail
 STATE=$DIR/state
@@ -41,8 +41,8 @@ SERVICE_PID=
 SERVICE_URL=
 SERVICE_PORT=0
 
-# Where a test failed, bats knows from a trap that notes the place before every command, for a third of the check's time.
-# Bash 5 knows the place at the failure itself: the first trap takes that one away, and this one asks bash.
+# To report the line of a failure, bats runs a DEBUG trap before every command, which takes a third of the check's time.
+# Bash 5 knows the line in the ERR trap, so the first function removes the DEBUG trap, and the second asks bash.
 bats_debug_trap()
 {
     trap - DEBUG
@@ -55,18 +55,18 @@ bats_error_trap()
     BATS_DEBUG_LAST_STACK_TRACE_IS_VALID=1
 }
 
-# A pipe that never has anything to read: to read it with a time-out is a pause that starts no program. What runs for as
-# long as the test does not inherit it.
+# A pipe that is always empty: reading it with a time-out is a pause that starts no program. Programs that run for as
+# long as the test do not inherit it.
 exec {PAUSE}<> <(:)
 
-# jq takes 26 ms to start, gojq 2, and the check asks thousands of times. gojq sorts the keys of objects: where their
-# order matters, a test says `command jq`.
+# jq takes 26 ms to start, gojq 2 ms, and the check calls it thousands of times. gojq sorts the keys of objects: a test
+# that depends on their order calls `command jq`.
 jq()
 {
     gojq "$@"
 }
 
-# Skips the test where one of the programs is missing that it is about. `make test-deps` installs them.
+# Skips the test if one of the programs is missing. `make test-deps` installs them.
 needs() # PROGRAM...
 {
     local program
@@ -75,7 +75,7 @@ needs() # PROGRAM...
     done
 }
 
-# ---------------------------------------------------------------- saying what is wrong
+# ---------------------------------------------------------------- assertions
 
 fail() # TEXT...
 {
@@ -93,7 +93,7 @@ contains() # TEXT PART
     [[ $1 == *"$2"* ]] || fail "is: $1" $'\n'"should contain: $2"
 }
 
-# A folder's listing and the answer to a name in it come from different places: a test that asks for a file asks both.
+# The mount answers readdir and lookup from different code, so the tests for a file check both.
 is_listed() # PATH
 {
     local listed=("${1%/*}"/* "${1%/*}"/.[!.]*) IFS=$'\n'
@@ -123,7 +123,7 @@ missing() # PATH...
     done
 }
 
-# For what left outbox/ or attachments/ by itself: its name still answers for some seconds, but is not listed.
+# Checks that an item has left outbox/ or attachments/ by itself: lookup finds its name for some seconds more.
 unlisted() # PATH...
 {
     local path
@@ -132,8 +132,8 @@ unlisted() # PATH...
     done
 }
 
-# The file has as many bytes as its attributes say. Here, cat does the reading: `wc -c <FILE` takes the size from fstat.
-# The first to read a file should ask this: the kernel corrects a size that reading has shown to be wrong.
+# Checks that the file has as many bytes as its attributes say. cat reads it, for `wc -c <FILE` uses the size of fstat.
+# Call it before the file is read: a read makes the kernel correct a wrong size.
 has_true_size() # FILE
 {
     local size
@@ -141,7 +141,7 @@ has_true_size() # FILE
     equal "$1: $size bytes" "$1: $(cat "$1" | wc -c) bytes"
 }
 
-# The result of one system call: expect EBUSY rename FROM TO (see tests/tools/syscall.c).
+# Checks the result of one system call: expect EBUSY rename FROM TO (tests/tools/syscall.c).
 expect() # RESULT OPERATION OPERAND...
 {
     local result
@@ -149,7 +149,7 @@ expect() # RESULT OPERATION OPERAND...
     [ "$result" = "$1" ] || fail "${*:2}: is $result, should be $1"
 }
 
-# Holds when jq's FILTER holds for the JSON in FILE; says what is there when not.
+# Checks that jq's FILTER is true for the JSON in FILE; prints the JSON if it is not.
 holds() # FILE FILTER [JQ-ARGUMENT...]
 {
     jq -e "${@:3}" "$2" "$1" >/dev/null || fail "not so: $2 in:" "$(cat "$1")"
@@ -157,10 +157,10 @@ holds() # FILE FILTER [JQ-ARGUMENT...]
 
 # ---------------------------------------------------------------- waiting
 
-# Between looks, in seconds. Where a wait takes long, the machine is busy: with others' looks, if they were as frequent.
+# Seconds between two looks of wait_until. They grow, because a long wait means a busy machine, which looks make busier.
 PAUSES=(0.02 0.03 0.03 0.04 0.05 0.07 0.1 0.14 0.2)
 
-# Under a sanitizer all programs take PATIENCE times as long.
+# Waits until COMMAND succeeds. Under a sanitizer all programs may take PATIENCE times as long.
 wait_until() # SECONDS COMMAND...
 {
     local until=$((${EPOCHREALTIME/./} + $1 * ${PATIENCE:-1} * 1000000)) look=0
@@ -175,8 +175,8 @@ wait_until() # SECONDS COMMAND...
     done
 }
 
-# The state stands behind the program's name, which is in parentheses and may hold any. The first thread may be dead, and
-# others still have connections open: their number is the 18th behind the name.
+# /proc/PID/stat has the state behind the program's name, which is in parentheses and may contain any. The first thread
+# may be dead while others have connections open: the 18th field behind the name is the number of threads.
 process_is_gone() # PID
 {
     local stat
@@ -185,7 +185,7 @@ process_is_gone() # PID
     [ "${stat[0]}" = Z ] && [ "${stat[17]:-0}" -le 1 ]
 }
 
-# COMMAND succeeds, and takes no longer than that.
+# Checks that COMMAND succeeds within SECONDS.
 within() # SECONDS COMMAND...
 {
     local until=$((${EPOCHREALTIME/./} + $1 * ${PATIENCE:-1} * 1000000))
@@ -193,7 +193,7 @@ within() # SECONDS COMMAND...
     [ "${EPOCHREALTIME/./}" -le "$until" ] || fail "took longer than $1 s: ${*:2}"
 }
 
-# Does not wait for the service: who does waits for 10 s or more where it is silent, whatever else takes long.
+# Checks that COMMAND does not wait for the service: such a wait for a silent service takes 10 s or more.
 at_once() # COMMAND...
 {
     PATIENCE=1 within 5 "$@"
@@ -201,15 +201,15 @@ at_once() # COMMAND...
 
 # ---------------------------------------------------------------- the service
 
-# A port for the services of this test, which start again on it. It is below those that the kernel gives to connections:
-# one of these would take it while the service is away. The tests of a check take turns.
+# Chooses a port on which the services of this test can start again. It is below the ports that the kernel gives to
+# outgoing connections, which could occupy it meanwhile. The tests of a check use successive ports.
 choose_port()
 {
     local first=10000 beyond turn
     [ "$SERVICE_PORT" = 0 ] || return 0
     read -r beyond _ </proc/sys/net/ipv4/ip_local_port_range
     [ "$beyond" -ge 11000 ] || first=1024
-    [ "$beyond" -ge 3000 ] || beyond=65536 # there is hardly one that connections do not get
+    [ "$beyond" -ge 3000 ] || beyond=65536 # the kernel gives nearly all ports to connections
     exec {turn}>>"$BUILD/next-port"
     flock "$turn"
     read -r SERVICE_PORT <"$BUILD/next-port" || SERVICE_PORT=$((first + RANDOM % (beyond - first)))
@@ -220,7 +220,7 @@ choose_port()
     exec {turn}>&-
 }
 
-# Starts inboxd, its data in $SERVICE; again on the same port after stop_service.
+# Starts inboxd with its data in $SERVICE. After stop_service it starts on the same port again.
 start_service() # [OPTION...]
 {
     choose_port
@@ -232,7 +232,7 @@ start_service() # [OPTION...]
     (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
 }
 
-# Its first line says where, so it is read when it is whole.
+# inboxd prints its URL in its first line, which may be incomplete when this is called.
 service_listens()
 {
     local line
@@ -250,8 +250,8 @@ stop_service() # [SIGNAL]
     wait "$pid" || [ -n "${1:-}" ] || fail "inboxd ended with $?"
 }
 
-# It takes connections, and does nothing, until `kill -CONT "$SERVICE_PID"`. SIGSTOP alone lets it answer for a moment:
-# the other threads run on until the one that takes the signal has its turn.
+# Makes the service accept connections and answer none, until `kill -CONT "$SERVICE_PID"`. Waits until all threads are
+# stopped, for they run on until the kernel schedules the one that handles SIGSTOP.
 freeze_service()
 {
     kill -STOP "$SERVICE_PID"
@@ -272,7 +272,7 @@ api() # METHOD PATH [CURL-ARGUMENT...]
     fi
 }
 
-# What the service answers. Most requests are of this kind, and starting curl for each takes four times as long.
+# Prints the answer to a GET request. Most requests are GET, and starting curl for each would take four times as long.
 get() # PATH
 {
     local connection status line key
@@ -286,14 +286,14 @@ get() # PATH
     [[ $status = 2?? ]] || fail "GET $1: $status"
 }
 
-# Makes an inbox at the service itself; prints its id.
+# Makes an inbox by a request to the service; prints its id.
 create_inbox() # ADDRESS
 {
     jq -n --arg address "$1" '{id: null, name: ($address | split("@")[0]), email_address: $address}' |
         api POST /inbox/upsert -H 'Content-Type: application/json' -d @- | jq -r .id
 }
 
-# The same for several by one program, without their ids. The addresses need no quoting in JSON.
+# Makes several inboxes by one call of curl; prints nothing. The addresses must need no quoting in JSON.
 create_inboxes() # ADDRESS...
 {
     local address requests=()
@@ -310,7 +310,7 @@ inbox_id() # ADDRESS
     api GET /inbox | jq -er --arg address "$1" '.[] | select(.email_address == $address).id'
 }
 
-# Sends at the service itself, as somebody else would.
+# Sends a message by a request to the service, as another client would.
 send_from_elsewhere() # FROM TO SUBJECT [BODY]
 {
     jq -n --arg from "$1" --arg to "$2" --arg subject "$3" --arg body "${4:-body}" \
@@ -318,7 +318,7 @@ send_from_elsewhere() # FROM TO SUBJECT [BODY]
         api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
-# The same for many, in one go: the subjects are SUBJECT 1 to SUBJECT COUNT, in this order.
+# Sends many messages by one call of curl: the subjects are SUBJECT 1 to SUBJECT COUNT, in this order.
 send_many_from_elsewhere() # FROM TO SUBJECT COUNT
 {
     jq -nr --arg url "$SERVICE_URL/api/v1/email/send" --arg key "Authorization: Bearer $(cat "$KEY_FILE")" \
@@ -330,7 +330,7 @@ send_many_from_elsewhere() # FROM TO SUBJECT COUNT
         curl -sS --fail-early -K -
 }
 
-# What the inbox really holds at the service: its records of this subject, as a JSON array, or what FILTER makes of it.
+# Prints the service's records of this subject in the inbox, as a JSON array, or the result of FILTER on it.
 received() # ADDRESS SUBJECT [FILTER]
 {
     api GET "/email?limit=10000&valid_only=false&inbox_ids=$(inbox_id "$1")" |
@@ -347,7 +347,7 @@ has_received() # ADDRESS SUBJECT [COUNT]
     [ "$(received_count "$1" "$2")" = "${3:-1}" ]
 }
 
-# The content record of the one email of this subject that the inbox holds at the service.
+# Prints the content record of the only email of this subject in the inbox, from the service.
 content() # ADDRESS SUBJECT
 {
     local id
@@ -357,7 +357,7 @@ content() # ADDRESS SUBJECT
 
 # ---------------------------------------------------------------- the mount
 
-# Starts inboxfs in the foreground and waits until the mount answers. It polls only when asked, unless told so.
+# Starts inboxfs in the foreground and waits until the mount answers. Without --poll-interval it syncs only on request.
 start_mount() # [OPTION...]
 {
     start_mount_without_waiting "$@"
@@ -365,11 +365,11 @@ start_mount() # [OPTION...]
     mount_answers || fail "inboxfs ended:" "$(cat "$MOUNT_LOG")"
 }
 
-# The same, on clocks that run ahead when they are told to (tests/torture/clock_preload.c).
+# Does the same with clocks that pass_time sets ahead (tests/torture/clock_preload.c).
 start_mount_on_clock() # [OPTION...]
 {
     : >"$DIR/ahead"
-    # The allocator's checks at load do not concern a library that allocates nothing.
+    # AddressSanitizer insists on being loaded first; the preloaded library allocates nothing, so the order is harmless.
     LD_PRELOAD=$BUILD/tests/clock_preload.so CLOCK_AHEAD=$DIR/ahead \
         ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 start_mount "$@"
 }
@@ -387,7 +387,7 @@ start_mount_without_waiting() # [OPTION...]
     MOUNT_PID=$!
 }
 
-# Without a mount the folder is empty.
+# The folder below the mount is empty.
 mount_answers()
 {
     [ -e "$MOUNT/status.json" ]
@@ -398,22 +398,22 @@ mount_answers_or_ended()
     mount_answers || process_is_gone "$MOUNT_PID"
 }
 
-# What is handed in from now on waits, and is not tried. Where the service is away instead, it is tried now and then, and
-# answers EBUSY meanwhile.
-hold_back()
+# Mounts again so that messages wait in the queue, and none is tried. If the service were stopped instead, the mount
+# would try them from time to time, and answer EBUSY meanwhile.
+pause_sending()
 {
     stop_mount
     start_mount --daily-limit=0
 }
 
-let_go()
+resume_sending()
 {
     stop_mount
     start_mount
 }
 
-# Sets AMONG_OWN_MOUNTS, which stands before a command and gives it a mount namespace without the mounts of other tests:
-# it cannot keep those busy, and they would last as long as their copies in it. Empty for anybody but root.
+# Sets AMONG_OWN_MOUNTS, a prefix that runs a command in a mount namespace without the mounts of other tests. Else the
+# command's copies of these mounts would keep them busy. The prefix is empty unless the user is root.
 hide_other_mounts()
 {
     AMONG_OWN_MOUNTS=()
@@ -422,21 +422,21 @@ hide_other_mounts()
     AMONG_OWN_MOUNTS=(unshare --mount --propagation private bash -c '
         mounts=$(</proc/self/mountinfo) # whole, before it changes
         while read -r _ _ _ _ mount rest; do
-            mount=$(printf "${mount//%/%%}") # a space is \040, and a digit may follow, which %b would take for its own
+            mount=$(printf "${mount//%/%%}") # a space is \040, and printf %b would read a digit behind it, too
             [[ $rest != *" - fuse.inboxfs "* || $mount = "$1"/* ]] || umount --lazy "$mount"
         done <<<"$mounts"
         shift
         exec "$@"' - "$DIR")
 }
 
-# Unmounts and checks that the daemon ends well.
+# Unmounts, and checks that the daemon exits with 0.
 stop_mount()
 {
     local pid=$MOUNT_PID
     MOUNT_PID=
     [ -n "$pid" ] || return 0
-    # Watchers are told of new mail one by one, and each is a file open for a moment: of thousands at once that
-    # takes as long as the machine is busy. That nothing is open right after ctl is a test of its own.
+    # The watch helper opens a file for each new email, which keeps the mount busy: with thousands of emails for as long
+    # as the machine is busy. Another test checks that no file is open right after a write to ctl.
     wait_until 30 fusermount3 -u "$MOUNT" || {
         give_up_mount "$pid"
         return 1
@@ -448,7 +448,7 @@ stop_mount()
     wait "$pid" || fail "inboxfs ended with $?"
 }
 
-# What cannot be ended well is ended somehow, so that the next test starts clean.
+# Kills a daemon that does not end, and removes its mount, so that the next test starts clean.
 give_up_mount() # PID
 {
     kill -KILL "$1" 2>/dev/null
@@ -456,7 +456,7 @@ give_up_mount() # PID
     umount -l "$MOUNT" 2>/dev/null || fusermount3 -uz "$MOUNT" 2>/dev/null
 }
 
-# Ends the daemon by a signal, waits for its end, and clears the dead mount away.
+# Ends the daemon by a signal, waits for its end, and removes the dead mount.
 kill_mount() # SIGNAL
 {
     local pid=$MOUNT_PID
@@ -464,19 +464,19 @@ kill_mount() # SIGNAL
     kill "-$1" "$pid"
     wait_until 30 process_is_gone "$pid"
     wait "$pid" || true
-    # After SIGKILL the kernel keeps a mount that nobody answers.
+    # After SIGKILL the dead mount is left.
     if [ "$1" = KILL ]; then
         umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
     fi
 }
 
-# Tells the mount to ask the service for everything now.
+# Makes the mount sync all mail, or that of one inbox, and waits for it.
 refresh() # [ADDRESS]
 {
     echo "sync${1:+ $1}" >"$MOUNT/ctl"
 }
 
-# What is gone at the service goes here with a second list that lacks it, a minute after the first.
+# The mount removes an email after two lists that lack it, the second at least a minute after the first.
 refresh_removal()
 {
     refresh
@@ -484,7 +484,7 @@ refresh_removal()
     refresh
 }
 
-# A service, a mount, and two inboxes.
+# Starts a service with two inboxes, and a mount.
 start_two_inboxes() # [OPTION of inboxfs...]
 {
     start_service
@@ -492,11 +492,11 @@ start_two_inboxes() # [OPTION of inboxfs...]
     start_mount "$@"
 }
 
-# Every test's teardown.
+# The teardown of every test.
 stop_all()
 {
     local status=0
-    # Files of the mount that a failed test left open would keep it.
+    # Descriptors that a failed test left open would keep the mount busy.
     exec 7>&- 8>&-
     cd /
     if [ -z "${BATS_TEST_COMPLETED:-}" ]; then
@@ -512,13 +512,13 @@ stop_all()
     return $status
 }
 
-# The path of the one received email of this subject in the mounted inbox.
+# Prints the path of the only received email of this subject in the mounted inbox.
 mounted() # ADDRESS SUBJECT
 {
     jq -r --arg subject "$2" 'select(.subject == $subject) | input_filename' "$MOUNT/inboxes/$1"/*_*.json | grep .
 }
 
-# The folder with what that email holds.
+# Prints the path of the folder of that email.
 folder() # ADDRESS SUBJECT
 {
     local file
@@ -530,15 +530,15 @@ has_folders() # ADDRESS
     compgen -G "$MOUNT/inboxes/$1/*_*/" >/dev/null
 }
 
-# What the service can do is found out right after the first sync. From then on there are no requests but those that
-# are asked for.
+# Waits until the mount knows the capabilities of the service, soon after the first sync. From then on it sends no
+# request by itself.
 wait_for_probes()
 {
     wait_until 20 jq -e '.capabilities | [.content, .raw, .outbound] | index("unknown") == null' "$MOUNT/status.json"
 }
 
-# Folders appear when the service was found to have content: at once after a sync of everything, else some time after
-# the first mail came.
+# Waits for the folders of emails. They appear when the mount knows that the service has contents: right after a
+# complete sync, else some time after the first email.
 wait_for_folders() # ADDRESS...
 {
     local address
@@ -547,7 +547,7 @@ wait_for_folders() # ADDRESS...
     done
 }
 
-# What the spool's database says, a row a line. The daemon has it alone, so a copy is asked.
+# Prints rows of the spool's database, one a line. Reads a copy, because the daemon has the database locked.
 spool_rows() # SQL
 {
     python3 - "$STATE/spool" "$1" <<'PYTHON'
@@ -562,7 +562,7 @@ with tempfile.TemporaryDirectory() as copy:
 PYTHON
 }
 
-# Holds where an item is so: spool_has "state = 'sending'".
+# Succeeds if the condition is true for an item: spool_has "state = 'sending'".
 spool_has() # SQL-CONDITION
 {
     [ -n "$(spool_rows "SELECT number FROM item WHERE $1")" ]
@@ -570,7 +570,7 @@ spool_has() # SQL-CONDITION
 
 # ---------------------------------------------------------------- messages
 
-# A message from alice, as a user would type it.
+# Prints a message from alice, as a user would type it.
 message() # TO SUBJECT [BODY]
 {
     printf 'From: %s\nTo: %s\nSubject: %s\n\n%s\n' "$ALICE" "$1" "$2" "${3:-Hello.}"
@@ -587,7 +587,7 @@ wait_failed() # NAME
     wait_until 20 test -e "$MOUNT/failed/$1.receipt.json"
 }
 
-# The message NAME went out once, and says BODY.
+# Checks that the message NAME was sent once, with BODY.
 went_out() # NAME SUBJECT [BODY]
 {
     wait_sent "$1"
@@ -597,13 +597,13 @@ went_out() # NAME SUBJECT [BODY]
     holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == $body' --arg body "${3:-Hello.}"
 }
 
-# The events so far for which jq's FILTER holds, a line each.
+# Prints the events so far for which jq's FILTER is true, one a line.
 events() # FILTER [JQ-ARGUMENT...]
 {
     jq -c "${@:2}" "select($1)" "$MOUNT/events.jsonl"
 }
 
-# Until everything in the outbox has been tried and waits: what was just handed in may be on its way.
+# Waits until each message in the outbox was tried and waits again: EAGAIN means that it is queued.
 wait_waiting()
 {
     expect EAGAIN fsync "$MOUNT/outbox"

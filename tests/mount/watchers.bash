@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# Watching folders of the mount, for tests of what watchers are told.
+# Watches folders of the mount by inotify, for tests of its events.
 #
 # shellcheck disable=SC2154 # shared with support.bash
 
-# Notes "EVENT NAME" for each event in the given folders of the mount, without IN_OPEN.
+# Writes a line "EVENT NAME" to $WATCHED for each creation, close after writing, and move into the folders.
 watch() # FOLDER...
 {
   local folders=() folder
@@ -31,13 +31,13 @@ saw() # EVENT NAME-PATTERN [COUNT]
   [ "$(grep -c -- "^$1 .*$2" "$WATCHED")" = "${3:-1}" ]
 }
 
-# The mount may answer before its helper has run, and so has its name.
+# Prints the watch helper's id. The helper may set its process name only after the mount answers.
 helper_pid() {
   wait_until 10 pgrep -P "$MOUNT_PID" -x inboxfs-watch >/dev/null
   pgrep -P "$MOUNT_PID" -x inboxfs-watch
 }
 
-# As many messages to bob as that, at the service itself.
+# Sends COUNT messages to bob by requests to the service.
 send_many() # COUNT
 {
   local request=$DIR/request
