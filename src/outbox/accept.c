@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks what is handed in, and chooses its idempotency key: a new one, or the one that the same content has
- * already.
+ * Checks an item at its hand-in, and chooses the idempotency key: the key that its content already has, or a
+ * new one.
  */
 #include "outbox/accept.h"
 
@@ -93,7 +93,7 @@ static int find_email(const struct email_directory *emails, const struct draft *
 /* The key does not depend on the email that is found: a text that may have been sent must not get another key
  * because the user opened a message meanwhile. The request under such a key does not change either, for a
  * service may reject another request with the same key. */
-static int find_thread(struct outbox *outbox, struct row *next, const struct draft *draft)
+static int find_replied_email(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
     int error = -ENOENT;
     const char *description = NEW_THREAD "as it was before";
@@ -152,7 +152,7 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     for (size_t i = 0; error == 0 && i < draft->not_carried_len; i++)
         error = row_add_not_carried(next, draft->not_carried[i]);
     error = error != 0 ? error : choose_key(next, bytes, len);
-    error = error != 0 ? error : find_thread(outbox, next, draft);
+    error = error != 0 ? error : find_replied_email(outbox, next, draft);
     error = error != 0 ? error : collect_pieces(outbox, change, draft, ret_reason);
     next->state = change->awaits != 0 ? ITEM_WAITING : ITEM_QUEUED;
     if (error == 0 && change->awaits != 0) { /* the attachment's close causes another whole check */

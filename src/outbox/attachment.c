@@ -134,7 +134,7 @@ static bool is_type(const char *type)
     return true;
 }
 
-/* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: the first kB. */
+/* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: its beginning. */
 static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {

@@ -11,7 +11,7 @@
 #include "outbox/writer_fate.h"
 
 enum {
-    SETTLE_WAIT_MS = 10 * 1000, /* the longest barrier */
+    SETTLE_WAIT_MS = 10 * 1000, /* a barrier waits no longer */
     RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel reports its release; not longer, because a
                                    shell may have closed only a duplicate */
 };
@@ -119,7 +119,7 @@ static int check_locked(const struct barrier *barrier)
     for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next) {
         if (!is_awaited(barrier, item) || item->file.writers > 0)
             continue;
-        if (item->schedule.due_ms > now) /* it was touched, or the disk failed */
+        if (item->schedule.due_ms > now) /* a program touched the message, or the disk failed */
             return -EAGAIN;
         state = -EINPROGRESS;
     }

@@ -88,8 +88,8 @@ static struct item *item_at(const struct recovery *recovery, guint index)
 static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
-    for (guint i = recovery->items->len; i > 0 && error == 0;
-         i--) { /* a replacement follows what it replaces */
+    /* Backwards, because a replacement follows the replaced item. */
+    for (guint i = recovery->items->len; i > 0 && error == 0; i--) {
         uint64_t number = item_at(recovery, i - 1)->row.replaces;
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
         if (replaced == NULL)
@@ -166,7 +166,7 @@ static void settle_all(struct recovery *recovery)
         else if (item->row.state == ITEM_WRITING)
             settle_item(outbox, item, ITEM_INTERRUPTED, 0,
                         "interrupted: the program ended while the file was being written");
-        item->failure = 0; /* it failed in an earlier run: no barrier reports it */
+        item->failure = 0; /* no barrier reports a failure of an earlier run */
     }
 }
 

@@ -52,7 +52,8 @@ enum attempt_meaning {
     ATTEMPT_UNDECIDED, /* neither; the outcome decides about the item */
 };
 
-/* Returns true if nothing was sent, because of this item or of all items. */
+/* Returns true if a server refused the request, so that nothing was sent. The cause may be this item, or
+ * concern all items. */
 static bool is_refusal(const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT ||
@@ -96,7 +97,7 @@ static enum suspension_reason find_suspension_reason(const struct service_result
 }
 
 /* Sets when the item may be tried next: after the longer of its own backoff and `delay_ms` (Retry-After; -1:
- * none), or at once, if a user asked for that during the attempt. A suspension may make it wait longer. */
+ * none), or at once, if a retry was requested during the attempt. A suspension may delay the item longer. */
 static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
 {
     LOCK_GUARD(&outbox->lock);
@@ -348,7 +349,7 @@ static bool is_repeat(const struct attempt *attempt)
     return row->may_have_been_sent || (row->was_unknown && outbox_trusts_keys(attempt->outbox));
 }
 
-/* Queues the message again with a changed request, for the service refused only this one and sent nothing. */
+/* Queues the message again with a changed request. The service refused the last request and sent nothing. */
 static bool try_changed(struct attempt *attempt, const struct service_result *result, struct change *change,
                         int error)
 {
