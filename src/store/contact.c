@@ -98,6 +98,11 @@ bool contact_is_online(struct contact *contact)
     return contact->state == CONTACT_ONLINE;
 }
 
+bool store_is_offline(struct store *store)
+{
+    return !contact_is_online(&store->contact);
+}
+
 static bool is_before(struct contact *contact, const int64_t *until_ms)
 {
     int64_t now_ms = clock_monotonic_ms(contact->index->clock);

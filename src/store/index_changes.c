@@ -569,40 +569,30 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
     return 0;
 }
 
-static int put_inbox_locked(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
-                            uint32_t listing, struct inbox_change *change, uint32_t *ret_number)
-{
-    struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
-    if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
-        return -EMSGSIZE;
-    if (inbox == NULL || inbox->row.is_gone || origin != INBOX_FROM_MAIL) {
-        _cleanup_free_ char *name =
-            inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
-        int error = name == NULL ? -ENOMEM : put_record_locked(index, inbox, record, origin, name, change);
-        if (error != 0)
-            return error;
-        inbox = inbox_table_find_id(&index->inboxes, record->id);
-    }
-    inbox->seen_in = listing != 0 ? listing : index->last_listing;
-    inbox->missing_ms = 0;
-    *ret_number = inbox->row.number;
-    return 0;
-}
-
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number)
 {
     struct inbox_change change = {0};
-    uint32_t number;
+    int error = 0;
+    if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
+        return -EMSGSIZE;
     pthread_mutex_lock(&index->write_lock);
-    int error = put_inbox_locked(index, record, origin, listing, &change, &number);
+    struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
+    if (inbox == NULL || inbox->row.is_gone || origin != INBOX_FROM_MAIL) {
+        _cleanup_free_ char *name =
+            inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
+        error = name == NULL ? -ENOMEM : put_record_locked(index, inbox, record, origin, name, &change);
+        inbox = inbox_table_find_id(&index->inboxes, record->id);
+    }
+    if (error == 0) {
+        inbox->seen_in = listing != 0 ? listing : index->last_listing;
+        inbox->missing_ms = 0;
+        if (ret_number != NULL)
+            *ret_number = inbox->row.number;
+    }
     pthread_mutex_unlock(&index->write_lock);
-    if (error != 0)
-        return error;
     notify_change(index, &change);
-    if (ret_number != NULL)
-        *ret_number = number;
-    return 0;
+    return error;
 }
 
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)

@@ -27,65 +27,39 @@ struct store_jsonl {
     struct index *index; /* its open_jsonl_files counts this file, so it deletes no records */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
-    size_t len;            /* protected by lock, like all below */
-    uint64_t bytes;
-    struct jsonl_line *lines;
-    uint64_t changes;     /* the inbox's count of changes when lines were last added */
-    unsigned char *taken; /* a bit for each position in email_list.order that has a line */
-    size_t taken_bytes;
+    uint64_t bytes;        /* protected by lock, like all below */
+    GArray *lines;         /* struct jsonl_line */
+    uint64_t changes;      /* the inbox's count of changes when lines were last added */
+    GArray *taken;         /* bytes, with a bit for each position in email_list.order that has a line */
 };
 
 /* ---------------------------------------------------------------- lines */
 
-/* Returns the email at this position if it is shown and has no line yet; otherwise NULL. */
-static const struct email_entry *find_new_locked(const struct store_jsonl *open, const struct inbox *inbox,
-                                                 size_t position)
+static struct jsonl_line *get_line(const struct store_jsonl *open, size_t i)
 {
-    const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[position]);
-    bool has_line = (open->taken[position / 8] & 1U << position % 8) != 0;
-    return email_entry_is_shown(entry) && !has_line ? entry : NULL;
+    return &g_array_index(open->lines, struct jsonl_line, i);
 }
 
-static int make_room_locked(struct store_jsonl *open, const struct inbox *inbox)
+/* Appends lines, which are not sorted yet, for the emails that are shown and have no line. */
+static void collect_locked(struct store_jsonl *open, const struct inbox *inbox)
 {
-    size_t count = open->len;
-    size_t bytes = inbox->emails.len / 8 + 1;
-    unsigned char *taken = realloc(open->taken, bytes);
-    if (taken == NULL)
-        return -ENOMEM;
-    if (bytes > open->taken_bytes)
-        memset(taken + open->taken_bytes, 0, bytes - open->taken_bytes);
-    open->taken = taken;
-    open->taken_bytes = bytes;
-    for (size_t i = 0; i < inbox->emails.len; i++)
-        count += find_new_locked(open, inbox, i) != NULL;
-    struct jsonl_line *lines = realloc(open->lines, (count + 1) * sizeof(*lines));
-    if (lines == NULL)
-        return -ENOMEM;
-    open->lines = lines;
-    return 0;
-}
-
-static int collect_locked(struct store_jsonl *open, const struct inbox *inbox)
-{
-    int error = make_room_locked(open, inbox);
-    if (error != 0)
-        return error;
+    g_array_set_size(open->taken, (guint)(inbox->emails.len / 8 + 1));
     for (size_t i = 0; i < inbox->emails.len; i++) {
-        const struct email_entry *entry = find_new_locked(open, inbox, i);
-        if (entry == NULL)
+        const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[i]);
+        uint8_t *taken = &g_array_index(open->taken, uint8_t, i / 8);
+        if (!email_entry_is_shown(entry) || (*taken & 1U << i % 8) != 0)
             continue;
-        open->taken[i / 8] |= (unsigned char)(1U << i % 8);
-        open->lines[open->len++] = (struct jsonl_line){
+        *taken |= (uint8_t)(1U << i % 8);
+        const struct jsonl_line line = {
             .record = entry->record,
             .name = entry->name,
             .date_ms = entry->date_ms,
             .json_len = entry->json_len,
             .line_len = entry->line_len,
         };
+        g_array_append_val(open->lines, line);
     }
     open->changes = inbox->emails.changes;
-    return 0;
 }
 
 /* Emails with equal dates are in the order of their names, which do not change between mounts. */
@@ -104,26 +78,24 @@ static uint64_t line_bytes(const struct jsonl_line *line)
 }
 
 /* Adds lines for new emails. Call with the lock held for writing, or before other threads know `open`.
- * Return: 0; -ENOENT when the inbox is gone; -ENOMEM. */
+ * Return: 0; -ENOENT when the inbox is gone. */
 static int add_lines(struct store_jsonl *open)
 {
     struct index *index = open->index;
-    size_t first = open->len;
-    int error = 0;
+    guint first = open->lines->len;
     pthread_rwlock_rdlock(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, open->inbox);
-    if (inbox == NULL || inbox->row.is_gone)
-        error = -ENOENT;
-    else if (inbox->emails.changes != open->changes)
-        error = collect_locked(open, inbox);
+    bool is_gone = inbox == NULL || inbox->row.is_gone;
+    if (!is_gone && inbox->emails.changes != open->changes)
+        collect_locked(open, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (open->len > first) /* without lines, `lines` may be NULL, which qsort() does not accept */
-        qsort(open->lines + first, open->len - first, sizeof(open->lines[0]), compare_dates);
-    for (size_t i = first; i < open->len; i++) {
-        open->lines[i].start = open->bytes;
-        open->bytes += line_bytes(&open->lines[i]);
+    if (open->lines->len > first) /* otherwise the array may have no memory, which qsort() does not accept */
+        qsort(get_line(open, first), open->lines->len - first, sizeof(struct jsonl_line), compare_dates);
+    for (guint i = first; i < open->lines->len; i++) {
+        get_line(open, i)->start = open->bytes;
+        open->bytes += line_bytes(get_line(open, i));
     }
-    return error;
+    return is_gone ? -ENOENT : 0;
 }
 
 int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_index)
@@ -134,6 +106,8 @@ int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **re
     open->index = &store->index;
     open->inbox = inbox;
     open->changes = UINT64_MAX; /* no lines were added yet */
+    open->lines = g_array_new(false, false, sizeof(struct jsonl_line));
+    open->taken = g_array_new(false, true, 1);
     pthread_rwlock_init(&open->lock, NULL);
     atomic_fetch_add(&store->index.open_jsonl_files, 1);
     int error = add_lines(open);
@@ -151,8 +125,8 @@ void store_jsonl_free(struct store_jsonl *open)
         return;
     atomic_fetch_sub(&open->index->open_jsonl_files, 1);
     pthread_rwlock_destroy(&open->lock);
-    free(open->lines);
-    free(open->taken);
+    g_array_unref(open->lines);
+    g_array_unref(open->taken);
     free(open);
 }
 
@@ -162,10 +136,10 @@ void store_jsonl_free(struct store_jsonl *open)
 static size_t find_line(const struct store_jsonl *open, uint64_t offset)
 {
     size_t low = 0;
-    size_t high = open->len;
+    size_t high = open->lines->len;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (open->lines[middle].start <= offset)
+        if (get_line(open, middle)->start <= offset)
             low = middle;
         else
             high = middle;
@@ -175,8 +149,8 @@ static size_t find_line(const struct store_jsonl *open, uint64_t offset)
 
 static int write_line(struct record_reader *reader, const struct store_jsonl *open, size_t i, char *ret_bytes)
 {
-    const struct jsonl_line *line = &open->lines[i];
-    bool is_backwards = i + 1 < open->len && line[1].record < line->record;
+    const struct jsonl_line *line = get_line(open, i);
+    bool is_backwards = i + 1 < open->lines->len && line[1].record < line->record;
     const char *json = NULL;
     int error = record_reader_read(reader, line->record, line->json_len, is_backwards, &json);
     if (error == 0)
@@ -194,8 +168,8 @@ static int write_lines(const struct store_jsonl *open, uint64_t offset, char *re
     int error = 0;
     record_reader_begin(&reader, open->index->cache);
     for (size_t i = len > 0 ? find_line(open, offset) : 0; done < len && error == 0; i++) {
-        size_t bytes = line_bytes(&open->lines[i]);
-        size_t from = offset + done - open->lines[i].start;
+        size_t bytes = line_bytes(get_line(open, i));
+        size_t from = offset + done - get_line(open, i)->start;
         size_t part = bytes - from < len - done ? bytes - from : len - done;
         _cleanup_free_ char *whole = part < bytes ? malloc(bytes) : NULL;
         if (part < bytes && whole == NULL)

@@ -316,23 +316,11 @@ static int load_rows(struct maildir_memory *memory, struct connection *reader, e
     return error != 0 ? error : more;
 }
 
-static int load_all(struct maildir_memory *memory)
-{
-    struct connection *reader;
-    int error = database_begin_read(memory->database, &reader);
-    if (error != 0)
-        return error;
-    error = load_rows(memory, reader, LIST_BOXES, load_box);
-    if (error == 0)
-        error = load_rows(memory, reader, LIST_MAILS, load_mail);
-    database_end_read(memory->database, reader);
-    return error;
-}
-
 /* ---------------------------------------------------------------- opening and freeing */
 
 int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
 {
+    struct connection *reader;
     struct maildir_memory *memory = calloc(1, sizeof(*memory));
     if (memory == NULL)
         return -ENOMEM;
@@ -343,7 +331,13 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     pthread_rwlock_init(&memory->read_lock, NULL);
     int error = database_open(dir_fd, &format, DATABASE_ALONE, &memory->database);
     if (error == 0)
-        error = load_all(memory);
+        error = database_begin_read(memory->database, &reader);
+    if (error == 0) {
+        error = load_rows(memory, reader, LIST_BOXES, load_box);
+        if (error == 0)
+            error = load_rows(memory, reader, LIST_MAILS, load_mail);
+        database_end_read(memory->database, reader);
+    }
     if (error == -ENOMEM) {
         maildir_memory_free(memory);
         return error;

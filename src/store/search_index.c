@@ -65,35 +65,30 @@ enum {
     EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* If `attached` is NULL, the content in the row is kept. */
-static int index_record(struct connection *connection, int64_t email, const struct search_record *record,
-                        const char *attached, const char *body)
-{
-    struct statements *statements = &connection->statements;
-    if (attached == NULL) {
-        int error = statements_execute(statements, CACHE_REINDEX_RECORD, "issss", email, record->subject,
-                                       record->sender, record->recipients, record->reply_to);
-        if (error != 0 || sqlite3_changes(connection->db) > 0)
-            return error;
-    }
-    return statements_execute(statements, CACHE_INDEX_EMAIL, "issssss", email, record->subject,
-                              record->sender, record->recipients, record->reply_to,
-                              attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
-}
-
-/* Skips an email that is gone, since it has no record. */
+/* Indexes the email of a row of CACHE_NEXT_UNINDEXED. Skips an email that is gone, since it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
+    struct statements *statements = &connection->statements;
     struct search_record record;
+    int64_t email = sqlite3_column_int64(row, 0);
+    const char *attached = (const char *)sqlite3_column_text(row, 1);
+    const char *body = (const char *)sqlite3_column_text(row, 2);
     const char *json = sqlite3_column_blob(row, 3);
     if (json == NULL)
         return 0;
     int error = search_record_read(json, (size_t)sqlite3_column_bytes(row, 3), &record);
     if (error != 0)
         return error == -EBADMSG ? 0 : error;
-    error =
-        index_record(connection, sqlite3_column_int64(row, 0), &record,
-                     (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2));
+    bool has_row = false;
+    if (attached == NULL) { /* the content in the index stays */
+        error = statements_execute(statements, CACHE_REINDEX_RECORD, "issss", email, record.subject,
+                                   record.sender, record.recipients, record.reply_to);
+        has_row = sqlite3_changes(connection->db) > 0;
+    }
+    if (error == 0 && !has_row)
+        error = statements_execute(
+            statements, CACHE_INDEX_EMAIL, "issssss", email, record.subject, record.sender, record.recipients,
+            record.reply_to, attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
     search_record_release(&record);
     return error;
 }
@@ -137,9 +132,9 @@ enum {
     STEPS_BETWEEN_LOOKS = 2000, /* SQLite instructions between calls of `stop`: less than 1 ms */
 };
 
-/* Quotes the term as an FTS5 string. Only a quote has a meaning there, and terms have none. A "*" after it
+/* Quotes each term as an FTS5 string. Only a quote has a meaning there, and terms have none. A "*" after it
  * makes the last word a prefix. */
-static void append_term(struct strbuf *text, const struct search_term *term)
+static char *match_expression(const struct search_query *query)
 {
     static const struct {
         const char *column;
@@ -153,20 +148,17 @@ static void append_term(struct strbuf *text, const struct search_term *term)
         [SEARCH_NO_ATTACHMENT] = {"attached : ", attached_none},
         [SEARCH_UNKNOWN_ATTACHMENT] = {"attached : ", attached_unknown},
     };
-    const char *word = kinds[term->kind].word;
-    strbuf_appendf(text, "%s\"%s\"%s", kinds[term->kind].column, word != NULL ? word : term->text,
-                   word != NULL || term->is_quoted ? "" : "*");
-}
-
-static char *match_expression(const struct search_query *query)
-{
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);
     for (size_t i = 0; i < query->len; i++) {
         const struct search_term *term = &query->terms[i];
+        const char *word = kinds[term->kind].word;
         bool goes_on = i + 1 < query->len && query->terms[i + 1].is_alternative;
-        strbuf_appendf(&text, "%s", i == 0 ? "(" : term->is_alternative ? " OR " : " AND (");
-        append_term(&text, term);
-        strbuf_appendf(&text, "%s", goes_on ? "" : ")");
+        strbuf_appendf(&text, "%s%s\"%s\"%s%s",
+                       i == 0                 ? "("
+                       : term->is_alternative ? " OR "
+                                              : " AND (",
+                       kinds[term->kind].column, word != NULL ? word : term->text,
+                       word != NULL || term->is_quoted ? "" : "*", goes_on ? "" : ")");
     }
     return strbuf_take(&text, NULL);
 }

@@ -60,11 +60,6 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     return 0;
 }
 
-int store_start(struct store *store)
-{
-    return sync_start(store->sync);
-}
-
 void store_stop(struct store *store)
 {
     sync_stop(store->sync);
@@ -87,40 +82,29 @@ void store_free(struct store *store)
 
 /* ---------------------------------------------------------------- queries */
 
-/* Return: 0; -ENOENT; -EXDEV, as store_find_by_message_id(). */
-static int check_inbox(struct store *store, const char *email_id, const char *from)
-{
-    struct email_view email;
-    struct inbox_view inbox;
-    /* Only one inbox has the id, so it does not matter which inbox is searched first. */
-    if (!store_find_email_by_id(store, 0, email_id, &email) || !store_get_inbox(store, email.inbox, &inbox))
-        return -ENOENT;
-    return inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
-}
-
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id)
 {
     char *email_ids[MESSAGE_IDS_EMAILS_MAX];
+    struct email_view email;
+    struct inbox_view inbox;
     size_t len;
     int error = message_ids_find(&store->cache, message_id, email_ids, &len);
     if (error != 0)
         return error;
     error = -ENOENT;
     for (size_t i = 0; i < len; i++) {
-        int result = error == 0 ? -ENOENT : check_inbox(store, email_ids[i], from);
-        if (result == 0)
-            *ret_email_id = TAKE_PTR(email_ids[i]);
-        if (result != -ENOENT)
-            error = result;
+        /* Only one inbox has the id, so it does not matter which inbox is searched first. */
+        if (error != 0 && store_find_email_by_id(store, 0, email_ids[i], &email) &&
+            store_get_inbox(store, email.inbox, &inbox)) {
+            bool is_in_inbox = inbox.address != NULL && address_equals(inbox.address, from);
+            error = is_in_inbox ? 0 : -EXDEV;
+            if (is_in_inbox)
+                *ret_email_id = TAKE_PTR(email_ids[i]);
+        }
         free(email_ids[i]);
     }
     return error;
-}
-
-bool store_is_offline(struct store *store)
-{
-    return !contact_is_online(&store->contact);
 }
 
 void store_get_status(struct store *store, struct store_status *ret)

@@ -176,16 +176,6 @@ static int take_sent(void *context, struct email_record *record)
     return put_email(listing, INDEX_SENT, record);
 }
 
-static int find_inbox_of(struct mail_listing *listing, const char *id, uint32_t *ret_inbox)
-{
-    struct inbox_record record = {0};
-    int error = inbox_record_from_id(id, &record);
-    if (error == 0)
-        error = index_put_inbox(listing->index, &record, INBOX_FROM_MAIL, 0, ret_inbox);
-    inbox_record_release(&record);
-    return error;
-}
-
 static int take_email_of_any(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
@@ -199,7 +189,11 @@ static int take_email_of_any(void *context, struct email_record *record)
     }
     int error = 0;
     if (record->inbox_id != NULL) {
-        error = find_inbox_of(listing, record->inbox_id, &inbox);
+        struct inbox_record named = {0};
+        error = inbox_record_from_id(record->inbox_id, &named);
+        if (error == 0)
+            error = index_put_inbox(listing->index, &named, INBOX_FROM_MAIL, 0, &inbox);
+        inbox_record_release(&named);
     } else {
         error = flush_batch(listing); /* index_has_assigned() does not see emails of the batch */
         if (error == 0 && index_has_assigned(listing->index, record->key))
@@ -977,8 +971,9 @@ void sync_free(struct sync *sync)
     free(sync);
 }
 
-int sync_start(struct sync *sync)
+int store_start(struct store *store)
 {
+    struct sync *sync = store->sync;
     LOCK_GUARD(&sync->lock);
     int error = thread_start(&sync->thread, "sync", run_thread, sync);
     sync->is_started = error == 0;

@@ -40,8 +40,6 @@ struct sync *sync_new(struct store *store);
 /* Call sync_stop() first. NULL-safe. */
 void sync_free(struct sync *sync);
 
-/* Return: 0; -errno when the thread cannot be started. */
-int sync_start(struct sync *sync);
 /* Cancels the request to the service, wakes the callers of sync_wait(), and waits for the thread. */
 void sync_stop(struct sync *sync);
 
