@@ -17,7 +17,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "tree/drafts.h"
 #include "tree/items.h"
 #include "tree/node.h"
 

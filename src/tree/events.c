@@ -12,7 +12,6 @@
  * A thread that adds an event holds `writing`, and waits for the disk; readers take only `lock`, and never
  * wait. A line that cannot be written stays in memory, and is missing after the next start.
  */
-#include "tree/events.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
  * .invalid/ with the mail that its rules or checks quarantined, if the service lists that. An email has two
  * entries in its inbox: its record, and its folder (email_folder.h).
  */
-#include "tree/inboxes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,6 @@
 #include "outbox/writer_fate.h"
 #include "store/store_content.h"
 #include "tree/email_folder.h"
-#include "tree/events.h"
 #include "tree/node.h"
 
 enum {

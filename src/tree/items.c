@@ -19,7 +19,6 @@
 #include "base/lock.h"
 #include "base/strbuf.h"
 #include "mail/receipt.h"
-#include "tree/events.h"
 #include "tree/node.h"
 
 enum {

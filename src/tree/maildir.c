@@ -6,7 +6,7 @@
  *     maildir/ADDRESS/.uidvalidity    read by mbsync; not listed
  *
  * Files that programs keep beside these (lock files, sync states, an index) are ordinary files in the state
- * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.h).
+ * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.c).
  *
  * maildir_memory stores the folder and the marks of each message. It is updated from the store when a folder
  * of a changed inbox is looked up or listed. The size of a message is known only after a fetch, so its lookup
@@ -16,7 +16,6 @@
  * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
  * created without a lasting size: the kernel asks for the size with the next lookup.
  */
-#include "tree/maildir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,7 +35,6 @@
 #include "mail/maildir_name.h"
 #include "store/maildir_memory.h"
 #include "store/store_content.h"
-#include "tree/drafts.h"
 #include "tree/email_folder.h"
 #include "tree/node.h"
 
@@ -48,9 +46,8 @@ enum {
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* names of programs' own files in one folder */
     BOX_LINKS = 5,  /* its name, ".", and ".." in cur, new and tmp; some programs count folders by links */
-    UIDVALIDITY_SIZE = 32,  /* of the text, with the NUL */
-    LOCAL_FOLDER_SIZE = 64, /* a path below "maildir" in the state directory */
-    LOCAL_PATH_SIZE = LOCAL_FOLDER_SIZE + NAME_MAX + 1,
+    UIDVALIDITY_SIZE = 32,               /* of the text, with the NUL */
+    LOCAL_PATH_SIZE = 64 + NAME_MAX + 1, /* "files", the inbox, the name of a file */
 };
 
 static const char uidvalidity_name[] = ".uidvalidity";
@@ -116,9 +113,7 @@ static enum maildir_folder folder_of(uint64_t ino)
 
 static int init_maildir(struct tree *tree, int state_dir_fd)
 {
-    struct maildir *maildir = calloc(1, sizeof(*maildir));
-    if (maildir == NULL)
-        return -ENOMEM;
+    struct maildir *maildir = g_new0(struct maildir, 1);
     tree->maildir = maildir;
     pthread_mutex_init(&maildir->sync_lock, NULL);
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
@@ -183,6 +178,7 @@ void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, 
         maildir_memory_note_size(memory, inbox, mail.uid, (int64_t)size);
 }
 
+/* Compares the memory with the emails of the inbox. */
 static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 {
     struct email_view views[EMAILS_AT_ONCE];
@@ -210,17 +206,12 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
                                arrived_ns);
 }
 
-static bool is_fresh(struct tree *tree, uint32_t inbox)
-{
-    struct maildir_state state;
-    return maildir_memory_get_state(tree->maildir->memory, inbox, &state) && !state.is_stale;
-}
-
 /* Updates the memory from the inbox; waits for the disk if the inbox changed. Return: 0 or -errno. */
 static int refresh(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
-    if (is_fresh(tree, inbox))
+    struct maildir_state state;
+    if (maildir_memory_get_state(tree->maildir->memory, inbox, &state) && !state.is_stale)
         return 0;
     if (!store_get_inbox(tree->store, inbox, &view))
         return -ENOENT;
@@ -281,14 +272,6 @@ static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum ma
         ret->attributes.stat.st_nlink = BOX_LINKS;
 }
 
-static void fill_uidvalidity(struct tree *tree, const struct inbox_view *inbox, struct tree_entry *ret)
-{
-    char text[UIDVALIDITY_SIZE];
-    entry_fill(tree, node_ino(NODE_UIDVALIDITY, inbox->number), S_IFREG | 0600,
-               write_uidvalidity_text(tree, inbox->number, text),
-               timespec_of_ns(changed_ns(tree, inbox, MAILDIR_PART_NEW)), LASTING_NAME, ret);
-}
-
 /* A message of unknown size must be looked up first. */
 static void fill_message(const struct tree *tree, const struct email_view *email,
                          const struct maildir_mail *mail, struct tree_entry *ret)
@@ -320,9 +303,11 @@ static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, 
                            struct tree_entry *ret)
 {
     struct inbox_view inbox;
+    char text[UIDVALIDITY_SIZE];
     if (!store_get_inbox(tree->store, (uint32_t)node_number(ino), &inbox))
         return -ENOENT;
-    fill_uidvalidity(tree, &inbox, ret);
+    entry_fill(tree, ino, S_IFREG | 0600, write_uidvalidity_text(tree, inbox.number, text),
+               timespec_of_ns(changed_ns(tree, &inbox, MAILDIR_PART_NEW)), LASTING_NAME, ret);
     return 0;
 }
 
@@ -339,12 +324,12 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_SIZE])
+static struct maildir_name name_of(const struct maildir_mail *mail)
 {
     struct maildir_name name = {
         .epoch = mail->epoch_s, .uid = mail->uid, .has_info = mail->has_info, .flags = mail->flags};
     memcpy(name.id, mail->digest, sizeof(name.id));
-    maildir_name_format(&name, ret_name);
+    return name;
 }
 
 /* ---------------------------------------------------------------- programs' own files */
@@ -352,52 +337,41 @@ static void name_of(const struct maildir_mail *mail, char ret_name[MAILDIR_NAME_
 /* notmuch(1) makes its index in the Maildir by default. */
 static const char notmuch_name[] = ".notmuch";
 
-/* Returns true if a program may have a file of this name in this folder. */
+/* Returns true if a program may have a file or folder of its own with this name. */
 static bool is_local(uint64_t folder, const char *name)
 {
     return (is_box(folder) || node_kind(folder) == NODE_MAILDIRS) && strcmp(name, uidvalidity_name) != 0 &&
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* The folder's name is made from the inbox's id, since numbers change with each mount. */
-static int folder_name(const struct tree *tree, uint64_t folder, char ret_name[LOCAL_FOLDER_SIZE])
-{
-    struct inbox_view inbox;
-    char digest[65];
-    if (!is_box(folder)) {
-        snprintf(ret_name, LOCAL_FOLDER_SIZE, "files/all");
-        return 0;
-    }
-    if (!store_get_inbox(tree->store, inbox_of(folder), &inbox))
-        return -ENOENT;
-    hash_sha256(inbox.id, strlen(inbox.id), digest);
-    snprintf(ret_name, LOCAL_FOLDER_SIZE, "files/%.32s", digest);
-    return 0;
-}
-
-/* Writes the path below `root` of struct maildir, by which the table of drafts knows the file. Return: 0 or
- * -ENOENT. */
+/* Writes the path below `root` of struct maildir, by which the table of drafts knows the file, or with "" the
+ * path of the folder that holds these files on disk. That folder's name is made from the inbox's id, since
+ * numbers change with each mount. Return: 0 or -ENOENT. */
 static int local_path(const struct tree *tree, uint64_t folder, const char *name,
                       char ret_path[LOCAL_PATH_SIZE])
 {
-    char folder_path[LOCAL_FOLDER_SIZE];
-    int error = folder_name(tree, folder, folder_path);
-    if (error == 0)
-        snprintf(ret_path, LOCAL_PATH_SIZE, "%s/%s", folder_path, name);
-    return error;
+    struct inbox_view inbox;
+    char digest[65] = "all";
+    if (is_box(folder)) {
+        if (!store_get_inbox(tree->store, inbox_of(folder), &inbox))
+            return -ENOENT;
+        hash_sha256(inbox.id, strlen(inbox.id), digest);
+    }
+    snprintf(ret_path, LOCAL_PATH_SIZE, "files/%.32s%s%s", digest, name[0] != '\0' ? "/" : "", name);
+    return 0;
 }
 
 /* Opens the folder that holds these files on disk; makes it if `is_made`. Return: a descriptor (caller
  * closes) or -errno. */
 static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
 {
-    char name[LOCAL_FOLDER_SIZE];
-    int error = folder_name(tree, folder, name);
+    char path[LOCAL_PATH_SIZE];
+    int error = local_path(tree, folder, "", path);
     if (error != 0)
         return error;
     if (is_made)
-        return file_open_dir(tree->maildir->dir_fd, name);
-    int fd = openat(tree->maildir->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return file_open_dir(tree->maildir->dir_fd, path);
+    int fd = openat(tree->maildir->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
@@ -442,16 +416,11 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
                         struct email_view *ret_email)
 {
     struct maildir_name name;
-    struct maildir_name known = {.epoch = 0};
-    uint32_t inbox = inbox_of(folder);
-    enum maildir_folder wanted = folder_of(folder);
     if (!holds_messages(folder) || !maildir_name_parse(text, &name) ||
-        !maildir_memory_find_uid(tree->maildir->memory, inbox, name.uid, ret_mail))
+        !maildir_memory_find_uid(tree->maildir->memory, inbox_of(folder), name.uid, ret_mail))
         return -ENOENT;
-    known.epoch = ret_mail->epoch_s;
-    known.uid = ret_mail->uid;
-    memcpy(known.id, ret_mail->digest, sizeof(known.id));
-    bool is_it = maildir_name_is_same_message(&name, &known) && ret_mail->folder == wanted &&
+    const struct maildir_name known = name_of(ret_mail);
+    bool is_it = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
                  ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
     return is_it && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
                    store_get_email(tree->store, ret_mail->email, ret_email) && is_in_inbox(tree, ret_email)
@@ -459,40 +428,24 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
                : -ENOENT;
 }
 
-/* Fetches the message for its size; the bytes stay in the cache. */
-static int fetch_size(struct tree *tree, const struct tree_caller *caller, const struct email_view *email,
-                      struct maildir_mail *mail)
-{
-    uint64_t len;
-    int error = store_content_get_len(tree->store, email->number, NULL, caller->cancel, &len);
-    if (error != 0)
-        return error;
-    mail->size = (int64_t)len;
-    maildir_memory_note_size(tree->maildir->memory, email->inbox, mail->uid, mail->size);
-    return 0;
-}
-
+/* Fetches the message if its size is not known; the bytes stay in the cache. */
 static int lookup_message(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                           const char *name, struct tree_entry *ret)
 {
     struct maildir_mail mail;
     struct email_view email;
+    uint64_t len;
     int error = find_message(tree, parent, name, &mail, &email);
-    if (error == 0 && mail.size < 0)
-        error = fetch_size(tree, caller, &email, &mail);
+    if (error == 0 && mail.size < 0) {
+        error = store_content_get_len(tree->store, email.number, NULL, caller->cancel, &len);
+        if (error == 0) {
+            mail.size = (int64_t)len;
+            maildir_memory_note_size(tree->maildir->memory, email.inbox, mail.uid, mail.size);
+        }
+    }
     if (error == 0)
         fill_message(tree, &email, &mail, ret);
     return error;
-}
-
-static bool find_part(const char *name, enum maildir_part *ret)
-{
-    for (size_t i = MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
-        if (strcmp(name, part_names[i]) == 0) {
-            *ret = (enum maildir_part)i;
-            return true;
-        }
-    return false;
 }
 
 static int lookup_local(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
@@ -502,32 +455,22 @@ static int lookup_local(struct tree *tree, uint64_t folder, const char *name, st
     return error != 0 ? error : draft_lookup_in(tree, &tree->maildir->root, path, ret);
 }
 
-static int lookup_in_box(struct tree *tree, uint64_t box, const char *name, struct tree_entry *ret)
-{
-    struct inbox_view inbox;
-    enum maildir_part part = MAILDIR_PART_BOX;
-    bool is_uidvalidity = strcmp(name, uidvalidity_name) == 0;
-    if (is_local(box, name))
-        return lookup_local(tree, box, name, ret);
-    if (!is_uidvalidity && !find_part(name, &part))
-        return -ENOENT;
-    int error = refresh(tree, inbox_of(box));
-    if (error != 0)
-        return error;
-    if (!store_get_inbox(tree->store, inbox_of(box), &inbox))
-        return -ENOENT;
-    if (is_uidvalidity)
-        fill_uidvalidity(tree, &inbox, ret);
-    else
-        fill_part(tree, &inbox, part, ret);
-    return 0;
-}
-
 static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                              const char *name, struct tree_entry *ret)
 {
-    return is_box(folder) ? lookup_in_box(tree, folder, name, ret)
-                          : lookup_message(tree, caller, folder, name, ret);
+    uint32_t inbox = inbox_of(folder);
+    if (!is_box(folder))
+        return lookup_message(tree, caller, folder, name, ret);
+    if (is_local(folder, name))
+        return lookup_local(tree, folder, name, ret);
+    uint64_t ino = strcmp(name, uidvalidity_name) == 0 ? node_ino(NODE_UIDVALIDITY, inbox) : 0;
+    for (size_t i = MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+        if (strcmp(name, part_names[i]) == 0)
+            ino = part_ino(inbox, (enum maildir_part)i);
+    if (ino == 0)
+        return -ENOENT;
+    int error = refresh(tree, inbox);
+    return error != 0 ? error : node_get(tree, caller, ino, ret);
 }
 
 static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -550,35 +493,29 @@ void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
         notify_message_appeared(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-/* Finds the email in the memory; refreshes first if the email is unknown there, or marked as gone. */
-static int find_or_refresh(struct tree *tree, const struct email_view *email, struct maildir_mail *ret)
-{
-    struct maildir_memory *memory = tree->maildir->memory;
-    if (maildir_memory_find_email(memory, email->inbox, email->number, ret) && !ret->is_gone)
-        return 0;
-    int error = refresh(tree, email->inbox);
-    if (error != 0)
-        return error;
-    return maildir_memory_find_email(memory, email->inbox, email->number, ret) ? 0 : -ENOENT;
-}
-
 int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
 {
     struct email_view email;
     struct inbox_view inbox;
+    struct maildir_memory *memory = tree->maildir->memory;
     struct maildir_mail mail;
-    char name[MAILDIR_NAME_SIZE];
+    char text[MAILDIR_NAME_SIZE];
     if (node_kind(ino) != NODE_MAILDIR_MESSAGE ||
         !store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
-    int error = find_or_refresh(tree, &email, &mail);
-    if (error != 0)
-        return error;
+    if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail) || mail.is_gone) {
+        int error = refresh(tree, email.inbox);
+        if (error != 0)
+            return error;
+        if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail))
+            return -ENOENT;
+    }
     if (!maildir_mail_is_shown(&mail) || mail.folder != MAILDIR_NEW)
         return -ENOENT;
-    name_of(&mail, name);
-    int len = snprintf(ret_path, size, "maildir/%s/new/%s", inbox.name, name);
+    const struct maildir_name name = name_of(&mail);
+    maildir_name_format(&name, text);
+    int len = snprintf(ret_path, size, "maildir/%s/new/%s", inbox.name, text);
     return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
@@ -685,13 +622,10 @@ static int mark_message(struct tree *tree, uint64_t folder, const char *name, ui
     if (inbox_of(folder) != inbox_of(new_folder) || !maildir_name_parse(name, &from) ||
         !maildir_name_parse(new_name, &to) || !maildir_name_is_same_message(&from, &to))
         return -EPERM;
-    const struct maildir_mark mark = {
-        .folder = folder_of(new_folder),
-        .has_info = to.has_info,
-        .flags = to.flags,
-    };
     if (folder == new_folder && from.has_info == to.has_info && from.flags == to.flags)
         return 0;
+    const struct maildir_mark mark = {
+        .folder = folder_of(new_folder), .has_info = to.has_info, .flags = to.flags};
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
@@ -707,28 +641,24 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
 }
 
-/* A file from another folder counts towards LOCAL_MAX unless it replaces one. `fd` is the new folder. */
-static int check_can_move(const struct tree *tree, uint64_t parent, uint64_t new_parent, int fd,
-                          const char *new_name)
-{
-    struct stat status;
-    bool takes_room = parent != new_parent && fstatat(fd, new_name, &status, AT_SYMLINK_NOFOLLOW) != 0;
-    return takes_room ? check_can_make(tree, new_parent) : 0;
-}
-
 static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                         const char *new_name, unsigned int flags)
 {
     struct draft_node *root = &tree->maildir->root;
     char path[LOCAL_PATH_SIZE];
     char new_path[LOCAL_PATH_SIZE];
+    struct stat stat;
     int error = local_path(tree, parent, name, path);
     if (error == 0)
         error = local_path(tree, new_parent, new_name, new_path);
     if (error != 0)
         return error;
-    _cleanup_close_ int made_fd = open_local(tree, new_parent, true);
-    error = made_fd < 0 ? made_fd : check_can_move(tree, parent, new_parent, made_fd, new_name);
+    _cleanup_close_ int fd = open_local(tree, new_parent, true);
+    if (fd < 0)
+        return fd;
+    /* A file from another folder counts towards LOCAL_MAX unless it replaces one. */
+    if (parent != new_parent && fstatat(fd, new_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
+        error = check_can_make(tree, new_parent);
     return error != 0 ? error : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
@@ -745,13 +675,6 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 /* ---------------------------------------------------------------- listings */
 
-/* Returns true if the folder has no messages. Spares a search of a long inbox: `new` usually is empty. */
-static bool is_empty(struct tree *tree, uint32_t inbox, enum maildir_folder folder)
-{
-    struct maildir_state state;
-    return !maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0;
-}
-
 /* Updates the folder first; waits for the disk. */
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
@@ -760,13 +683,10 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     if (error != 0)
         return error;
     dir->is_lasting = holds_messages(dir->ino);
-    struct maildir_names *names = calloc(1, sizeof(*names));
-    if (names == NULL)
-        return -ENOMEM;
+    _cleanup_free_ struct maildir_names *names = g_new(struct maildir_names, 1);
     error = list_local(tree, dir->ino, names);
-    dir->state = error == 0 ? names : NULL;
-    if (error != 0)
-        free(names);
+    if (error == 0)
+        dir->state = TAKE_PTR(names);
     return error;
 }
 
@@ -804,19 +724,6 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-/* Passes only names of folders, since their lookup updates the memory. .uidvalidity is not listed: notmuch(1)
- * would take it for mail. */
-static void read_box(const struct tree_dir *dir, uint64_t position)
-{
-    size_t local = ((const struct maildir_names *)dir->state)->len;
-    if (!put_local(dir, &position))
-        return;
-    for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
-        if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
-                          i + 1 - MAILDIR_PART_CUR + local))
-            return;
-}
-
 /* Lists from memory; passes only the name of a message of unknown size. */
 static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
@@ -824,20 +731,23 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
     uint32_t inbox = inbox_of(dir->ino);
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
-    char name[MAILDIR_NAME_SIZE];
+    char text[MAILDIR_NAME_SIZE];
+    struct maildir_state state;
     struct maildir_mail mail;
     struct tree_entry entry;
     size_t count;
-    if (is_empty(tree, inbox, folder))
+    /* Spares a search of a long inbox: `new` usually is empty. */
+    if (!maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0)
         return;
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             if (!maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) ||
                 !maildir_mail_is_shown(&mail) || mail.folder != folder)
                 continue;
-            name_of(&mail, name);
+            const struct maildir_name name = name_of(&mail);
+            maildir_name_format(&name, text);
             fill_message(tree, &views[i], &mail, &entry);
-            if (!dir_put(dir, name, &entry, next[i]))
+            if (!dir_put(dir, text, &entry, next[i]))
                 return;
         }
         position = next[count - 1];
@@ -846,10 +756,17 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
 
 static int read_maildir(struct tree_dir *dir, uint64_t position)
 {
-    if (is_box(dir->ino))
-        read_box(dir, position);
-    else if (holds_messages(dir->ino))
+    size_t local = ((const struct maildir_names *)dir->state)->len;
+    if (holds_messages(dir->ino))
         read_messages(dir, folder_of(dir->ino), position);
+    if (!is_box(dir->ino) || !put_local(dir, &position))
+        return 0;
+    /* Passes only names of folders, since their lookup updates the memory. .uidvalidity is not listed:
+     * notmuch(1) would take it for mail. */
+    for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+        if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
+                          i + 1 - MAILDIR_PART_CUR + local))
+            break;
     return 0;
 }
 

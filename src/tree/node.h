@@ -22,6 +22,7 @@
 #include <glib.h>
 #include <pthread.h>
 
+#include "mail/event.h"
 #include "tree/draft_table.h"
 #include "tree/removed_names.h"
 #include "tree/tree.h"
@@ -322,5 +323,48 @@ int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset
 /* Opens a text that does not change while open. Takes `text`, also on failure. Return: 0; -EACCES when
  * `flags` allow writing; -ENOMEM, also if `text` is NULL. */
 int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle);
+
+/* ---------------------------------------------------------------- what the files of this layer share */
+
+/* Adds an event, which readers of events.jsonl and `events` see at once (events.c). Waits for the disk; the
+ * caller may hold no lock. */
+void events_add(struct tree *tree, const struct event *event);
+/* Adds the event of a user's request that failed. `path` is relative to the mount point; `error` is the
+ * reason in words. */
+void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error);
+/* Counts the event for status.json. Only events_add() calls it. */
+void status_count_event(struct tree *tree, const struct event *event);
+
+/* The files of mail programs in maildir/ are like drafts, and in the same table (drafts.c). Returns the inode
+ * number that users see; `ino` is the number in the filesystem below. */
+uint64_t draft_shown_ino(ino_t ino);
+/* Like tree_lookup() and tree_create(), but the folder is given by its node. Both wait for the disk. */
+int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *name, struct tree_entry *ret);
+int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
+                    struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+
+enum {
+    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* at least this many emails of any inbox */
+    INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups, after which all emails are listed with attributes */
+};
+/* Stores the folder's name (NULL if the inbox is gone). Returns the former name if it differs, else NULL.
+ * Names live as long as the store. */
+const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name);
+/* Notifies the kernel that all files and folders that depend on the mail of the inbox changed. */
+void inbox_notify_mail(struct tree *tree, uint32_t inbox);
+/* Like inbox_notify_mail(); to be called if the inbox's record may have changed, too. */
+void inbox_notify(struct tree *tree, uint32_t inbox);
+
+/* Returns true if maildir/ is shown: the service has raw messages, and the store knows all mail. */
+bool maildir_is_shown(const struct tree *tree);
+/* Report to maildir/ that the set of emails in an inbox changed, that an email left its inbox, and that one
+ * appeared there. */
+void maildir_inbox_changed(struct tree *tree, uint32_t inbox);
+void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
+void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
+/* Notifies the kernel that the attributes of an inbox's Maildir changed. */
+void maildir_notify_box(struct tree *tree, uint32_t inbox);
+/* Stores the size, in bytes, of an email's raw message. Waits for the disk. */
+void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size);
 
 #endif

@@ -16,7 +16,6 @@
 #include "mail/draft.h"
 #include "mail/reply.h"
 #include "store/store_content.h"
-#include "tree/events.h"
 #include "tree/items.h"
 #include "tree/node.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "tree/maildir.h"
 #include "tree/node.h"
 
 /* In the order of the listing. */

@@ -25,7 +25,6 @@
 #include "mail/json_writer.h"
 #include "mail/search_query.h"
 #include "outbox/writer_fate.h"
-#include "tree/events.h"
 #include "tree/node.h"
 
 enum {

@@ -15,7 +15,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "mail/json_writer.h"
-#include "tree/events.h"
 #include "tree/node.h"
 
 enum {

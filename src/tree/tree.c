@@ -17,10 +17,7 @@
 #include "mail/reason.h"
 #include "mail/receipt.h"
 #include "store/store_content.h"
-#include "tree/events.h"
-#include "tree/inboxes.h"
 #include "tree/items.h"
-#include "tree/maildir.h"
 #include "tree/node.h"
 
 /* ---------------------------------------------------------------- changes */

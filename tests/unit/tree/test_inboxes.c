@@ -11,7 +11,6 @@
 
 #include "base/cleanup.h"
 #include "support/test.h"
-#include "tree/inboxes.h"
 #include "tree/node.h"
 
 enum {
