@@ -115,11 +115,10 @@ static int keep_pool_ids(const struct row *before, struct row *next)
     int error = 0;
     for (size_t i = 0; i < next->pieces_len && i < before->pieces_len && error == 0; i++) {
         const struct piece *old = &before->pieces[i];
-        bool is_part = old->name == NULL && next->pieces[i].name == NULL;
-        bool is_same_file = !is_part && old->name != NULL && next->pieces[i].name != NULL &&
-                            strcmp(old->digest, next->pieces[i].digest) == 0;
-        if (is_part || is_same_file)
-            error = row_set_string(&next->pieces[i].pool_id, old->pool_id);
+        struct piece *piece = &next->pieces[i];
+        /* MIME parts have no digest. */
+        if ((old->name == NULL) == (piece->name == NULL) && strcmp(old->digest, piece->digest) == 0)
+            error = row_set_string(&piece->pool_id, old->pool_id);
     }
     return error;
 }

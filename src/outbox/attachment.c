@@ -115,11 +115,11 @@ static const struct {
     {"yml", "application/yaml"},
 };
 
-void content_type_release(struct content_type *type)
+void type_detector_release(struct type_detector *detector)
 {
-    if (type->magic != NULL)
-        magic_close(type->magic);
-    *type = (struct content_type){0};
+    if (detector->magic != NULL)
+        magic_close(detector->magic);
+    *detector = (struct type_detector){0};
 }
 
 /* The type becomes a header field, so only "token/token" is accepted. */
@@ -135,18 +135,18 @@ static bool is_type(const char *type)
 }
 
 /* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: its beginning. */
-static void content_type_find(struct content_type *type, const char *name, const void *bytes, size_t len,
+static void find_content_type(struct type_detector *detector, const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {
-    if (!type->is_opened) {
-        type->is_opened = true;
-        type->magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
-        if (type->magic != NULL && magic_load(type->magic, NULL) != 0) {
+    if (!detector->is_opened) {
+        detector->is_opened = true;
+        detector->magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+        if (detector->magic != NULL && magic_load(detector->magic, NULL) != 0) {
             log_warning("libmagic has no database; content types come from names alone");
-            magic_close(TAKE_PTR(type->magic));
+            magic_close(TAKE_PTR(detector->magic));
         }
     }
-    const char *found = type->magic == NULL ? NULL : magic_buffer(type->magic, bytes, len);
+    const char *found = detector->magic == NULL ? NULL : magic_buffer(detector->magic, bytes, len);
     if (found == NULL || !is_type(found))
         found = "application/octet-stream";
     const char *dot = strrchr(name, '.');
@@ -166,7 +166,7 @@ enum {
 };
 
 /* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */
-int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
+int content_upload(struct outbox *outbox, struct type_detector *detector, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
@@ -185,7 +185,7 @@ int content_upload(struct outbox *outbox, struct content_type *type, uint64_t co
     ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
     if (magic_len < 0)
         return (int)magic_len;
-    content_type_find(type, name, beginning, (size_t)magic_len, content_type);
+    find_content_type(detector, name, beginning, (size_t)magic_len, content_type);
     free(TAKE_PTR(beginning));
     const struct upload_request request = {
         .name = name, .content_type = content_type, .fd = fd, .len = (size_t)status.st_size};

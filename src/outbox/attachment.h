@@ -21,16 +21,16 @@ int attachment_bind(struct outbox *outbox, struct change *change, const struct d
                     int64_t *ret_bytes, char **ret_reason);
 
 /* libmagic's data. One thread at a time uses it; all zeros are a valid unused one. */
-struct content_type {
+struct type_detector {
     void *magic; /* NULL before it is opened, or if libmagic has no database */
     bool is_opened;
 };
-void content_type_release(struct content_type *type);
+void type_detector_release(struct type_detector *detector);
 
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. Waits for the network.
  * Returns 0; or, before any request, -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or
  * the disk's error. */
-int content_upload(struct outbox *outbox, struct content_type *type, uint64_t content, const char *name,
+int content_upload(struct outbox *outbox, struct type_detector *detector, uint64_t content, const char *name,
                    int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret);
 
 #endif

@@ -36,7 +36,7 @@ struct worker {
     struct cancel cancel;
     struct sleeper sleeper;
     struct suspension_try attempt;
-    struct content_type content_type;
+    struct type_detector detector;
 };
 
 struct worker_threads {
@@ -99,9 +99,9 @@ static void try_item(struct worker *worker, struct item *item)
 {
     struct outbox *outbox = worker->threads->outbox;
     if (item->row.kind == ITEM_ATTACHMENT)
-        send_attachment(outbox, item, &worker->content_type, &worker->cancel);
+        send_attachment(outbox, item, &worker->detector, &worker->cancel);
     else
-        send_message(outbox, item, worker->attempt.must_ask_list, &worker->content_type, &worker->cancel);
+        send_message(outbox, item, worker->attempt.must_ask_list, &worker->detector, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
     if (item->row.kind == ITEM_MESSAGE)
         quota_leave(&outbox->quota);
@@ -269,7 +269,7 @@ static void stop_threads(struct worker_threads *threads)
         pthread_join(threads->workers[i].thread, NULL);
         cancel_release(&threads->workers[i].cancel);
         sleeper_release(&threads->workers[i].sleeper);
-        content_type_release(&threads->workers[i].content_type);
+        type_detector_release(&threads->workers[i].detector);
     }
     free(threads);
 }
