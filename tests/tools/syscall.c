@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One system call on a file, for tests: prints "ok", or the name of the error ("EBUSY"; with the step in
- * front, "close EINVAL", where there are several). Exits with 0 only for "ok". The shell's own commands
- * translate errors into words, retry, or do something else instead.
+ * Makes one system call on a file, for tests: prints "ok" or the name of the error ("EBUSY"). If the
+ * operation takes several calls, the name of the failed one comes first ("close EINVAL"). Exits with 0 only
+ * for "ok". The shell's own commands translate errors into messages, retry, or do something else instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Each prints nothing, returns 0 or -1 with errno set, and names in *step the call that failed where that is
- * not the operation itself. */
+/* Each function prints nothing, and returns 0 or -1 with errno set. Sets *step to the name of the failed call
+ * if that is not the operation itself. */
 typedef int operation_function(char **operand, const char **step);
 
 static int do_rename(char **operand, const char **step)
@@ -149,7 +149,7 @@ static int do_fallocate(char **operand, const char **step)
     return close(fd);
 }
 
-/* fsync of a file or directory. */
+/* Does fsync(2) of a file or directory. */
 static int do_fsync(char **operand, const char **step)
 {
     *step = "open";
@@ -160,7 +160,7 @@ static int do_fsync(char **operand, const char **step)
     return fsync(fd);
 }
 
-/* Puts the text at the start of a file through a shared mapping. */
+/* Writes the text at the start of a file, through a shared mapping. */
 static int do_mmap(char **operand, const char **step)
 {
     *step = "open";
@@ -183,7 +183,8 @@ static int do_mmap(char **operand, const char **step)
     return close(fd);
 }
 
-/* Maps a file for writing, closes the descriptor, says "mapped", and keeps the mapping until its input ends.
+/* Maps a file for writing, closes the descriptor, prints "mapped", and keeps the mapping until its input
+ * ends.
  */
 static int do_mmap_hold(char **operand, const char **step)
 {

@@ -29,7 +29,7 @@ struct file {
     uint64_t inode;
     size_t folder;    /* number of its path + 1 if it is a folder; else 0 */
     GArray *changes;  /* of struct change */
-    guint durable;    /* the first changes, which have reached the disk */
+    guint durable;    /* number of changes at the start that have reached the disk */
     GByteArray *base; /* the bytes after the durable changes */
     uint64_t base_hash;
     size_t first_path; /* scratch of disk_state_hash(): its first path + 1, or 0 */
@@ -61,16 +61,16 @@ struct sync {
 };
 
 struct disk {
-    GPtrArray *files;     /* all files so far; owns them */
-    GHashTable *by_inode; /* the latest of that inode */
-    GPtrArray *paths;     /* by number; owns the strings */
-    GHashTable *path_ids; /* path -> number + 1 */
-    GArray *folders;      /* of size_t: the number of each path's folder; "." is its own */
-    GArray *names;        /* of struct name_change, all so far */
-    guint names_settled;  /* the first change of names that is not durable; `settled` has those before it */
-    GPtrArray *settled;   /* by number of path: the file, or NULL */
-    GPtrArray *newest;    /* the same after all changes of names */
-    GPtrArray *syncs;     /* of struct sync, those under way */
+    GPtrArray *files;           /* all files so far; owns them */
+    GHashTable *by_inode;       /* inode -> the newest file that has it */
+    GPtrArray *paths;           /* by number; owns the strings */
+    GHashTable *path_ids;       /* path -> number + 1 */
+    GArray *folders;            /* of size_t: the number of each path's folder; "." is its own */
+    GArray *names;              /* of struct name_change, all so far */
+    guint durable_name_changes; /* number of changes at the start of `names` that are durable */
+    GPtrArray *durable_names;   /* by number of path: the file after these changes, or NULL */
+    GPtrArray *newest;          /* by number of path: the file after all changes of names, or NULL */
+    GPtrArray *syncs;           /* of struct sync, those under way */
 };
 
 /* The part of a change that has reached the disk: bytes from `from` to `to`. A new size has if to > 0. */
@@ -82,14 +82,14 @@ struct part {
 struct file_state {
     struct file *file;
     GArray *parts;     /* of struct part, one for each change that is not durable */
-    bool is_full_size; /* the size is there, whatever the bytes */
+    bool is_full_size; /* the size has reached the disk, even without the bytes */
     GByteArray *bytes; /* the result; NULL before it is needed */
 };
 
 struct disk_state {
     struct disk *disk;
     GArray *pending;          /* of guint: changes of names that are not durable */
-    gboolean *are_made;       /* for each of these */
+    gboolean *are_made;       /* for each of `pending`: the state has the change */
     struct file_state *files; /* the files with changes that are not durable */
     guint files_len;
     GPtrArray *names; /* by number of path; NULL before they are needed */
@@ -121,7 +121,7 @@ struct disk *disk_new(void)
     disk->path_ids = g_hash_table_new(g_str_hash, g_str_equal);
     disk->folders = g_array_new(FALSE, FALSE, sizeof(size_t));
     disk->names = g_array_new(FALSE, TRUE, sizeof(struct name_change));
-    disk->settled = g_ptr_array_new();
+    disk->durable_names = g_ptr_array_new();
     disk->newest = g_ptr_array_new();
     disk->syncs = g_ptr_array_new_with_free_func(sync_free);
     return disk;
@@ -133,7 +133,7 @@ void disk_free(struct disk *disk)
         return;
     g_ptr_array_unref(disk->syncs);
     g_ptr_array_unref(disk->newest);
-    g_ptr_array_unref(disk->settled);
+    g_ptr_array_unref(disk->durable_names);
     g_array_unref(disk->names);
     g_array_unref(disk->folders);
     g_hash_table_unref(disk->path_ids);
@@ -152,7 +152,7 @@ static size_t path_id(struct disk *disk, const char *path)
     char *copy = g_strdup(path);
     g_ptr_array_add(disk->paths, copy);
     g_hash_table_insert(disk->path_ids, copy, GSIZE_TO_POINTER(id + 1));
-    g_ptr_array_add(disk->settled, NULL);
+    g_ptr_array_add(disk->durable_names, NULL);
     g_ptr_array_add(disk->newest, NULL);
     g_array_append_val(disk->folders, id);
     char *folder = g_path_get_dirname(path);
@@ -271,8 +271,9 @@ static struct name_change *name_at(const struct disk *disk, guint index)
 
 static void settle_names(struct disk *disk)
 {
-    while (disk->names_settled < disk->names->len && is_durable(name_at(disk, disk->names_settled)))
-        make_name_change(disk->settled, name_at(disk, disk->names_settled++));
+    while (disk->durable_name_changes < disk->names->len &&
+           is_durable(name_at(disk, disk->durable_name_changes)))
+        make_name_change(disk->durable_names, name_at(disk, disk->durable_name_changes++));
 }
 
 static void add_name(struct disk *disk, struct name_change change)
@@ -301,7 +302,7 @@ static void begin_sync(struct disk *disk, uint64_t id, uint64_t inode)
 
 static void sync_names(struct disk *disk, const struct sync *sync)
 {
-    for (guint i = disk->names_settled; i < sync->names; i++) {
+    for (guint i = disk->durable_name_changes; i < sync->names; i++) {
         struct name_change *change = name_at(disk, i);
         bool is_all = sync->file == NULL;
         if (is_all || folder_of(disk, change->path) + 1 == sync->file->folder)
@@ -454,7 +455,7 @@ static struct disk_state *state_new(struct disk *disk)
     struct disk_state *state = g_new0(struct disk_state, 1);
     state->disk = disk;
     state->pending = g_array_new(FALSE, FALSE, sizeof(guint));
-    for (guint i = disk->names_settled; i < disk->names->len; i++)
+    for (guint i = disk->durable_name_changes; i < disk->names->len; i++)
         if (!is_durable(name_at(disk, i)))
             g_array_append_val(state->pending, i);
     state->are_made = g_new0(gboolean, state->pending->len + 1);
@@ -529,8 +530,8 @@ static void make_names(struct disk_state *state)
     guint next = 0;
     state->names = g_ptr_array_sized_new(disk->paths->len);
     g_ptr_array_set_size(state->names, (gint)disk->paths->len);
-    memcpy(state->names->pdata, disk->settled->pdata, disk->paths->len * sizeof(gpointer));
-    for (guint i = disk->names_settled; i < disk->names->len; i++) {
+    memcpy(state->names->pdata, disk->durable_names->pdata, disk->paths->len * sizeof(gpointer));
+    for (guint i = disk->durable_name_changes; i < disk->names->len; i++) {
         bool is_pending = next < state->pending->len && g_array_index(state->pending, guint, next) == i;
         if (!is_pending || state->are_made[next])
             make_name_change(state->names, name_at(disk, i));
@@ -553,7 +554,7 @@ static uint64_t full_size(const struct file_state *at)
 
 static void make_bytes(struct file_state *at)
 {
-    guint last_made = 0; /* one behind */
+    guint last_made = 0; /* index + 1 */
     at->bytes = g_byte_array_sized_new(at->file->base->len + BLOCK);
     g_byte_array_append(at->bytes, at->file->base->data, at->file->base->len);
     for (guint i = 0; i < at->parts->len; i++)
@@ -641,18 +642,18 @@ static bool set_variant(struct file_state *at, guint index)
         return true;
     }
     index--;
-    if (index < len) { /* one is missing */
+    if (index < len) { /* the change `index` is missing */
         set_all_parts(at, true);
         *part_at(at, index) = (struct part){0, 0};
         return true;
     }
     index -= len;
-    if (index < len) { /* one alone is made */
+    if (index < len) { /* only one change is made */
         *part_at(at, index) = whole_of(pending_at(at, index));
         return true;
     }
     index -= len;
-    for (guint i = 0; i < len; i++) { /* one is cut, and all before it are made */
+    for (guint i = 0; i < len; i++) { /* one change is cut, and all before it are made */
         const struct change *change = pending_at(at, i);
         size_t first = (change->offset / SECTOR + 1) * SECTOR - change->offset;
         size_t cuts =

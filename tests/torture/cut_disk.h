@@ -4,13 +4,13 @@
  * It is fed with the records of tests/torture/record_preload.c, and makes the states in which a power cut
  * after the last record may leave the files:
  *
- * - Bytes that were written before the last fsync of their file began are there. Each sector (512 B or 4 kB)
- * of a later write may have reached the disk or not, and so may the size of the file (the bytes are zeros
- * then). Bytes that were written after the file was cut off (ftruncate, O_TRUNC) are there only if the file
- * was cut off on the disk as well.
- * - Changes of names are there if their folder was fsynced since. Each later change may have reached the
- * disk, with or without those before it. A change takes effect as a whole: a rename leaves one name. A rename
- * from one folder to another is certain when both were fsynced.
+ * - Bytes that were written before the last fsync of their file began are on the disk. Each sector (512 B or
+ *   4 kB) of a later write may have reached the disk or not. The new size of the file may have reached it
+ *   without the bytes, which are then zeros. Bytes that were written after the file was cut off (ftruncate,
+ *   O_TRUNC) are on the disk only if the file was cut off there as well.
+ * - Changes of names are on the disk if their folder was fsynced afterwards. Each later change may have
+ *   reached the disk, with or without those before it. A change takes effect as a whole: a rename leaves one
+ *   name. A rename from one folder to another is certain when both were fsynced.
  *
  * All states are made if they are few. If not, these are: all old, all new, each single change missing, each
  * single change made, each write cut at some of its sectors, and some states at random.
@@ -30,8 +30,8 @@ typedef void (*disk_visitor)(void *context, const struct disk_state *state);
 struct disk *disk_new(void);
 void disk_free(struct disk *disk);
 
-/* Takes one record, without its line end. `bytes` are those of a write; the caller keeps them as long as the
- * disk. Return: 0; -EINVAL if this is no record of the recorder; -ENOTSUP if the model lacks this change. */
+/* Takes one record, without its line end. `bytes` are those of a write, and must live as long as the disk.
+ * Return: 0; -EINVAL if this is no record of the recorder; -ENOTSUP if the model lacks this change. */
 int disk_apply(struct disk *disk, const char *record, const void *bytes);
 
 /* Calls `visit` for the states after a cut now, some of which may be equal. `seed` decides the random ones.

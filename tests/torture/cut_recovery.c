@@ -91,12 +91,12 @@ GArray *tokens_find(const char *text, size_t len)
     return tokens;
 }
 
-/* ---------------------------------------------------------------- a service that takes everything */
+/* ---------------------------------------------------------------- a service that accepts everything */
 
 struct service {
     struct mail_service base; /* first */
     pthread_mutex_t lock;
-    GArray *sent; /* protected by lock, like all below */
+    GArray *sent; /* this and the following fields are protected by lock */
     guint ids;
 };
 
@@ -133,7 +133,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     lack(ret);
 }
 
-/* The id says what was uploaded: pool-TOKEN-whole or pool-TOKEN-half. */
+/* The id contains what was uploaded: pool-TOKEN-whole or pool-TOKEN-half. */
 static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
                    char **ret_id, struct service_result *ret)
 {
@@ -205,7 +205,7 @@ static void ignore_event(void *context, const struct event *event)
 {
 }
 
-/* ---------------------------------------------------------------- what is found afterwards */
+/* ---------------------------------------------------------------- files after recovery */
 
 static const char *const folder_names[OUTBOX_FOLDERS] = {
     [OUTBOX_FOLDER_OUTBOX] = "outbox",
@@ -214,7 +214,7 @@ static const char *const folder_names[OUTBOX_FOLDERS] = {
     [OUTBOX_FOLDER_ATTACHMENTS] = "attachments",
 };
 
-/* The caller frees. NULL: it cannot be read. */
+/* Returns the content, which the caller frees; NULL if it cannot be read. */
 static char *read_item(struct outbox *outbox, const struct outbox_stat *stat, size_t *ret_len)
 {
     struct outbox_handle *handle = NULL;
@@ -232,18 +232,19 @@ static char *read_item(struct outbox *outbox, const struct outbox_stat *stat, si
     return bytes;
 }
 
-static void place_clear(gpointer data)
+static void found_file_clear(gpointer data)
 {
-    struct place *place = data;
-    g_free(place->token);
-    g_free(place->folder);
-    g_free(place->name);
-    g_free(place->state);
-    g_free(place->error);
+    struct found_file *file = data;
+    g_free(file->token);
+    g_free(file->folder);
+    g_free(file->name);
+    g_free(file->state);
+    g_free(file->error);
 }
 
-/* Notes the attachments in a file, and of its other texts the last, to which those before it belong. */
-static void note_places(struct recovered *recovered, const char *bytes, size_t len, const struct place *as)
+/* Records the attachments in a file, and the last of its other texts, of which those before it are parts. */
+static void note_tokens(struct recovered *recovered, const char *bytes, size_t len,
+                        const struct found_file *as)
 {
     GArray *tokens = tokens_find(bytes, len);
     guint last = 0;
@@ -259,13 +260,14 @@ static void note_places(struct recovered *recovered, const char *bytes, size_t l
         const struct token *token = &g_array_index(tokens, struct token, i);
         if (token->name[0] != 'A' && i != last)
             continue;
-        struct place place = {.token = g_strdup(token->name),
-                              .is_whole = i == last ? is_message_whole && token->is_whole : token->is_whole,
-                              .folder = g_strdup(as->folder),
-                              .name = g_strdup(as->name),
-                              .state = g_strdup(as->state),
-                              .error = g_strdup(as->error)};
-        g_array_append_val(recovered->places, place);
+        struct found_file file = {.token = g_strdup(token->name),
+                                  .is_whole =
+                                      i == last ? is_message_whole && token->is_whole : token->is_whole,
+                                  .folder = g_strdup(as->folder),
+                                  .name = g_strdup(as->name),
+                                  .state = g_strdup(as->state),
+                                  .error = g_strdup(as->error)};
+        g_array_append_val(recovered->files, file);
     }
     g_array_unref(tokens);
 }
@@ -276,7 +278,7 @@ static void note_item(struct recovered *recovered, struct outbox *outbox, enum o
     size_t len = 0;
     char *bytes = read_item(outbox, &entry->stat, &len);
     struct outbox_stat receipt;
-    struct place as = {.folder = (char *)folder_names[folder], .name = entry->name};
+    struct found_file as = {.folder = (char *)folder_names[folder], .name = entry->name};
     json_t *object = NULL;
     size_t receipt_len = 0;
     bool is_failed = folder == OUTBOX_FOLDER_FAILED;
@@ -288,7 +290,7 @@ static void note_item(struct recovered *recovered, struct outbox *outbox, enum o
         as.error = (char *)json_string_value(json_object_get(object, "error"));
     }
     if (bytes != NULL)
-        note_places(recovered, bytes, len, &as);
+        note_tokens(recovered, bytes, len, &as);
     json_decref(object);
     g_free(bytes);
 }
@@ -311,9 +313,9 @@ static void note_files(struct recovered *recovered, int state_fd, const char *pa
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         char *bytes = NULL;
         size_t len;
-        struct place as = {.folder = (char *)folder, .name = entry->d_name};
+        struct found_file as = {.folder = (char *)folder, .name = entry->d_name};
         if (entry->d_type == DT_REG && file_read_at(dirfd(dir), entry->d_name, FILE_MAX, &bytes, &len) == 0)
-            note_places(recovered, bytes, len, &as);
+            note_tokens(recovered, bytes, len, &as);
         free(bytes);
     }
 }
@@ -368,9 +370,9 @@ struct recovered *recover(const char *path, bool is_trusted, bool is_opened_agai
     struct recovered *recovered = g_new0(struct recovered, 1);
     struct service service = {.base.ops = &service_ops};
     _cleanup_close_ int state_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    recovered->places = g_array_new(FALSE, FALSE, sizeof(struct place));
+    recovered->files = g_array_new(FALSE, FALSE, sizeof(struct found_file));
     recovered->sent = service.sent = g_array_new(FALSE, FALSE, sizeof(struct sent));
-    g_array_set_clear_func(recovered->places, place_clear);
+    g_array_set_clear_func(recovered->files, found_file_clear);
     g_array_set_clear_func(recovered->sent, sent_clear);
     pthread_mutex_init(&service.lock, NULL);
     struct outbox_config config = {
@@ -401,7 +403,7 @@ void recovered_free(struct recovered *recovered)
 {
     if (recovered == NULL)
         return;
-    g_array_unref(recovered->places);
+    g_array_unref(recovered->files);
     g_array_unref(recovered->sent);
     g_free(recovered->failure);
     g_free(recovered);

@@ -29,19 +29,19 @@ struct sent {
 };
 
 /* One file in which a token was found after recovery. */
-struct place {
+struct found_file {
     char *token;
     bool is_whole;
     char *folder; /* outbox, sent, failed, attachments, drafts, or quarantine */
     char *name;
-    char *state; /* of the receipt; NULL without one */
+    char *state; /* in the receipt; NULL if there is no receipt */
     char *error; /* likewise */
 };
 
 struct recovered {
     char *failure;     /* the reason if it could not be opened or did not settle; else NULL */
     GArray *sent;      /* of struct sent, in order of arrival */
-    GArray *places;    /* of struct place */
+    GArray *files;     /* of struct found_file */
     guint sent_at_end; /* number of those in `sent` that came after the second opening */
 };
 

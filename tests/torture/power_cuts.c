@@ -12,25 +12,26 @@
  *   mark new T GROUP N    the text T (cut_recovery.h) exists, for N recipients; at most one of the texts
  *                         of a group is ever sent. Names of attachments begin with A
  *   mark attach T A,B|C   these are its attachments: A, and either of B and C
- *   mark keep T           promised: it is sent, or found whole in a folder of the mount
- *   mark must T           promised: it is sent, or in failed/ with words, because the service refused it
+ *   mark keep T           promised: it is sent, or complete in a folder of the mount
+ *   mark must T           promised: it is sent, or in failed/ with an error, because the service refused it
  *                         or its outcome is unknown; an attachment is in attachments/
  *   mark sent T           promised: it is in sent/
  *   mark free T           it may be sent, or not
- *   mark off T            promised: it is not sent any more
- *   mark draft T NAME     promised: it is in drafts/, and is not sent any more
+ *   mark off T            promised: it is not sent from now on
+ *   mark draft T NAME     promised: it is in drafts/, and is not sent from now on
  *   mark refused T        the service refused it
  *   mark unsure T         the service gives no clear answer, so it may be sent and shown as failed
  *   mark again T          it may be sent once more
- *   received KEY REQUEST  the service took this (JSON)
+ *   received KEY REQUEST  the service accepted this request (JSON)
  *
- * A mark stands behind the call that it is about, so its promise held before. After each line, the states
- * that the disk may be in (cut_disk.h) are made in DIR, recovered (cut_recovery.h), and compared with the
- * marks so far and with all that the service received.
+ * A mark is written after the call that it is about returned, so the promise applies already before the mark.
+ * After each line, the states that the disk may be in (cut_disk.h) are made in DIR, recovered
+ * (cut_recovery.h), and compared with the marks so far and with all that the service received.
  *
- * --state names the directory that was recorded; it must be as the records say. --every looks at each Nth
- * line only. --cut looks at this state alone, and leaves it in DIR: as `cut` before recovery, and as `state`
- * after. Exits with 1 when a message was lost, doubled, halved or cannot be explained.
+ * --state names the directory that was recorded; it must equal the records. --every checks each Nth line
+ * only.
+ * --cut checks this state alone, and leaves it in DIR: as `cut` before recovery, and as `state` afterwards.
+ * Exits with 1 when a message was lost, doubled, halved or cannot be explained.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@
 #include "cut_recovery.h"
 
 enum {
-    SHOWN_MAX = 3, /* of the findings of one kind */
+    SHOWN_MAX = 3, /* findings of one kind that are printed */
     REOPENED = 4,  /* one state in four is opened twice, because that takes twice the time */
 };
 
@@ -227,7 +228,7 @@ static void apply_mark(struct checker *checker, const char *text)
     g_strfreev(words);
 }
 
-/* ---------------------------------------------------------------- what the service got */
+/* ---------------------------------------------------------------- deliveries to the service */
 
 static void delivery_clear(gpointer data)
 {
@@ -367,15 +368,15 @@ struct judgement {
 static void find(const struct judgement *judgement, enum finding finding, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void print_places(const struct recovered *recovered, const char *token)
+static void print_files(const struct recovered *recovered, const char *token)
 {
-    for (guint i = 0; i < recovered->places->len; i++) {
-        const struct place *place = &g_array_index(recovered->places, struct place, i);
-        if (strcmp(place->token, token) == 0)
-            printf("    found in %s/%s%s%s%s%s%s\n", place->folder, place->name,
-                   place->is_whole ? "" : " (not whole)", place->state == NULL ? "" : ": ",
-                   place->state == NULL ? "" : place->state, place->error == NULL ? "" : ": ",
-                   place->error == NULL ? "" : place->error);
+    for (guint i = 0; i < recovered->files->len; i++) {
+        const struct found_file *file = &g_array_index(recovered->files, struct found_file, i);
+        if (strcmp(file->token, token) == 0)
+            printf("    found in %s/%s%s%s%s%s%s\n", file->folder, file->name,
+                   file->is_whole ? "" : " (not whole)", file->state == NULL ? "" : ": ",
+                   file->state == NULL ? "" : file->state, file->error == NULL ? "" : ": ",
+                   file->error == NULL ? "" : file->error);
     }
 }
 
@@ -397,54 +398,54 @@ static void find(const struct judgement *judgement, enum finding finding, const 
         printf("    promised: %s; received before: %u, in all: %u\n", level_names[promise->level],
                count_sent(checker, NULL, promise->token),
                count_sent(checker, judgement->outcome, promise->token));
-        print_places(judgement->outcome->recovered, promise->token);
+        print_files(judgement->outcome->recovered, promise->token);
     }
     fflush(stdout);
 }
 
 static bool is_found(const struct recovered *recovered, const char *token, const char *folder)
 {
-    for (guint i = 0; i < recovered->places->len; i++) {
-        const struct place *place = &g_array_index(recovered->places, struct place, i);
-        if (place->is_whole && strcmp(place->token, token) == 0 &&
-            (folder == NULL ? strcmp(place->folder, "quarantine") != 0 : strcmp(place->folder, folder) == 0))
+    for (guint i = 0; i < recovered->files->len; i++) {
+        const struct found_file *file = &g_array_index(recovered->files, struct found_file, i);
+        if (file->is_whole && strcmp(file->token, token) == 0 &&
+            (folder == NULL ? strcmp(file->folder, "quarantine") != 0 : strcmp(file->folder, folder) == 0))
             return true;
     }
     return false;
 }
 
 /* Checks the receipt of a text in failed/. Returns true if it has a reason. */
-static bool judge_failed(const struct judgement *judgement, const struct place *place, guint sent)
+static bool judge_failed(const struct judgement *judgement, const struct found_file *file, guint sent)
 {
     struct checker *checker = judgement->checker;
     const struct promise *promise = judgement->promise;
-    if (place->state == NULL || place->error == NULL || *place->error == '\0') {
+    if (file->state == NULL || file->error == NULL || *file->error == '\0') {
         find(judgement, FINDING_UNEXPLAINED, "it is in failed/ without words");
         return false;
     }
     if (is_attachment(promise->token))
         return true;
-    if (strcmp(place->state, "unknown outcome") == 0) {
+    if (strcmp(file->state, "unknown outcome") == 0) {
         *(sent > 0 ? &checker->unknown_sent : &checker->unknown_unsent) += 1;
         return true;
     }
     if (sent > 0 && promise->allowed == 1)
         find(judgement, FINDING_UNEXPLAINED, "it was sent, and is in failed/");
-    if (strcmp(place->state, "interrupted") == 0) {
+    if (strcmp(file->state, "interrupted") == 0) {
         checker->interrupted++;
         return promise->level <= LEVEL_KEEP;
     }
     return promise->was_refused || promise->level <= LEVEL_KEEP;
 }
 
-static bool judge_places(const struct judgement *judgement, guint sent)
+static bool judge_files(const struct judgement *judgement, guint sent)
 {
     const struct recovered *recovered = judgement->outcome->recovered;
     bool is_failed = false;
-    for (guint i = 0; i < recovered->places->len; i++) {
-        const struct place *place = &g_array_index(recovered->places, struct place, i);
-        if (strcmp(place->token, judgement->promise->token) == 0 && strcmp(place->folder, "failed") == 0)
-            is_failed = judge_failed(judgement, place, sent) || is_failed;
+    for (guint i = 0; i < recovered->files->len; i++) {
+        const struct found_file *file = &g_array_index(recovered->files, struct found_file, i);
+        if (strcmp(file->token, judgement->promise->token) == 0 && strcmp(file->folder, "failed") == 0)
+            is_failed = judge_failed(judgement, file, sent) || is_failed;
     }
     return is_failed;
 }
@@ -453,7 +454,7 @@ static void judge_attachment(const struct judgement *judgement)
 {
     const struct recovered *recovered = judgement->outcome->recovered;
     const struct promise *promise = judgement->promise;
-    judge_places(judgement, 0);
+    judge_files(judgement, 0);
     if (promise->level == LEVEL_KEEP && !is_found(recovered, promise->token, NULL))
         find(judgement, FINDING_LOST, "the attachment was closed, and is nowhere");
     if (promise->level == LEVEL_MUST && !is_found(recovered, promise->token, "attachments"))
@@ -466,7 +467,7 @@ static void judge_message(const struct judgement *judgement)
     const struct promise *promise = judgement->promise;
     const struct recovered *recovered = judgement->outcome->recovered;
     guint sent = count_sent(checker, judgement->outcome, promise->token);
-    bool is_failed = judge_places(judgement, sent);
+    bool is_failed = judge_files(judgement, sent);
     bool is_draft = is_found(recovered, promise->token, "drafts");
     if (sent > promise->allowed)
         find(judgement, FINDING_DOUBLE, "it was sent %u times", sent);

@@ -32,7 +32,7 @@ import zlib
 
 sys.dont_write_bytecode = True  # no __pycache__ among the sources
 
-from world import REPOSITORY, SENDER, START_S, Defect, wait_until  # noqa: E402
+from fixture import REPOSITORY, SENDER, START_S, Defect, wait_until  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(REPOSITORY, "tests", "mount"))

@@ -2,28 +2,28 @@
 /*
  * Records what a program changes on the disk, for the power-cut checker (tests/torture/power_cuts.c). Loaded
  * by LD_PRELOAD, it appends each change below the directory RECORD_ROOT, and each fsync there, to the file
- * RECORD_LOG. A change is made and recorded under one lock, so that the records stand in the order of the
- * changes. An fsync has two records: what was changed before the first one is on the disk after the second.
+ * RECORD_LOG. A change is made and recorded under one lock, so that the records have the order of the
+ * changes. An fsync has two records: changes before the first are on the disk at the second.
  *
  * RECORD_ROOT is a path without symbolic links. Only the folders in it that RECORD_ONLY names are recorded
  * (":spool:drafts:"). An fsync takes up to RECORD_PAUSE microseconds longer than it would, so that other
  * threads change things meanwhile.
  *
- * A record is a line; paths are relative to RECORD_ROOT and stand at the end of it, with line ends as "\n":
+ * A record is a line; paths are relative to RECORD_ROOT and end the line, with line ends in them as "\n":
  *
  *   create INODE PATH         a new file; of O_TMPFILE without a path
  *   mkdir INODE PATH
  *   write INODE OFFSET LEN    followed by LEN bytes and a line end
- *   truncate INODE SIZE       also: made longer
+ *   truncate INODE SIZE       the file becomes shorter or longer
  *   link INODE PATH           one more name
- *   rename INODE OLD/NEW      the two paths with "//" between; so, too:
+ *   rename INODE OLD/NEW      the two paths with "//" between; likewise exchange
  *   exchange INODE OLD/NEW
  *   unlink PATH, rmdir PATH
  *   begin ID INODE, end ID    fsync or fdatasync of a file or a directory (INODE 0: all of it)
  *   other WORDS               a change of another kind, which the checker refuses
  *
- * Writes through a mapping are not seen; SQLite makes some in its -shm files, whose content does not outlive
- * the process.
+ * Writes through a mapping are not recorded; SQLite makes some in its -shm files, whose content is not used
+ * by the next process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -88,7 +88,8 @@ static const char *part_of_fd(int fd, char path[PATH_SIZE])
     return path_of_fd(fd, path) ? part_below_root(path) : NULL;
 }
 
-/* Does the same for a name that need not exist. Symbolic links in its folders are followed. */
+/* Does the same for a path whose last component need not exist. Symbolic links in its folders are followed.
+ */
 static const char *part_of_name(int dir_fd, const char *name, char path[PATH_SIZE])
 {
     char parent[PATH_SIZE];

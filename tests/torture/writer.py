@@ -71,7 +71,7 @@ class Writer:
     def path(self, folder, name):
         return os.path.join(self.mount, folder, name)
 
-    # ------------------------------------------------------------ what is said
+    # ------------------------------------------------------------ texts
 
     def text(self, size):
         line = "%s says %d words of nothing. äöü\n"

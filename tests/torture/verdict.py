@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares the promises to the writers with the results."""
+"""Compares the promises that writers got with the messages at the service and in the mount."""
 
 import collections
 import hashlib
@@ -31,7 +31,7 @@ class Message:
 
     @property
     def is_accepted(self):
-        """Promised by the result of a system call, or because the draft is gone."""
+        """Whether a system call promised that the message is sent, or its draft is gone."""
         is_renamed = self.begun["way"] in ("by_rename", "by_mv")
         is_gone = "refused" in self.events and self.events["refused"]["error"] == "the source is gone"
         return "accepted" in self.events or (is_renamed and is_gone)
@@ -42,7 +42,7 @@ class Message:
 
     @property
     def may_be_cancelled(self):
-        """The daemon was killed while the message was taken back, so the result was lost."""
+        """Whether the daemon was killed while the message was taken back, so that the result is unknown."""
         asked = self.events.get("not taken back")
         return asked is not None and asked["errno"] in ("ENOTCONN", "ECONNABORTED")
 
@@ -93,7 +93,7 @@ def digest(content):
     return content if isinstance(content, str) else hashlib.sha256(content).hexdigest()
 
 
-class Reckoning:
+class Verdict:
     """The counts, and a line for each violation."""
 
     def __init__(self, service, recipients, messages, shown, kills):
