@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of connections. This unit only shuts sockets down; the connections' own threads then read the end
- * and close them.
+ * This unit only shuts sockets down. The threads of the connections then read the end of them, and close
+ * them.
  */
 #include "service/connections.h"
 
@@ -18,7 +18,7 @@ enum {
     BUSY_MS = 60 * 1000, /* after this time a busy connection makes room */
 };
 
-/* Stand in for a peer's address. */
+/* Values instead of a peer's address. */
 enum {
     SHARED_PEER = 0, /* an address from which many programs connect */
     ALL_PEERS = 1,
@@ -29,34 +29,26 @@ struct connection {
     int socket_fd;
     uint64_t peer;
     enum connection_phase phase;
-    bool was_accepted; /* at least one of its requests was */
+    bool was_accepted; /* a request of it was accepted */
     bool is_cut_off;   /* its socket was shut down */
-    int64_t since_ms;  /* when it entered its phase */
+    int64_t since_ms;  /* monotonic time when it entered its phase */
 };
 
 struct connections {
     struct clock *clock;
     size_t max_open;
     pthread_mutex_t lock;
-    pthread_cond_t changed;           /* a connection changed its phase or was removed, while draining */
+    pthread_cond_t changed;           /* while draining, a connection changed its phase or was removed */
     LIST_HEAD(list, connection) list; /* protected by lock, as are the members below and the connections */
     size_t busy;
     bool is_draining;
-    bool is_closed; /* see connections_end() */
+    bool is_closed; /* connections_end() has shut down the sockets */
 };
 
 static void cut_off(struct connection *connection)
 {
     shutdown(connection->socket_fd, SHUT_RDWR);
     connection->is_cut_off = true;
-}
-
-/* After a shutdown, a socket can still be read up to the last byte that arrived before. */
-static void discard_received(int socket_fd)
-{
-    char bytes[4096];
-    while (recv(socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-        ;
 }
 
 struct connections *connections_new(struct clock *clock, size_t max_open)
@@ -93,7 +85,7 @@ static void enter_locked(struct connections *connections, struct connection *con
         pthread_cond_broadcast(&connections->changed);
 }
 
-/* ---------------------------------------------------------------- who makes room */
+/* ---------------------------------------------------------------- making room */
 
 static uint64_t peer_of_ipv4(struct in_addr address)
 {
@@ -131,28 +123,24 @@ static size_t count_locked(const struct connections *connections, uint64_t peer)
 
 /* The order in which connections make room. */
 enum claim {
-    CLAIM_STRANGER, /* waits for a request, and none was accepted before */
+    CLAIM_STRANGER, /* idle, and no request of it was ever accepted */
     CLAIM_IDLE,
     CLAIM_SLOW, /* busy for BUSY_MS or longer */
     CLAIM_ALL,  /* makes no room */
 };
 
-static enum claim claim_of(const struct connections *connections, const struct connection *connection)
-{
-    int64_t ms = clock_monotonic_ms(connections->clock) - connection->since_ms;
-    if (connection->phase == CONNECTION_IDLE)
-        return connection->was_accepted ? CLAIM_IDLE : CLAIM_STRANGER;
-    return connection->phase != CONNECTION_WORKING && ms >= BUSY_MS ? CLAIM_SLOW : CLAIM_ALL;
-}
-
 /* Cuts off a connection of this peer. Returns false if none makes room. The list ends with the oldest. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
+    int64_t now = clock_monotonic_ms(connections->clock);
     struct connection *chosen = NULL;
     enum claim least = CLAIM_ALL;
     struct connection *connection;
     LIST_FOREACH (connection, &connections->list, entry) {
-        enum claim claim = claim_of(connections, connection);
+        bool is_slow = connection->phase != CONNECTION_WORKING && now - connection->since_ms >= BUSY_MS;
+        enum claim claim = connection->phase != CONNECTION_IDLE ? (is_slow ? CLAIM_SLOW : CLAIM_ALL)
+                           : connection->was_accepted           ? CLAIM_IDLE
+                                                                : CLAIM_STRANGER;
         if (connection->is_cut_off || (peer != ALL_PEERS && connection->peer != peer) || claim == CLAIM_ALL)
             continue;
         if (claim < least || (claim == least && connection->since_ms <= chosen->since_ms)) {
@@ -165,7 +153,7 @@ static bool make_room_locked(struct connections *connections, uint64_t peer)
     return chosen != NULL;
 }
 
-/* Returns true if a connection of this peer has a place, for which another one may be cut off. */
+/* Returns true if there is a place for a connection of this peer, for which another one may be cut off. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (peer != SHARED_PEER && count_locked(connections, peer) >= (connections->max_open + 1) / 2)
@@ -188,7 +176,10 @@ struct connection *connections_add(struct connections *connections, int socket_f
     enter_locked(connections, connection, CONNECTION_IDLE);
     if (connections->is_closed) {
         cut_off(connection);
-        discard_received(socket_fd);
+        /* After a shutdown, a socket can still be read up to the last byte that arrived before. */
+        char bytes[4096];
+        while (recv(socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+            ;
     }
     return connection;
 }

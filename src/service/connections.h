@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections that are open, at most `max_open`. When all places are taken, a new connection takes the
- * place of another one:
- * - of a connection that waits for a request. Those come first of which no request was accepted yet, and
- * among them the one that has waited longest. A request is accepted when its head was checked and its key is
- * valid;
- * - else of the connection that has been receiving a request or sending an answer for longest, if that has
- *   lasted for over a minute.
- * A connection whose request is being carried out keeps its place. If all do, the new one is refused.
+ * The open connections of a server, at most `max_open`. When there are so many, a new connection takes the
+ * place of another one, which is shut down:
+ * - of the connection that has waited longest for a request. Connections without any accepted request are
+ *   taken first. A request is accepted when its head was checked and its key is valid;
+ * - if none waits, of the connection that has been receiving a request or sending an answer for longest, if
+ *   for at least a minute.
+ * If there is no such connection either, the new one is refused.
  *
- * A peer, which is an IPv4 address or an IPv6 network (/64), has at most half of the places; its next
- * connection takes the place of one of its own. Many programs share 127.0.0.1, ::1 and a Unix socket, so each
- * of these may have all places.
+ * A peer, which is an IPv4 address or an IPv6 network (/64), has at most half of the places; then its new
+ * connection takes the place of one of its own. 127.0.0.1, ::1 and a Unix socket may have all places, because
+ * many programs share them.
  *
  * The caller bounds the time between two bytes (libmicrohttpd; smtp_server.c).
  */
@@ -27,22 +26,21 @@
 struct connections;
 struct connection;
 
-/* The phase of a connection, by what it waits for. */
 enum connection_phase {
-    CONNECTION_IDLE,      /* its next request, or the rest of one that was not accepted, or not yet */
-    CONNECTION_RECEIVING, /* the rest of a request that was accepted */
-    CONNECTION_SENDING,   /* that the answer to a request that was accepted is taken */
-    CONNECTION_WORKING,   /* nothing: its request is carried out */
+    CONNECTION_IDLE,      /* no request was accepted since the last answer */
+    CONNECTION_RECEIVING, /* the rest of an accepted request */
+    CONNECTION_SENDING,   /* the answer to an accepted request */
+    CONNECTION_WORKING,   /* the request is carried out */
 };
 
-/* `clock` is borrowed. Return: NULL without memory. */
+/* `clock` is borrowed. Returns NULL when out of memory. */
 struct connections *connections_new(struct clock *clock, size_t max_open);
 
 /* The caller must have removed all connections. NULL-safe. */
 void connections_free(struct connections *connections);
 
-/* Adds an idle connection. `socket_fd` is borrowed until connections_remove(). Return: NULL if no place is
- * free, or without memory. */
+/* Adds an idle connection. `socket_fd` is borrowed until connections_remove(). Returns NULL if there is no
+ * place for it, or when out of memory. */
 struct connection *connections_add(struct connections *connections, int socket_fd);
 void connections_remove(struct connections *connections, struct connection *connection);
 
@@ -51,11 +49,12 @@ void connections_enter(struct connections *connections, struct connection *conne
                        enum connection_phase phase);
 
 /* Ends all connections: waits until none is busy, at most `timeout_ms`, then shuts down their sockets, and
- * waits until each was removed. A connection that is added later gets end-of-file at once. The caller stops
+ * waits until each was removed. A connection that is added later is shut down at once. The caller must stop
  * libmicrohttpd afterwards: version 0.9.75 reads a NULL pointer if it is stopped while a thread answers a
  * request that cannot be parsed. */
 void connections_end(struct connections *connections, int64_t timeout_ms);
-/* Returns true once connections_end() was called: a connection should close after its answer. */
+
+/* Returns true after a call of connections_end(): a connection should close after its answer. */
 bool connections_is_draining(struct connections *connections);
 
 #endif

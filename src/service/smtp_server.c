@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread accepts connections, and a pool has a thread for each. A connection is idle before a command,
- * receiving in a message's text, working while a message is stored, and sending during an answer
- * (connections.h).
+ * One thread accepts connections, and a pool has a thread for each. The phases of a connection
+ * (connections.h) are: idle before a command, receiving during the text of a message, working while the
+ * message is stored, and sending during an answer.
  */
 #include "service/smtp_server.h"
 
@@ -24,10 +24,10 @@
 #include "service/listener.h"
 
 enum {
-    CONNECTIONS_SPARE = 32, /* for connections that were cut off, until they are closed */
+    CONNECTIONS_SPARE = 32, /* for connections that were shut down, until they are closed */
     DRAIN_MS = 10 * 1000,
     NO_RESOURCES_MS = 100, /* between a failed accept() and the next */
-    LINGER_MS = 500,       /* for bytes that a client still sends after the end; they are discarded */
+    LINGER_MS = 500,       /* for bytes that a client still sends after the last answer */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
     TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
@@ -40,7 +40,7 @@ _Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
 struct smtp_server {
     struct smtp_server_config config;
     int listen_fd;
-    char *address; /* where it listens; NULL before */
+    char *address;
     struct connections *connections;
     struct worker_pool *pool;
     pthread_t thread;
@@ -50,7 +50,6 @@ struct smtp_server {
     atomic_size_t text_bytes; /* of the messages under way */
 };
 
-/* A connection, for as long as it is open. */
 struct smtp_client {
     struct worker_job job;
     struct smtp_server *server;
@@ -62,24 +61,19 @@ struct smtp_client {
 
 /* ---------------------------------------------------------------- the calls of a session */
 
-static int find_inbox(struct database *database, const char *address)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_read(database, &connection);
-    if (error != 0)
-        return error;
-    _cleanup_inbox_ struct service_inbox inbox = {0};
-    error = service_inbox_find_for_mail(connection->db, address, &inbox);
-    database_end_read(database, connection);
-    return error;
-}
-
 static const char *check_recipient(void *context, const char *address)
 {
     const struct smtp_client *client = context;
     const struct smtp_server_config *config = &client->server->config;
-    int error =
-        delivery_makes_inbox(config->new_inboxes, address) ? 0 : find_inbox(config->database, address);
+    if (delivery_makes_inbox(config->new_inboxes, address))
+        return NULL;
+    struct connection *connection = NULL;
+    int error = database_begin_read(config->database, &connection);
+    if (error == 0) {
+        _cleanup_inbox_ struct service_inbox inbox = {0};
+        error = service_inbox_find_for_mail(connection->db, address, &inbox);
+        database_end_read(config->database, connection);
+    }
     if (error == -ENOENT)
         return config->new_inboxes == NULL
                    ? "550 5.1.1 No inbox has this address"
@@ -101,7 +95,7 @@ const char *smtp_server_describe(int error)
         return "451 4.3.0 The data are in use by another program; try again later";
     case -EUSERS:
         return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
-    case -ENOENT: /* an inbox that RCPT found has another address now; the client repeats RCPT */
+    case -ENOENT: /* the address of an inbox was changed after RCPT; the client repeats RCPT */
         return "451 4.2.1 A recipient's inbox is gone; try again";
     default:
         return "451 4.3.0 The message could not be kept; try again later";
@@ -163,16 +157,14 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
     return true;
 }
 
-/* Returns the number of bytes; 0 at the end, after an error, or after the socket's time-out. */
+/* Returns the number of bytes; 0 at the end of the connection, after an error, or after the time-out. */
 static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
 {
     static const char late[] = "421 4.4.2 Nothing came for too long\r\n";
     ssize_t len = client->tls != NULL ? SSL_read(client->tls, bytes, READ_BYTES)
                                       : recv(client->fd, bytes, READ_BYTES, 0);
-    bool is_late =
-        len < 0 &&
-        (client->tls != NULL ? SSL_get_error(client->tls, (int)len) == SSL_ERROR_WANT_READ : errno == EAGAIN);
-    if (is_late)
+    if (len < 0 &&
+        (client->tls != NULL ? SSL_get_error(client->tls, (int)len) == SSL_ERROR_WANT_READ : errno == EAGAIN))
         send_all(client, late, strlen(late));
     return len > 0 ? (size_t)len : 0;
 }
@@ -191,20 +183,6 @@ static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
     return true;
 }
 
-/* If a socket is closed on unread bytes, the client may lose the last answer. */
-static void say_good_bye(const struct smtp_client *client)
-{
-    char bytes[READ_BYTES];
-    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
-    if (client->tls != NULL)
-        SSL_shutdown(client->tls);
-    shutdown(client->fd, SHUT_WR);
-    for (unsigned int i = 0; i < LINGER_READS_MAX; i++) {
-        if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(client->fd, bytes, sizeof(bytes), 0) <= 0)
-            break;
-    }
-}
-
 static void converse(struct smtp_client *client, struct smtp_session *session)
 {
     char bytes[READ_BYTES];
@@ -217,7 +195,15 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
         if (goes_on && smtp_session_wants_tls(session))
             goes_on = begin_tls(client, session);
     }
-    say_good_bye(client);
+    if (client->tls != NULL)
+        SSL_shutdown(client->tls);
+    shutdown(client->fd, SHUT_WR);
+    /* If a socket is closed on unread bytes, the client may lose the last answer. */
+    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
+    for (unsigned int i = 0; i < LINGER_READS_MAX; i++) {
+        if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(client->fd, bytes, sizeof(bytes), 0) <= 0)
+            break;
+    }
 }
 
 static void client_free(struct smtp_client *client)
@@ -258,16 +244,10 @@ static void serve(struct worker_job *job)
 
 /* ---------------------------------------------------------------- accepting */
 
-static void send_away(int fd)
-{
-    static const char busy[] = "421 4.3.2 Too many connections; try again later\r\n";
-    send(fd, busy, strlen(busy), MSG_NOSIGNAL | MSG_DONTWAIT);
-    close(fd);
-}
-
 /* Takes the socket over. */
 static void welcome(struct smtp_server *server, int fd)
 {
+    static const char busy[] = "421 4.3.2 Too many connections; try again later\r\n";
     const struct timeval idle = {.tv_sec = server->config.idle_ms / 1000,
                                  .tv_usec = server->config.idle_ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
@@ -277,7 +257,8 @@ static void welcome(struct smtp_server *server, int fd)
         connection = connections_add(server->connections, fd);
     if (connection == NULL) {
         free(client);
-        send_away(fd);
+        send(fd, busy, strlen(busy), MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
         return;
     }
     atomic_fetch_add(&server->clients, 1);
