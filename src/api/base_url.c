@@ -40,24 +40,13 @@ static const char *check_characters(const char *url)
     return NULL;
 }
 
+/* Returns 0 if the authority does not begin with a host. */
 static size_t host_length(const char *authority, size_t len)
 {
-    const char *end = authority[0] == '[' ? memchr(authority, ']', len) : memchr(authority, ':', len);
-    if (end == NULL)
-        return authority[0] == '[' ? 0 : len;
-    return (size_t)(end - authority) + (authority[0] == '[' ? 1 : 0);
-}
-
-static bool is_host(const char *host, size_t len)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-    static const char bracketed[] = "0123456789abcdefABCDEF:.[]";
-    const char *allowed = host[0] == '[' ? bracketed : plain;
-    for (size_t i = 0; i < len; i++) {
-        if (strchr(allowed, host[i]) == NULL)
-            return false;
-    }
-    return len > 0;
+    if (len == 0 || authority[0] != '[')
+        return strspn(authority, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
+    size_t address_len = strspn(authority + 1, "0123456789abcdefABCDEF:.");
+    return authority[1 + address_len] == ']' ? address_len + 2 : 0;
 }
 
 static const char *parse_authority(const char *authority, size_t len, struct url_parts *parts)
@@ -66,13 +55,13 @@ static const char *parse_authority(const char *authority, size_t len, struct url
         return "the base URL must not have credentials; the key comes from a file or the environment";
     parts->host = authority;
     parts->host_len = host_length(authority, len);
-    if (!is_host(parts->host, parts->host_len))
-        return "the base URL has no usable host";
     const char *port = authority + parts->host_len;
     size_t digits = len - parts->host_len;
+    if (parts->host_len == 0 || (digits > 0 && *port != ':'))
+        return "the base URL has no usable host";
     if (digits == 0)
         return NULL;
-    if (*port != ':' || digits > 6 || strspn(port + 1, "0123456789") < digits - 1)
+    if (digits > 6 || strspn(port + 1, "0123456789") < digits - 1)
         return "the base URL has no usable port";
     parts->port = digits > 1 ? strtoul(port + 1, NULL, 10) : 0;
     if (parts->port > 65535 || (parts->port == 0 && digits > 1))

@@ -62,20 +62,6 @@ static size_t pass_over(struct list_reader *reader, const char *bytes, size_t le
 
 /* ---------------------------------------------------------------- records */
 
-static const char *reason_of(int error)
-{
-    switch (error) {
-    case EILSEQ:
-        return "invalid UTF-8";
-    case EEXIST:
-        return "a key twice in an object";
-    case EBADMSG:
-        return "invalid JSON";
-    default:
-        return "too long, nested too deep, or without what every record has";
-    }
-}
-
 /* `text` is NULL for a record that is too long. */
 static int deliver(struct list_reader *reader, const char *text, size_t len)
 {
@@ -87,7 +73,11 @@ static int deliver(struct list_reader *reader, const char *text, size_t len)
         return reader->stopped_by = error;
     if (error > 0 && reader->reason[0] == '\0')
         snprintf(reader->reason, sizeof(reader->reason), "record %u of the list cannot be read: %s",
-                 reader->count, reason_of(error));
+                 reader->count,
+                 error == EILSEQ    ? "invalid UTF-8"
+                 : error == EEXIST  ? "a key twice in an object"
+                 : error == EBADMSG ? "invalid JSON"
+                                    : "too long, nested too deep, or without what every record has");
     return 0;
 }
 
@@ -173,22 +163,18 @@ static int feed_frame(struct list_reader *reader, const char *bytes, size_t len,
     return 0;
 }
 
-static int feed_some(struct list_reader *reader, const char *bytes, size_t len, size_t *ret_used)
-{
-    *ret_used = 1;
-    if (reader->part == PART_RECORD)
-        return feed_record(reader, bytes, len, ret_used);
-    if (!reader->in_string && character_is_blank(*bytes))
-        return 0;
-    return reader->part == PART_LIST ? feed_list(reader, *bytes, ret_used)
-                                     : feed_frame(reader, bytes, len, ret_used);
-}
-
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t len)
 {
     while (reader->error == 0 && len > 0) {
-        size_t used;
-        reader->error = feed_some(reader, bytes, len, &used);
+        size_t used = 1;
+        if (reader->part == PART_RECORD)
+            reader->error = feed_record(reader, bytes, len, &used);
+        else if (!reader->in_string && character_is_blank(*bytes))
+            reader->error = 0;
+        else if (reader->part == PART_LIST)
+            reader->error = feed_list(reader, *bytes, &used);
+        else
+            reader->error = feed_frame(reader, bytes, len, &used);
         bytes += used;
         len -= used;
     }

@@ -75,20 +75,6 @@ static bool is_foreign(enum own_body own, const struct http_response *response, 
     return own == OWN_JSON ? !is_json : is_page;
 }
 
-static void decide_by_status(const struct http_response *response, const struct strbuf *text,
-                             struct service_result *ret)
-{
-    const struct outcome_row *row = find_row(response->status);
-    ret->outcome = row->outcome;
-    ret->error = row->error;
-    ret->is_foreign = is_foreign(row->own, response, text);
-    /* A refusal by a proxy shows nothing about the key or the message. */
-    if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
-        ret->outcome = SERVICE_RETRY;
-        ret->error = EHOSTUNREACH;
-    }
-}
-
 static int error_without_answer(int error)
 {
     switch (error) {
@@ -114,7 +100,15 @@ void outcome_decide(const struct http_response *response, const struct strbuf *b
         (struct service_result){.http_status = response->status, .retry_after_ms = response->retry_after_ms};
     /* A refusal counts even if its body was cut off. A success counts only if its body is complete. */
     if (response->error == 0 || response->status >= 300) {
-        decide_by_status(response, body, ret);
+        const struct outcome_row *row = find_row(response->status);
+        ret->outcome = row->outcome;
+        ret->error = row->error;
+        ret->is_foreign = is_foreign(row->own, response, body);
+        /* A refusal by a proxy shows nothing about the key or the message. */
+        if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
+            ret->outcome = SERVICE_RETRY;
+            ret->error = EHOSTUNREACH;
+        }
     } else {
         ret->outcome = response->is_written ? SERVICE_UNKNOWN : SERVICE_RETRY;
         ret->error = error_without_answer(response->error);
@@ -125,14 +119,6 @@ void outcome_decide(const struct http_response *response, const struct strbuf *b
 
 /* ---------------------------------------------------------------- the body of a refusal */
 
-static bool starts_like_html(const char *text, size_t len)
-{
-    size_t i = 0;
-    while (i < len && isspace((unsigned char)text[i]))
-        i++;
-    return i < len && text[i] == '<';
-}
-
 void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html)
 {
     *body = (struct error_body){
@@ -140,7 +126,10 @@ void error_body_init(struct error_body *body, const char *text, size_t len, bool
         .text = text,
         .len = len,
     };
-    body->is_html = body->json == NULL && (is_html || starts_like_html(text, len));
+    size_t begin = 0;
+    while (begin < len && isspace((unsigned char)text[begin]))
+        begin++;
+    body->is_html = body->json == NULL && (is_html || (begin < len && text[begin] == '<'));
 }
 
 void error_body_release(struct error_body *body)
@@ -193,20 +182,6 @@ static void append_value(const json_t *value, struct strbuf *out, unsigned int d
         append_list(value, out);
     for (size_t i = 0; json_is_object(value) && depth < 3 && out->len == 0 && i < ARRAY_LEN(names); i++)
         append_value(json_object_get(value, names[i]), out, depth + 1);
-}
-
-/* Appends the text of append_value() or, if there is none, the whole body, without cleaning either; for an
- * HTML page, a fixed sentence; for an empty body, nothing. */
-static void append_raw_reason(const struct error_body *body, struct strbuf *out)
-{
-    if (body->is_html) {
-        strbuf_append_str(out, "an HTML page instead of an answer, perhaps of a proxy on the way");
-        return;
-    }
-    if (body->json != NULL)
-        append_value(body->json, out, 0);
-    if (out->len == 0)
-        strbuf_append(out, body->text, body->len);
 }
 
 static bool is_word_byte(char c)
@@ -262,12 +237,6 @@ bool error_body_names(const struct error_body *body, const char *field)
 
 /* ---------------------------------------------------------------- the reason */
 
-static bool is_blank(const struct character *character)
-{
-    return character->code == ' ' || character->code == 0xa0 ||
-           (character->kind != CHARACTER_PLAIN && character->kind != CHARACTER_INVALID);
-}
-
 /* Appends as many whole characters as fit. A run of white space or of characters that a terminal obeys
  * becomes one space; an invalid byte becomes `?`. */
 static void append_reason(struct strbuf *reason, const char *text, size_t len)
@@ -276,8 +245,10 @@ static void append_reason(struct strbuf *reason, const char *text, size_t len)
     for (size_t i = 0; i < len;) {
         const struct character character = character_at(text + i, len - i);
         const char *shown = character.kind == CHARACTER_INVALID ? "?" : text + i;
+        bool is_blank = character.code == ' ' || character.code == 0xa0 ||
+                        (character.kind != CHARACTER_PLAIN && character.kind != CHARACTER_INVALID);
         i += character.len;
-        if (is_blank(&character)) {
+        if (is_blank) {
             is_pending = reason->len > 0;
             continue;
         }
@@ -299,13 +270,20 @@ static const char *hint_of(int status)
     return status == 401 ? " (the service refuses the API key)" : "";
 }
 
+/* Appends the text of append_value() or, if there is none, the whole body; for an HTML page, a fixed
+ * sentence; for an empty body, nothing. */
 static void append_body_reason(const struct http_client *client, const struct http_response *response,
                                const struct strbuf *body, struct strbuf *reason)
 {
     struct error_body parsed;
     error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
     _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_REASON_MAX_BYTES);
-    append_raw_reason(&parsed, &raw);
+    if (parsed.is_html)
+        strbuf_append_str(&raw, "an HTML page instead of an answer, perhaps of a proxy on the way");
+    else if (parsed.json != NULL)
+        append_value(parsed.json, &raw, 0);
+    if (raw.len == 0)
+        strbuf_append(&raw, parsed.text, parsed.len);
     error_body_release(&parsed);
     if (raw.len == 0)
         return;
