@@ -16,10 +16,10 @@
 enum character_kind {
     CHARACTER_PLAIN = 0,
     CHARACTER_CONTROL = 1 << 0,   /* U+0000 to U+001F, U+007F to U+009F: C0 (line feed too), DEL, C1 */
-    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs end a line at these */
-    CHARACTER_DIRECTION = 1 << 2, /* U+202A to U+202E, U+2066 to U+2069: turn the text's direction */
-    CHARACTER_MARK = 1 << 3,      /* U+061C, U+200E, U+200F: have a direction themselves. Hebrew and Arabic
-                                     texts need them, but names and words of one line can hide behind them */
+    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs break a line here */
+    CHARACTER_DIRECTION = 1 << 2, /* U+202A to U+202E, U+2066 to U+2069: change the text's direction */
+    CHARACTER_MARK = 1 << 3,      /* U+061C, U+200E, U+200F: invisible characters with a direction. Hebrew and
+                                     Arabic texts need them, but they can disguise a name */
     CHARACTER_INVALID = 1 << 4,   /* not UTF-8 */
 };
 
@@ -29,7 +29,7 @@ struct character {
     enum character_kind kind;
 };
 
-/* Returns the kind of a character that takes more than one byte in UTF-8. */
+/* Returns the kind of a character above U+007F. */
 static inline enum character_kind character_kind_of(uint32_t code)
 {
     if (code < 0xa0)
@@ -105,15 +105,16 @@ static inline struct character character_at(const char *text, size_t len)
 /* Returns true if the text has a character of one of `kinds`. */
 bool character_has(const char *text, unsigned int kinds);
 
-/* Replaces every byte of every character of `kinds` by `with`. A single replacement would not do: to a
- * terminal that is not in UTF-8, the last byte of a C1 control is a control itself. */
+/* Replaces each byte of the characters of `kinds` by `with`. Every byte has to go: to a terminal that does
+ * not use UTF-8, the last byte of a C1 control is a control itself. */
 void character_replace(char *text, unsigned int kinds, char with);
 
 /* The kinds to replace in text that is shown on one line, such as a line of the log. */
 #define CHARACTER_NOT_PLAIN \
     (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION | CHARACTER_MARK | CHARACTER_INVALID)
 
-/* Does vsnprintf(), and replaces each byte that is not plain by '?': the line is safe on a terminal. */
+/* Does vsnprintf(), and replaces each byte of CHARACTER_NOT_PLAIN by '?', so that the line is safe on a
+ * terminal. */
 __attribute__((format(printf, 3, 0))) void character_format_plain(char *line, size_t size, const char *format,
                                                                   va_list arguments);
 

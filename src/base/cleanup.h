@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cleanup attributes: a variable declared with one is released when it goes out of scope, also on an early
- * return. TAKE_PTR and TAKE_FD hand the ownership on, and leave NULL or -1 in the variable.
+ * return. TAKE_PTR and TAKE_FD return the value of such a variable and leave NULL or -1 in it, so that it is
+ * not released.
  */
 #ifndef INBOXFS_BASE_CLEANUP_H
 #define INBOXFS_BASE_CLEANUP_H

@@ -13,20 +13,20 @@
 struct clock {
     /* Returns milliseconds since 1970-01-01T00:00:00Z. */
     int64_t (*realtime_ms)(struct clock *clock);
-    /* Returns milliseconds that only grow. */
+    /* Returns milliseconds since an arbitrary start; never decreases. */
     int64_t (*monotonic_ms)(struct clock *clock);
     /* Waits with `mutex` held until `condition` (made by clock_condition_init()) is signalled, or until
-     * monotonic_ms() reaches `until_ms` (CLOCK_FOREVER: never). May return early: check the state again. */
+     * monotonic_ms() reaches `until_ms` (CLOCK_FOREVER: never). May return early, so callers check again. */
     void (*wait)(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms);
 };
 
 /* Returns the machine's clock, which is static. */
 struct clock *clock_system(void);
 
-/* Returns the milliseconds since the machine booted, with the time in which it was suspended. */
+/* Returns the milliseconds since the machine booted, including the time in which it was suspended. */
 int64_t clock_boottime_ms(void);
 
-/* Initialises a condition variable whose waits end by the monotonic clock. */
+/* Initialises a condition variable whose waits are timed by the monotonic clock. */
 void clock_condition_init(pthread_cond_t *condition);
 
 static inline int64_t clock_realtime_ms(struct clock *clock)

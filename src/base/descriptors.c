@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * execve(2) keeps only descriptors without FD_CLOEXEC open. So a descriptor without this flag is inherited;
- * the program and its libraries set the flag on their own.
+ * execve(2) keeps only descriptors without FD_CLOEXEC open, so a descriptor without this flag is inherited.
+ * The program and its libraries set the flag on each descriptor that they open.
  */
 #include "base/descriptors.h"
 

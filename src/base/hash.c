@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GLib computes SHA-256 and HMAC. hash_bytes() is a multiplicative hash, a word at a time. Each step is a
- * bijection of the state, so that the change of one word is never lost. A step has to wait for the product of
- * the step before it, so long texts are mixed into four independent states.
+ * hash_bytes() multiplies, one word at a time. Each step is a bijection of the state, so that the change of
+ * one word always changes the result. Since each step waits for the product of the step before it, long texts
+ * are mixed into four independent states.
  */
 #include "base/hash.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three hashes of bytes: a fast one for tables and for finding damage; a digest that cannot be forged, by
- * which edits are found and which replaces missing ids; and a digest with a key, by which the author is
- * verified.
+ * Three hashes of bytes: a fast one, for tables and for finding damage; a digest that cannot be forged, for
+ * finding edits and for records without an id; and a digest with a key, which proves who wrote the bytes.
  */
 #ifndef INBOXFS_BASE_HASH_H
 #define INBOXFS_BASE_HASH_H

@@ -14,13 +14,13 @@ enum log_level {
     LOG_LEVEL_DEBUG,
 };
 
-/* Sets the last level that is logged; the default is LOG_LEVEL_INFO. */
+/* Sets the least important level that is logged; the default is LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
 
-/* Sets the prefix of lines on standard error ("inboxfs: " by default). The string is borrowed for good. */
+/* Sets the prefix of lines on standard error ("inboxfs: " by default). The string must stay valid. */
 void log_set_prefix(const char *prefix);
 
-/* Sends all later lines to the system log as `name` (borrowed for good) instead of standard error. */
+/* Sends all later lines to the system log instead of standard error. `name` must stay valid. */
 void log_to_syslog(const char *name);
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -14,19 +14,19 @@
 struct mount {
     char *path;    /* NULL at the end of the list */
     dev_t device;  /* st_dev of its files */
-    int64_t owner; /* FUSE: the uid of the user who mounted it, by the kernel; -1: unknown */
+    int64_t owner; /* of a FUSE mount: the uid of the user who mounted it; otherwise -1 */
 };
 
-/* Lists the mounts of a file system type (MOUNTINFO_INBOXFS) in the order of mounting; the caller frees it.
- * The mounts are not accessed, so that a hanging one blocks no caller. Return: 0 or -errno. */
+/* Lists the mounts of a file system type (MOUNTINFO_INBOXFS) in the order of mounting; the caller frees the
+ * list. Accesses no mount, since a mount may hang. Return: 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
-/* Returns true if a file system of this type is mounted, perhaps hidden by another mount, at `path` (NULL:
- * any) with this device number (0: any). *ret_device (may be NULL) is the device number of the last match.
- * Returns false also if /proc cannot be read. */
+/* Returns true if a file system of this type is mounted at `path` (NULL: any) with this device number (0:
+ * any), even if another mount hides it; false also if /proc cannot be read. *ret_device (may be NULL) is the
+ * device number of the last match. */
 bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device);
 
-/* Reads "MAJOR:MINOR" in decimal. *ret_end points behind it. */
+/* Reads "MAJOR:MINOR" in decimal; *ret_end points behind the text. */
 dev_t mountinfo_read_device(const char *text, char **ret_end);
 
 /* NULL-safe. */

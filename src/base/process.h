@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process settings of a program that keeps mail: some signals end it in good order, and it leaves no core
- * file.
+ * Process settings of a program that keeps mail: signals end it in good order, and it leaves no core file.
  */
 #ifndef INBOXFS_BASE_PROCESS_H
 #define INBOXFS_BASE_PROCESS_H
 
 #include <signal.h>
 
-/*
- * Blocks the signals that end a service: SIGTERM, SIGINT, and SIGHUP unless it was ignored (nohup(1)). Call
- * it before the first thread starts, since threads inherit the mask. Ignores SIGPIPE: a write to a closed
- * pipe fails with EPIPE.
- */
+/* Blocks the signals that end a service: SIGTERM, SIGINT, and SIGHUP unless it was ignored (nohup(1)). Call
+ * it before the first thread starts, since threads inherit the mask. Ignores SIGPIPE. */
 void process_block_ending_signals(sigset_t *ret_ending);
 
 /* Waits until one of these signals arrives. Returns its number. */

@@ -17,7 +17,7 @@ int random_hex(char *ret_text, size_t len);
 /* Writes a version 4 UUID (RFC 9562 section 5.4): 36 characters and a NUL. Return: 0 or -errno. */
 int random_uuid(char ret_text[37]);
 
-/* Returns a random number that stays the same for the life of the process. */
+/* Returns a random number that is constant in each process. */
 uint64_t random_process_seed(void);
 
 #endif

@@ -35,8 +35,8 @@ __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_r
     return error;
 }
 
-/* Root may let a group read a file of root's: systemd gives a service its credentials in this way, by an ACL
- * for one user. */
+/* A group may read a file that belongs to root: systemd gives a service its credentials so, with an ACL for
+ * one user. */
 static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
 {
     bool is_lent = status->st_uid == 0 && geteuid() != 0;

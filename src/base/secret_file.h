@@ -15,11 +15,12 @@ enum {
 /* Reads the single line of a file or pipe, without its line end; free it with secret_free(). The file must
  * belong to this user, or to root, who may let a group read it. `what` names the file in the reason ("the
  * key file"). Return: 0; -EACCES when other users have access; -EPERM when another user owns it; -EINVAL
- * when it is not one line; or -errno, each with *ret_reason (the caller frees it; NULL without memory). */
+ * when it is not one line; or -errno, each with *ret_reason (the caller frees it; NULL when out of memory).
+ */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
 
 /* Reads all bytes of such a file and puts a NUL behind them; the caller wipes and frees them. Return: as
- * above; -EFBIG when the file is longer than `max_bytes`. */
+ * secret_file_read(); -EFBIG when the file is longer than `max_bytes`. */
 int secret_file_read_all(const char *path, const char *what, size_t max_bytes, char **ret_text,
                          size_t *ret_len, char **ret_reason);
 

@@ -15,8 +15,8 @@ struct strbuf {
     char *data;       /* NUL-terminated; NULL before the first append */
     size_t len;       /* bytes, without the NUL */
     size_t capacity;  /* bytes allocated */
-    size_t max_bytes; /* len never passes this */
-    int error;        /* sticky: 0; -ENOMEM; -EMSGSIZE when max_bytes was reached. Then appends do nothing */
+    size_t max_bytes; /* the longest len */
+    int error;        /* 0; or why appends do nothing: -ENOMEM, -EMSGSIZE after too long a text */
 };
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
@@ -48,8 +48,8 @@ int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
-/* Reads a file, pipe or socket to its end, appends the bytes, and waits for them. Return: 0; -errno of
- * read(2); or buffer->error. */
+/* Appends the bytes of a file, pipe or socket, and waits for its end. Return: 0; -errno of read(2); or
+ * buffer->error. */
 int strbuf_read_to_end(struct strbuf *buffer, int fd);
 
 /* Empties the buffer and resets its error, but keeps its memory. */
@@ -64,7 +64,7 @@ void strbuf_release(struct strbuf *buffer);
 const char *strbuf_str(const struct strbuf *buffer);
 
 /* Moves the NUL-terminated text to the caller, who frees it, and empties the buffer. Returns NULL when the
- * buffer has an error or there is no memory. `ret_len` may be NULL. */
+ * buffer has an error or when out of memory. `ret_len` may be NULL. */
 char *strbuf_take(struct strbuf *buffer, size_t *ret_len);
 
 #define _cleanup_strbuf_ __attribute__((cleanup(strbuf_release)))

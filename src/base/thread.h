@@ -11,7 +11,7 @@
 /* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
-/* A pool starts threads for jobs up to `max_threads`, and ends idle ones. Further jobs wait in a queue. */
+/* A pool starts up to `max_threads` threads for jobs, and ends idle threads. Further jobs wait in a queue. */
 struct worker_pool;
 
 struct worker_job {
@@ -22,11 +22,12 @@ struct worker_job {
  * -ENOMEM. */
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool);
 
-/* Queues a job. Return: 0; -errno when no thread runs or can be started: then the caller keeps the job. */
+/* Queues a job. Return: 0; or -errno when no thread runs or can be started, and then the caller owns the job.
+ */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
 
-/* Takes a job out of the queue. Returns true if the job was there: it is the caller's again. Returns false
- * if the job runs, has run, or was never queued. */
+/* Takes a job out of the queue. Returns true if the caller owns the job again; false if the job runs, has
+ * run, or was never queued. */
 bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job);
 
 /* Waits until all jobs are done, and frees the pool. NULL-safe. */

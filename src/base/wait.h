@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waits that end: a thread waits on a condition until it is signalled, until a point in time, or until the
- * wait is cancelled, because a user pressed Ctrl-C or the program ends. This file also has sleepers (threads
- * that wait for work) and the backoff before another attempt.
+ * wait is cancelled, because a user pressed Ctrl-C or the program ends. Also sleepers (threads that wait for
+ * work) and the backoff before another attempt.
  *
  * Any thread may set a cancel; it stays set. A cancel serves one waiting thread at a time. A thread that
  * waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
@@ -24,7 +24,7 @@ struct cancel {
     pthread_cond_t woken; /* `waking` became 0 */
     unsigned int waking;  /* protected by lock, like all below: calls that are about to wake `condition` */
     pthread_cond_t *condition;     /* borrowed; NULL when no thread waits */
-    pthread_mutex_t *condition_of; /* the mutex that goes with it */
+    pthread_mutex_t *condition_of; /* the mutex of `condition` */
     atomic_bool is_set;            /* readable without any lock */
 };
 
@@ -34,12 +34,12 @@ void cancel_release(struct cancel *cancel);
 /* Sets the cancel, and wakes the thread that waits under it. The caller must not hold that thread's mutex. */
 void cancel_set(struct cancel *cancel);
 
-/* Takes no lock. Returns false for NULL. */
+/* Takes no lock. NULL is never set. */
 bool cancel_is_set(struct cancel *cancel);
 
 /*
  * Waits on `condition` (made by clock_condition_init()) with `mutex` held; `cancel` may be NULL. Return: 0
- * when the condition was signalled, and sometimes without a cause; -EINTR when `cancel` was set; -ETIMEDOUT
+ * when the condition was signalled, and at spurious wake-ups; -EINTR when `cancel` was set; -ETIMEDOUT
  * when the clock had reached `until_ms` (CLOCK_FOREVER: never). Usage:
  *
  *     int error = 0;
@@ -53,9 +53,9 @@ int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *
 
 /*
  * Sleepers are threads that wait for work, each on a condition of its own. A wake-up reaches exactly one of
- * them: the last that went to sleep, whose memory is still in the cache of its CPU. With one condition for
- * all, pthread_cond_signal() of glibc before 2.41 may wake no thread (glibc bug 25847), and the work would
- * stay undone until the next wake-up.
+ * them: the thread that went to sleep last, whose memory is still in the cache of its CPU. With one condition
+ * for all, pthread_cond_signal() of glibc before 2.41 may wake no thread (glibc bug 25847), and the work
+ * would wait for the next wake-up.
  */
 struct sleeper {
     pthread_cond_t wake;
@@ -63,7 +63,7 @@ struct sleeper {
     struct sleeper *next;
 };
 
-/* Protected by a mutex of the owner, which is held in all calls. All zeros: no thread sleeps. */
+/* All zeros at first. The caller holds the mutex that protects them, the same in all calls. */
 struct sleepers {
     struct sleeper *first;
 };
@@ -72,11 +72,11 @@ struct sleepers {
 void sleeper_init(struct sleeper *sleeper);
 void sleeper_release(struct sleeper *sleeper);
 
-/* Sleeps until woken or until the clock reaches `until_ms`. May return early: check the state again. */
+/* Sleeps until woken or until the clock reaches `until_ms`. May return early, so callers check again. */
 void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock *clock,
                    pthread_mutex_t *mutex, int64_t until_ms);
 
-/* Wake one or all of the threads that sleep now, if any. */
+/* Wake one or all of the threads that sleep, if any. */
 void sleepers_wake_one(struct sleepers *sleepers);
 void sleepers_wake_all(struct sleepers *sleepers);
 
