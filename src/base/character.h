@@ -44,7 +44,7 @@ static inline enum character_kind character_kind_of(uint32_t code)
 }
 
 /* Returns true for the second and later bytes of a character. */
-static inline bool character_goes_on(char byte)
+static inline bool character_is_continuation(char byte)
 {
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
@@ -60,7 +60,7 @@ static inline size_t character_cut(const char *text, size_t len, size_t max_byte
 {
     if (len <= max_bytes)
         return len;
-    while (max_bytes > 0 && character_goes_on(text[max_bytes]))
+    while (max_bytes > 0 && character_is_continuation(text[max_bytes]))
         max_bytes--;
     return max_bytes;
 }
@@ -81,20 +81,20 @@ static inline struct character character_at(const char *text, size_t len)
     if (first < 0x80)
         return (struct character){first, 1,
                                   first < 0x20 || first == 0x7f ? CHARACTER_CONTROL : CHARACTER_PLAIN};
-    if (first < 0xc2 || first > 0xf4 || len < 2 || !character_goes_on(text[1]))
+    if (first < 0xc2 || first > 0xf4 || len < 2 || !character_is_continuation(text[1]))
         return invalid;
     if (first < 0xe0) {
         code = (first & 0x1f) << 6 | character_bits(text[1]);
         return (struct character){code, 2, character_kind_of(code)};
     }
-    if (len < 3 || !character_goes_on(text[2]))
+    if (len < 3 || !character_is_continuation(text[2]))
         return invalid;
     if (first < 0xf0) {
         code = (first & 0x0f) << 12 | character_bits(text[1]) << 6 | character_bits(text[2]);
         bool is_valid = code >= 0x800 && (code < 0xd800 || code > 0xdfff);
         return is_valid ? (struct character){code, 3, character_kind_of(code)} : invalid;
     }
-    if (len < 4 || !character_goes_on(text[3]))
+    if (len < 4 || !character_is_continuation(text[3]))
         return invalid;
     code = (first & 0x07) << 18 | character_bits(text[1]) << 12 | character_bits(text[2]) << 6 |
            character_bits(text[3]);

@@ -334,7 +334,7 @@ static size_t width_of(struct text_line line)
     while (line.len > 0 && is_blank_byte(line.text[line.len - 1]))
         line.len--;
     for (size_t i = 0; i < line.len; i++)
-        width += !character_goes_on(line.text[i]);
+        width += !character_is_continuation(line.text[i]);
     return width;
 }
 
