@@ -32,17 +32,10 @@ static const char nothing_to_read[] = "(This email has no text; what it shows is
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id)
 {
-    struct content_entry entry = {.kind = kind, .name = strdup(name), .id = strdup(id)};
-    struct content_entry *entries = realloc(folder->entries, (folder->len + 1) * sizeof(*entries));
-    if (entries != NULL)
-        folder->entries = entries;
-    if (entries == NULL || entry.name == NULL || entry.id == NULL) {
-        free(entry.name);
-        free(entry.id);
-        return NULL;
-    }
-    entries[folder->len] = entry;
-    return &entries[folder->len++];
+    folder->entries = g_renew(struct content_entry, folder->entries, folder->len + 1);
+    struct content_entry *entry = &folder->entries[folder->len++];
+    *entry = (struct content_entry){.kind = kind, .name = g_strdup(name), .id = g_strdup(id)};
+    return entry;
 }
 
 const struct content_entry *content_folder_find(const struct content_folder *folder, enum content_kind kind,
@@ -68,14 +61,12 @@ void content_folder_release(struct content_folder *folder)
 static int add_bytes(struct content_folder *folder, enum content_kind kind, const char *name, const char *id,
                      const char *bytes, size_t len)
 {
-    struct content_entry *entry = content_folder_add(folder, kind, name, id);
     char *copy = malloc(len + 1);
-    if (entry == NULL || copy == NULL) {
-        free(copy);
+    if (copy == NULL)
         return -ENOMEM;
-    }
     memcpy(copy, bytes, len);
     copy[len] = '\0';
+    struct content_entry *entry = content_folder_add(folder, kind, name, id);
     entry->bytes = copy;
     entry->len = len;
     return 0;
@@ -243,8 +234,9 @@ static int add_attachments(struct content_folder *folder, const struct email_con
         const struct email_attachment *attachment = &content->attachments[i];
         _cleanup_free_ char *name = attachment_name(attachment);
         _cleanup_free_ char *unique = name == NULL ? NULL : unique_name(taken, name);
-        if (unique == NULL || content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id) == NULL)
+        if (unique == NULL)
             return -ENOMEM;
+        content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id);
     }
     return 0;
 }

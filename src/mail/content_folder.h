@@ -36,7 +36,8 @@ struct content_folder {
 /* Makes the folder. The caller releases it. Return: 0 or -ENOMEM. */
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder);
 
-/* Appends an entry with copies of name and id, without bytes. Returns it, or NULL when out of memory. */
+/* Appends an entry with copies of name and id, without bytes. Returns the entry, borrowed until the next one.
+ */
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id);
 

@@ -300,7 +300,6 @@ struct text_layout {
     char mark[TEXT_LAYOUT_MARK_SIZE];               /* replaces the innermost prefix of the next line */
 };
 
-/* Returns true if no text was appended yet. */
 static bool text_layout_is_empty(const struct text_layout *layout)
 {
     return layout->out->len == layout->begin;
