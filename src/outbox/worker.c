@@ -185,26 +185,19 @@ static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *un
     return true;
 }
 
-static bool save_again_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
-{
-    if (outbox->unsaved == 0)
-        return false;
-    *until_ms = MIN(*until_ms, outbox->save_again_ms);
-    if (outbox->save_again_ms > now)
-        return false;
-    pthread_mutex_unlock(&outbox->lock);
-    change_save_again(outbox);
-    pthread_mutex_lock(&outbox->lock);
-    return true;
-}
-
-static void turn_locked(struct worker *worker)
+static void work_once_locked(struct worker *worker)
 {
     struct worker_threads *threads = worker->threads;
     struct outbox *outbox = threads->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
-    int64_t until_ms = CLOCK_FOREVER;
-    if (save_again_locked(outbox, now, &until_ms) || hand_in_quiet_locked(outbox, now, &until_ms))
+    int64_t until_ms = outbox->unsaved > 0 ? outbox->save_again_ms : CLOCK_FOREVER;
+    if (until_ms <= now) {
+        pthread_mutex_unlock(&outbox->lock);
+        change_save_again(outbox);
+        pthread_mutex_lock(&outbox->lock);
+        return;
+    }
+    if (hand_in_quiet_locked(outbox, now, &until_ms))
         return;
     struct item *item = take_locked(worker, ITEM_MESSAGE, now, &until_ms);
     if (item == NULL)
@@ -232,7 +225,7 @@ static void *work(void *argument)
     struct outbox *outbox = worker->threads->outbox;
     pthread_mutex_lock(&outbox->lock);
     while (!outbox->is_stopping)
-        turn_locked(worker);
+        work_once_locked(worker);
     worker->threads->running--;
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
@@ -253,36 +246,30 @@ int outbox_start(struct outbox *outbox)
     return error;
 }
 
-static void stop_threads(struct worker_threads *threads)
+void outbox_stop(struct outbox *outbox)
 {
-    struct outbox *outbox = threads->outbox;
+    struct worker_threads *threads = TAKE_PTR(outbox->threads);
     struct clock *clock = clock_system(); /* a test's clock may stand still */
     int64_t until_ms = clock_monotonic_ms(clock) + STOP_GRACE_MS;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    while (threads->running > 0 && error == 0)
-        error = wait_until(clock, &outbox->changed, &outbox->lock, until_ms, NULL);
-    pthread_mutex_unlock(&outbox->lock);
-    for (unsigned int i = 0; i < threads->started; i++)
-        cancel_set(&threads->workers[i].cancel);
-    for (unsigned int i = 0; i < threads->started; i++) {
-        pthread_join(threads->workers[i].thread, NULL);
-        cancel_release(&threads->workers[i].cancel);
-        sleeper_release(&threads->workers[i].sleeper);
-        type_detector_release(&threads->workers[i].detector);
-    }
-    free(threads);
-}
-
-void outbox_stop(struct outbox *outbox)
-{
-    pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
     pthread_cond_broadcast(&outbox->changed);
     sleepers_wake_all(&outbox->idle_workers);
+    while (threads != NULL && threads->running > 0 && error == 0)
+        error = wait_until(clock, &outbox->changed, &outbox->lock, until_ms, NULL);
     pthread_mutex_unlock(&outbox->lock);
-    if (outbox->threads != NULL)
-        stop_threads(TAKE_PTR(outbox->threads));
+    unsigned int started = threads == NULL ? 0 : threads->started;
+    for (unsigned int i = 0; i < started; i++)
+        cancel_set(&threads->workers[i].cancel);
+    for (unsigned int i = 0; i < started; i++) {
+        struct worker *worker = &threads->workers[i];
+        pthread_join(worker->thread, NULL);
+        cancel_release(&worker->cancel);
+        sleeper_release(&worker->sleeper);
+        type_detector_release(&worker->detector);
+    }
+    free(threads);
     while (change_save_again(outbox)) /* else the next start would read the older rows */
         continue;
 }
