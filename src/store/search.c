@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * A search (store_search(), store.h) joins the hits of the service with the hits of the local search index.
+ * The service also searches bodies and attachments that were never fetched. The store makes one request for
+ * each word or phrase and intersects the answers, so that a query means the same to the service and to the
+ * search index. While the service does not answer, or cannot search, the hits of the search index are the
+ * whole result.
+ *
  * A server may ignore search_term and list every email (interface, GET /api/v1/email). Therefore the first
  * request has a random term that no email contains.
  */
-#include "store/search.h"
-
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
@@ -182,7 +186,7 @@ struct search {
     const struct search_query *query;
     struct cancel *cancel;                              /* also set when the time-out has passed */
     struct search_hits found;                           /* from the service */
-    struct search_hits local;                           /* from the index */
+    struct search_hits local;                           /* from the search index */
     struct search_hits unwanted;                        /* emails with a negated text, from both */
     struct search_hits *taking;                         /* take_hit() adds to this set */
     const struct search_term *asked[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
@@ -190,17 +194,6 @@ struct search {
     bool has_facts;
     bool is_service_asked; /* the service answered every request */
 };
-
-void searcher_init(struct searcher *searcher)
-{
-    *searcher = (struct searcher){.ability = SEARCH_ABILITY_UNKNOWN};
-    pthread_mutex_init(&searcher->lock, NULL);
-}
-
-void searcher_release(struct searcher *searcher)
-{
-    pthread_mutex_destroy(&searcher->lock);
-}
 
 static bool has_facts(const struct search_query *query)
 {
@@ -386,17 +379,9 @@ static enum search_ability test_ability(struct search *search)
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, take_nothing, &count);
     /* Checked before the outcome: a list of every email may be too long to be read. */
-    if (count > 0)
+    if (count > 0 || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT)
         return SEARCH_ABILITY_ABSENT;
-    switch (outcome) {
-    case SERVICE_OK:
-        return SEARCH_ABILITY_PRESENT;
-    case SERVICE_REJECTED:
-    case SERVICE_ABSENT:
-        return SEARCH_ABILITY_ABSENT;
-    default:
-        return SEARCH_ABILITY_UNKNOWN;
-    }
+    return outcome == SERVICE_OK ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_UNKNOWN;
 }
 
 /* Returns true if the service can search. Tests this once an hour, if the account has an email. */

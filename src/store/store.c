@@ -26,7 +26,6 @@ static int open_parts(struct store *store, const struct store_config *config, in
         error = index_open(&store->index, config->clock, &config->listener, &config->events, &store->cache);
     if (error != 0)
         return error;
-    searcher_init(&store->searcher);
     take_over_version_0_2(store, dir_fd, config->state_dir_fd);
     if (config->content_cache_bytes > 0)
         error = contents_new(store, dir_fd, config->content_cache_bytes, &store->contents);
@@ -50,6 +49,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->index);
     pthread_mutex_init(&store->inbox_list_lock, NULL);
+    pthread_mutex_init(&store->searcher.lock, NULL);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
         store_free(store);
@@ -72,7 +72,7 @@ void store_free(struct store *store)
         return;
     sync_free(store->sync);
     contents_free(store->contents);
-    searcher_release(&store->searcher);
+    pthread_mutex_destroy(&store->searcher.lock);
     contact_release(&store->contact);
     pthread_mutex_destroy(&store->inbox_list_lock);
     index_release(&store->index);

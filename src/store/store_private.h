@@ -11,8 +11,26 @@
 #include "store/contact.h"
 #include "store/index.h"
 #include "store/message_ids.h"
-#include "store/search.h"
 #include "store/store.h"
+
+/* State that lasts from one search to the next (search.c). */
+struct searcher {
+    pthread_mutex_t lock;
+    enum search_ability {
+        SEARCH_ABILITY_UNKNOWN,
+        SEARCH_ABILITY_PRESENT, /* the service filters by search_term */
+        SEARCH_ABILITY_ABSENT,  /* the service ignores or refuses search_term */
+    } ability;                  /* protected by lock, like all below */
+    int64_t ability_ms;         /* monotonic time of the last test of the ability */
+    int64_t synced_ms;          /* monotonic time when a search last started a sync for an unknown email */
+};
+
+/* The service's list of inboxes, kept in memory so that the caller can check it before the index changes. */
+struct inbox_list { /* empty: all zeros */
+    struct inbox_record *items;
+    size_t len;
+    size_t capacity;
+};
 
 struct store {
     struct mail_service *service; /* borrowed */
@@ -28,6 +46,13 @@ struct store {
     int64_t inbox_list_due_ms;       /* monotonic; it lists them no earlier; protected by inbox_list_lock */
     struct searcher searcher;
 };
+
+void inbox_list_release(struct inbox_list *list);
+/* Fetches the list (waits for the network). `list` is complete only if the outcome is SERVICE_OK. */
+void inbox_list_fetch(struct inbox_list *list, struct mail_service *service, struct cancel *cancel,
+                      struct service_result *ret);
+/* Returns NULL if the list does not have the id. */
+const struct inbox_record *inbox_list_find(const struct inbox_list *list, const char *id);
 
 /* Imports and removes the files of version 0.2 in the folder of the cache, and its folder `content` in the
  * state directory (waits for the disk). */
