@@ -538,9 +538,9 @@ static int fetch(struct contents *contents, const struct content_request *reques
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* a part too long to be fetched ahead may still be short enough for a reader */
+    do /* a part may be too long, or the service too busy, to fetch ahead but not for a reader */
         error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
-    while (error == -EFBIG && was_ahead);
+    while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
     return error;
 }
 
