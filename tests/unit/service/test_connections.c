@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which connection is cut off when there are too many.
+ * The choice of the connection that is shut down when there are too many.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -53,7 +53,7 @@ static void *end(void *connections)
     return NULL;
 }
 
-TEST(the_end_waits_only_for_busy_connections)
+TEST(ending_waits_only_for_busy_connections)
 {
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair idle, busy;
@@ -76,7 +76,7 @@ TEST(the_end_waits_only_for_busy_connections)
 }
 
 /* Four connections, in order of arrival. B is busy, W's request is carried out, K was served before, no
- * request of S was accepted, and one of R was refused. */
+ * request of S was accepted, and a request of R was refused. */
 static const struct {
     const char *before;
     int64_t seconds; /* time until the fifth connection arrives */
@@ -100,7 +100,7 @@ static void add_in_phase(struct pair *pair, struct connections *connections, cha
         connections_enter(connections, pair->connection, CONNECTION_IDLE);
 }
 
-TEST(the_connection_that_waited_longest_makes_room)
+TEST(the_longest_waiting_connection_is_shut_down)
 {
     for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
         struct fake_clock fake;
@@ -124,7 +124,7 @@ TEST(the_connection_that_waited_longest_makes_room)
     }
 }
 
-/* Adds a connection from an address of this machine. */
+/* Adds a connection from a loopback address. */
 static void pair_add_from(struct pair *pair, struct connections *connections, const char *from)
 {
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -152,7 +152,7 @@ static const struct {
     {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };
 
-TEST(a_peer_has_half_of_the_places_at_most)
+TEST(a_peer_has_at_most_half_of_the_connections)
 {
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         struct fake_clock fake;
@@ -176,7 +176,7 @@ TEST(a_peer_has_half_of_the_places_at_most)
     }
 }
 
-TEST(a_peer_whose_connections_are_busy_is_refused_another)
+TEST(a_peer_with_only_busy_connections_is_refused_another)
 {
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair pairs[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The service sends each message of the corpus (support/corpus.h). The email that arrives has the same bodies
- * and attachments, and so has its raw message.
+ * The service sends each message of the corpus (support/corpus.h). The email that arrives, and its raw
+ * message, have the bodies and attachments of the request.
  */
 #include "base/hash.h"
 #include "mail/draft.h"
@@ -81,7 +81,7 @@ static void check_content(const struct fixture *fixture, const char *id, const j
     json_decref(content);
 }
 
-/* A message adds a line end to a text that has none. */
+/* In a message each text ends with a line end. */
 static void assert_same_lines(const char *expected, const char *found)
 {
     size_t len = strlen(expected);
@@ -141,7 +141,7 @@ static void send_and_check(void *context, const struct corpus_message *message)
     corpus_check->sent++;
 }
 
-TEST_WITH(every_structure_arrives_as_it_was_sent, fixture_set_up, fixture_tear_down)
+TEST_WITH(every_mime_structure_arrives_unchanged, fixture_set_up, fixture_tear_down)
 {
     struct corpus_check corpus_check = {.fixture = *state, .inbox = create_inbox(*state, ANN, NULL)};
     corpus_for_each(send_and_check, &corpus_check);
@@ -183,8 +183,8 @@ static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size
     return error;
 }
 
-/* A well-formed message can be read back, and does not change when it is forwarded again. A malformed one
- * must do no harm. */
+/* A well-formed message can be read back, and does not change when it is forwarded again. Forwarding a
+ * malformed message must only not crash. */
 static void forward_and_check(void *context, const struct corpus_message *message)
 {
     bool is_damaged = json_object_get(message->expected, "error") != NULL;
@@ -201,7 +201,7 @@ static void forward_and_check(void *context, const struct corpus_message *messag
     free(twice);
 }
 
-TEST(every_structure_can_be_forwarded)
+TEST(every_mime_structure_can_be_forwarded)
 {
     assert_true(corpus_for_each(forward_and_check, NULL) >= 60);
 }

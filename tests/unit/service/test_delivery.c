@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mail from elsewhere: the service keeps it byte for byte, reads it liberally, and applies the inbox's rules.
+ * Mail from elsewhere: the service stores it byte for byte, reads any form of it, and applies the inbox's
+ * rules.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,7 +77,7 @@ static void assert_attachment(const struct fixture *fixture, const json_t *conte
     assert_bytes(fixture, target, bytes, strlen(bytes));
 }
 
-TEST_WITH(a_message_is_read_and_its_bytes_are_kept, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_delivered_message_is_read_and_keeps_its_bytes, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Received: from x.example\r\n"
                               "From: =?utf-8?q?J=C3=B6rg?= <joerg@x.example>\r\n"
@@ -145,7 +146,7 @@ TEST_WITH(attachments_arrive_byte_for_byte, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(all_texts_of_a_message_are_its_text, fixture_set_up, fixture_tear_down)
+TEST_WITH(all_text_parts_are_joined_into_the_bodies, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: two of each\nMessage-ID: <3@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=b\n"
@@ -170,7 +171,7 @@ TEST_WITH(all_texts_of_a_message_are_its_text, fixture_set_up, fixture_tear_down
 }
 
 /* Changes the rows of a message with a text after a picture to those of version 0.2. */
-TEST_WITH(texts_kept_as_attachments_are_texts_after_an_update, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_update_from_0_2_moves_text_attachments_into_the_bodies, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
                               "Content-Type: multipart/mixed; boundary=b\n\n"
@@ -237,7 +238,7 @@ TEST_WITH(attachments_have_their_content_ids, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(any_bytes_are_delivered_as_a_message, fixture_set_up, fixture_tear_down)
+TEST_WITH(any_bytes_can_be_delivered, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *raw;
@@ -275,7 +276,7 @@ TEST_WITH(any_bytes_are_delivered_as_a_message, fixture_set_up, fixture_tear_dow
     free(bob);
 }
 
-TEST_WITH(dates_are_read_as_programs_write_them, fixture_set_up, fixture_tear_down)
+TEST_WITH(dates_in_the_forms_of_common_programs_are_read, fixture_set_up, fixture_tear_down)
 {
     static const char *const cases[][2] = {
         {"2020-11-20T11:14:36+01:00", "2020-11-20T10:14:36.000Z"},
@@ -296,7 +297,7 @@ TEST_WITH(dates_are_read_as_programs_write_them, fixture_set_up, fixture_tear_do
     free(bob);
 }
 
-TEST_WITH(the_line_of_an_mbox_is_dropped, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_from_line_of_an_mbox_is_removed, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "From a@x.example Fri Nov 20 10:14:36 2020\nSubject: piped\n\nx\n";
     const struct fixture *fixture = *state;
@@ -342,8 +343,8 @@ TEST_WITH(a_missing_sender_is_taken_from_the_envelope, fixture_set_up, fixture_t
     free(bob);
 }
 
-/* Texts that are no address follow the addresses, and can never be read as an address. */
-TEST_WITH(text_in_place_of_an_address_is_kept, fixture_set_up, fixture_tear_down)
+/* Texts that are no addresses are listed after the addresses, and none of them looks like an address. */
+TEST_WITH(text_instead_of_an_address_is_shown, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *header, *field;
@@ -382,7 +383,7 @@ TEST_WITH(text_in_place_of_an_address_is_kept, fixture_set_up, fixture_tear_down
     free(bob);
 }
 
-/* Writes 1001 addresses, a0@x.example and so on. The caller frees. */
+/* Returns 1001 addresses, a0@x.example and so on; the caller frees the text. */
 static char *many_recipients(const char *before, const char *separator, const char *behind)
 {
     enum {
@@ -402,7 +403,7 @@ TEST_WITH(the_first_thousand_recipients_are_shown, fixture_set_up, fixture_tear_
 {
     static const struct {
         const char *before, *separator, *behind;
-        const char *last; /* texts that are no addresses count, too */
+        const char *last; /* of the list, which may end with a text that is no address */
     } cases[] = {
         {"To: ", ", ", "", "a999@x.example"},          {"To: ", ";", "", "a999@x.example"},
         {"To: ", ";\n ", ";", "a999@x.example"},       {"To: team: ", ", ", ";", "a999@x.example"},
@@ -456,7 +457,7 @@ TEST_WITH(an_answer_joins_the_thread_and_can_be_answered, fixture_set_up, fixtur
     free(ann);
 }
 
-TEST_WITH(an_answer_joins_its_thread_in_every_spelling_of_ids, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_joins_its_thread_in_every_spelling_of_message_ids, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *question, *answer;
@@ -510,7 +511,7 @@ TEST_WITH(mail_without_a_header_can_be_forwarded, fixture_set_up, fixture_tear_d
     free(bob);
 }
 
-TEST_WITH(the_same_message_again_changes_nothing, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_repeated_delivery_changes_nothing, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -544,7 +545,7 @@ TEST_WITH(the_same_message_again_changes_nothing, fixture_set_up, fixture_tear_d
     free(bob);
 }
 
-TEST_WITH(the_rules_of_the_inbox_hold, fixture_set_up, fixture_tear_down)
+TEST_WITH(inbox_rules_apply_to_delivered_mail, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -570,7 +571,7 @@ TEST_WITH(the_rules_of_the_inbox_hold, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(one_unknown_recipient_refuses_the_whole_message, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_unknown_recipient_refuses_the_whole_message, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -660,8 +661,8 @@ static void append_largest_field(struct strbuf *out, const char *name)
     strbuf_append_char(out, '\n');
 }
 
-/* Reads the record with the limits of inboxfs. */ static void
-assert_record_can_be_listed(const json_t *record)
+/* Reads the record with the limits of inboxfs. */
+static void assert_record_can_be_listed(const json_t *record)
 {
     char *text = json_dumps(record, JSON_COMPACT);
     struct email_record read = {0};
@@ -672,7 +673,7 @@ assert_record_can_be_listed(const json_t *record)
     free(text);
 }
 
-TEST_WITH(whatever_a_sender_writes_its_inbox_can_be_listed, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_longest_addresses_leave_the_inbox_listable, fixture_set_up, fixture_tear_down)
 {
     enum {
         SUBJECT_MARKS = 5000,
@@ -739,8 +740,8 @@ static void write_largest_message(struct strbuf *out, int number)
     strbuf_append_str(out, "\n--b--\n");
 }
 
-/* Reads the content with the limits of inboxfs. */ static struct email_content
-read_largest_content(const struct fixture *fixture, const json_t *email)
+/* Reads the content with the limits of inboxfs. */
+static struct email_content read_largest_content(const struct fixture *fixture, const json_t *email)
 {
     char target[256];
     struct http_answer answer;
@@ -755,7 +756,7 @@ read_largest_content(const struct fixture *fixture, const json_t *email)
     return content;
 }
 
-TEST_WITH(whatever_a_sender_writes_its_thread_can_be_read, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_longest_texts_leave_the_thread_readable, fixture_set_up, fixture_tear_down)
 {
     enum {
         MESSAGES = 2
@@ -788,7 +789,7 @@ size_t iconv(iconv_t charset, char **text, size_t *len, char **ret_text, size_t 
     return really_convert(charset, text, len, ret_text, ret_len);
 }
 
-TEST(the_rest_of_a_long_header_is_not_decoded)
+TEST(a_long_header_is_decoded_up_to_its_limit)
 {
     static const char *const fields[] = {"Subject: ", "Content-Type: application/x; name="};
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -847,7 +848,7 @@ TEST_WITH(large_replies_to_slow_clients_are_bounded, fixture_set_up, fixture_tea
     assert_int_equal(503, status);
     json_decref(get(fixture, "/api/v1/email"));
     close(clients[0]);
-    /* until the service has noticed the closed connections */
+    /* The service may not have noticed yet that connections were closed. */
     do
         close(ask(fixture, target, &status));
     while (status == 503);

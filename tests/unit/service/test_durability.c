@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-TEST_WITH(an_upload_is_on_the_disk, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_upload_is_synced_before_its_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     disk_forget_syncs();
@@ -21,7 +21,7 @@ TEST_WITH(an_upload_is_on_the_disk, fixture_set_up, fixture_tear_down)
     free(id);
 }
 
-TEST_WITH(whatever_changes_is_on_the_disk, fixture_set_up, fixture_tear_down)
+TEST_WITH(every_change_is_synced_before_its_answer, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     disk_forget_syncs();
@@ -40,7 +40,7 @@ TEST_WITH(whatever_changes_is_on_the_disk, fixture_set_up, fixture_tear_down)
     free(inbox);
 }
 
-TEST(the_first_key_is_on_the_disk)
+TEST(the_first_key_is_synced)
 {
     struct fixture fixture;
     fixture_make_dir(&fixture);

@@ -42,7 +42,7 @@ static const struct {
      "blocked_from_address"},
 };
 
-TEST(rules_are_applied)
+TEST(the_first_rule_that_applies_gives_the_status)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *text = NULL;

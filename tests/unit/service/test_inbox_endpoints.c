@@ -34,7 +34,7 @@ TEST_WITH(a_new_inbox_has_every_field, fixture_set_up, fixture_tear_down)
     json_decref(made);
 }
 
-TEST_WITH(an_update_is_a_full_update, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_update_resets_fields_that_it_leaves_out, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_t *settings = json_pack("{s:b, s:{s:[s], s:[]}, s:b, s:s}", "allow_bcc", false,
@@ -64,7 +64,7 @@ static char *date_of_update(const struct fixture *fixture)
     return date;
 }
 
-TEST_WITH(a_record_has_the_time_of_its_update, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_update_sets_updated_at, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     _cleanup_free_ char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -82,7 +82,7 @@ TEST_WITH(a_record_has_the_time_of_its_update, fixture_set_up, fixture_tear_down
     assert_true(is_later);
 }
 
-TEST_WITH(an_address_is_taken_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(two_inboxes_cannot_have_one_address, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, "ann@inbox.localhost", NULL));
@@ -99,7 +99,7 @@ TEST_WITH(an_address_is_taken_once, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(an_unknown_id_is_not_found, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_update_of_an_unknown_inbox_is_refused, fixture_set_up, fixture_tear_down)
 {
     json_t *error = call(
         *state, "POST", UPSERT,
@@ -112,7 +112,7 @@ TEST_WITH(an_unknown_id_is_not_found, fixture_set_up, fixture_tear_down)
 
 static const struct {
     const char *request;
-    const char *location; /* the last part */
+    const char *location; /* the last element of `loc` */
 } wrong[] = {
     {"{\"email_address\":\"a@inbox.localhost\"}", "name"},
     {"{\"name\":\"x\"}", "email_address"},
@@ -131,7 +131,7 @@ static const struct {
     {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"webhook_url\":{}}", "webhook_url"},
 };
 
-TEST_WITH(mistakes_are_named, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_names_each_mistake, fixture_set_up, fixture_tear_down)
 {
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         json_t *error = call(*state, "POST", UPSERT, json_loads(wrong[i].request, 0, NULL), 422);
@@ -145,7 +145,7 @@ TEST_WITH(mistakes_are_named, fixture_set_up, fixture_tear_down)
     assert_int_equal(0, count_of(*state, "/api/v1/inbox"));
 }
 
-TEST_WITH(a_bad_rule_is_named_by_its_place, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_names_the_position_of_a_bad_rule, fixture_set_up, fixture_tear_down)
 {
     const char *text = "{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\","
                        "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\",7],\"domains\":[\"d@e\"]}}";
@@ -159,7 +159,7 @@ TEST_WITH(a_bad_rule_is_named_by_its_place, fixture_set_up, fixture_tear_down)
     json_decref(error);
 }
 
-TEST_WITH(the_first_inbox_is_welcomed, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_first_inbox_gets_a_welcome_email, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *first = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -172,7 +172,7 @@ TEST_WITH(the_first_inbox_is_welcomed, fixture_set_up, fixture_tear_down)
     free(first);
 }
 
-TEST_WITH(rules_against_the_welcome_are_kept, fixture_set_up, fixture_tear_down)
+TEST_WITH(rules_can_prevent_the_welcome_email, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     json_t *rule =

@@ -40,7 +40,7 @@ static void release(struct mailboxes *boxes)
     free(boxes->bob);
 }
 
-TEST_WITH(filters_are_understood_in_every_spelling, fixture_set_up, fixture_tear_down)
+TEST_WITH(filters_are_read_in_every_spelling, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -92,7 +92,7 @@ TEST_WITH(filters_are_understood_in_every_spelling, fixture_set_up, fixture_tear
     release(&boxes);
 }
 
-TEST_WITH(the_newest_comes_first, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_newest_email_is_first, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
@@ -106,7 +106,7 @@ TEST_WITH(the_newest_comes_first, fixture_set_up, fixture_tear_down)
     release(&boxes);
 }
 
-TEST_WITH(a_bad_filter_is_named, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_names_a_bad_filter, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *query;
@@ -204,13 +204,13 @@ static void change_database(const struct fixture *fixture, const char *sql)
     sqlite3_close(db);
 }
 
-/* A client that takes half a list for a whole one would remove the other half of its mail. */
-TEST_WITH(a_list_that_breaks_off_does_not_end_like_a_whole_one, fixture_set_up, fixture_tear_down)
+/* A client that took half a list for the complete list would remove the other half of its mail. */
+TEST_WITH(an_incomplete_list_does_not_end_like_a_complete_one, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
     fixture_stop(fixture);
-    /* The long records make the list begin; then SQLite cannot compute one, because of an overflow. */
+    /* The first records are so long that they are sent; then SQLite fails to compute one, by an overflow. */
     change_database(fixture, "UPDATE emails SET record = json_set(record, '$.x', hex(zeroblob(100000)));"
                              "ALTER TABLE emails RENAME TO kept;"
                              "CREATE VIEW emails AS SELECT seq, id, inbox, message, from_address, is_valid,"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of a message: an enclosed message keeps its bytes, and all lines are fit for SMTP.
+ * The text of a message: the bytes of an enclosed message, and lines for SMTP.
  */
 #include <string.h>
 
@@ -74,7 +74,7 @@ static const struct {
     {"\r\nends with\r", 0, false},
 };
 
-TEST(enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message)
+TEST(mail_that_no_server_takes_is_enclosed_as_a_file)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         size_t original_len = cases[i].len > 0 ? cases[i].len : strlen(cases[i].original);
@@ -95,7 +95,7 @@ TEST(enclosed_mail_that_no_server_takes_is_a_file_and_any_other_a_message)
     }
 }
 
-TEST(an_enclosed_message_has_the_bytes_that_it_had)
+TEST(an_enclosed_message_keeps_its_bytes)
 {
     static const char *const originals[] = {
         "Subject: x\r\nno header\r\n\r\nx\r\n",
@@ -127,7 +127,7 @@ TEST(a_message_without_a_header_is_enclosed_behind_a_blank_line)
 
 /* ---------------------------------------------------------------- addresses */
 
-TEST(a_domain_beyond_ascii_is_written_in_ascii)
+TEST(a_non_ascii_domain_is_written_in_ascii)
 {
     static const char *const addresses[][2] = {
         {"bob@x.example", "bob@x.example"},
@@ -150,7 +150,7 @@ TEST(a_domain_beyond_ascii_is_written_in_ascii)
 
 /* ---------------------------------------------------------------- lines */
 
-TEST(lines_end_with_crlf_and_a_long_one_of_a_header_is_folded)
+TEST(lines_for_a_relay_end_with_crlf_and_are_folded)
 {
     static const char *const texts[][2] = {
         {"A: b\nC: d\r\n\nx\n", "A: b\r\nC: d\r\n\r\nx\r\n"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the file in a form, well-formed or not.
+ * The search for a file in a form, which may be malformed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,10 +69,10 @@ static const struct {
     {"only the boundary", "--B", -EBADMSG, NULL, NULL, NULL},
 };
 
-TEST(the_file_is_found)
+TEST(the_file_of_a_field_is_found_in_a_form)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        /* on the heap without a NUL, so that the sanitizer finds a read past the end */
+        /* It is on the heap without a NUL, so that the sanitizer finds a read past the end. */
         size_t len = strlen(cases[i].body);
         char *body = malloc(len + 1);
         memcpy(body, cases[i].body, len);
@@ -92,7 +92,7 @@ TEST(the_file_is_found)
     }
 }
 
-TEST(every_truncation_is_survived)
+TEST(a_truncated_form_is_refused)
 {
     const char *whole = cases[5].body;
     for (size_t len = 0; len < strlen(whole) - strlen("--\r\n"); len++) {
@@ -105,7 +105,7 @@ TEST(every_truncation_is_survived)
     }
 }
 
-TEST(a_boundary_is_needed)
+TEST(a_form_without_a_boundary_is_refused)
 {
     static const char *const types[] = {"multipart/form-data", "multipart/form-data; boundary=", "",
                                         "multipart/form-data; boundary=\"\""};
@@ -116,7 +116,7 @@ TEST(a_boundary_is_needed)
     }
 }
 
-TEST(a_boundary_longer_than_all_that_is_in_memory_is_refused)
+TEST(a_boundary_longer_than_the_body_is_refused)
 {
     enum {
         BOUNDARY_BYTES = 16 * 1024 * 1024

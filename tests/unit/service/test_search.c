@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches answer the same with the index as by a comparison of each text.
+ * Searches have the same results with the index as by a comparison of each text.
  */
 #include <glib.h>
 #include <sqlite3.h>
@@ -192,7 +192,7 @@ static void await_index(const struct fixture *fixture)
     sqlite3_close(db);
 }
 
-TEST_WITH(a_search_finds_the_same_before_and_after_the_index_has_a_message, fixture_set_up, fixture_tear_down)
+TEST_WITH(indexing_changes_no_search_result, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -245,8 +245,8 @@ TEST_WITH(a_text_too_long_for_the_index_is_found, fixture_set_up, fixture_tear_d
     assert_string_equal("", nothing);
 }
 
-/* A common term is searched in the newest emails instead. */
-TEST_WITH(a_rare_term_is_looked_for_in_the_index, fixture_set_up, fixture_tear_down)
+/* A common term is searched in the newest emails, without the index. */
+TEST_WITH(a_rare_term_is_searched_in_the_index, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));

@@ -47,7 +47,7 @@ static char *load_raw(const struct fixture *fixture, const char *id)
     return raw;
 }
 
-TEST_WITH(the_welcome_says_that_a_program_wrote_it, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_welcome_is_marked_as_automatic, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -59,7 +59,7 @@ TEST_WITH(the_welcome_says_that_a_program_wrote_it, fixture_set_up, fixture_tear
     free(ann);
 }
 
-TEST_WITH(mail_to_an_inbox_here_is_delivered, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_to_an_inbox_of_the_service_is_delivered, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -83,7 +83,7 @@ TEST_WITH(mail_to_an_inbox_here_is_delivered, fixture_set_up, fixture_tear_down)
     assert_non_null(strstr(raw, text_of(content, "message_id")));
     assert_int_equal(0, strncmp(raw, "Date: ", 6));
     assert_non_null(strstr(raw, "From: Name <" ANN ">\r\n"));
-    assert_null(strstr(raw, ": \r\n")); /* no header without a value */
+    assert_null(strstr(raw, ": \r\n")); /* no header is empty */
     free(raw);
 
     json_t *outbound = get(fixture, "/api/v1/email/outbound");
@@ -234,7 +234,7 @@ TEST_WITH(mail_that_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_
     assert_non_null(shown);
     json_decref(shown);
     json_decref(load_content(fixture, text_of(email, "id"), ""));
-    /* A client in Python may write it like this. */
+    /* Python's json module escapes it so. */
     snprintf(target, sizeof(target), "/api/v1/email/%s/mark/False", text_of(email, "id"));
     json_decref(call(fixture, "POST", target, NULL, 200));
     assert_null(newest_email(fixture, bob, ""));
@@ -264,7 +264,7 @@ TEST_WITH(valid_mail_cannot_be_hidden_by_a_mark, fixture_set_up, fixture_tear_do
     free(bob);
 }
 
-TEST_WITH(cc_and_bcc_can_be_closed, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_inbox_can_refuse_cc_and_bcc, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -289,7 +289,7 @@ TEST_WITH(cc_and_bcc_can_be_closed, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(a_key_sends_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_idempotency_key_sends_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -327,7 +327,7 @@ TEST_WITH(an_attachment_that_the_disk_does_not_take_is_refused, fixture_set_up, 
     free(bytes);
 }
 
-TEST_WITH(attachments_come_through, fixture_set_up, fixture_tear_down)
+TEST_WITH(attachments_arrive_with_name_type_and_bytes, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -410,7 +410,8 @@ TEST_WITH(attachments_are_bounded_together, fixture_set_up, fixture_tear_down)
     free(bytes);
 }
 
-/* Sends an email of these texts to two people, with two attachments. Returns its prompt; the caller frees. */
+/* Sends an email of these texts to two people, with two attachments. Returns its prompt; the caller frees it.
+ */
 static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t *texts)
 {
     char *one = upload(fixture, "one.txt", "text/plain", "1", 1, 200);
@@ -429,7 +430,7 @@ static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t 
     return prompt;
 }
 
-TEST_WITH(a_prompt_has_all_that_a_reader_needs, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_prompt_has_the_headers_texts_and_attachments, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *plain_text;
@@ -466,7 +467,7 @@ TEST_WITH(a_prompt_has_all_that_a_reader_needs, fixture_set_up, fixture_tear_dow
     free(ann);
 }
 
-TEST_WITH(in_a_thread_headings_of_html_stand_below_the_subjects, fixture_set_up, fixture_tear_down)
+TEST_WITH(html_headings_in_a_thread_are_below_the_subjects, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -536,7 +537,6 @@ TEST_WITH(a_reply_joins_the_thread, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-/* RFC 5322, section 3.6.4: other programs know a thread by its first message. */
 /* Returns the Message-ID of an email, which the caller frees. */
 static char *load_message_id(const struct fixture *fixture, const char *id)
 {
@@ -550,7 +550,7 @@ static char *load_message_id(const struct fixture *fixture, const char *id)
     return message_id;
 }
 
-TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear_down)
+TEST_WITH(references_of_a_long_thread_keep_the_first_and_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
         EMAILS = 103
@@ -568,7 +568,7 @@ TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear
         free(send_message(fixture, request));
         newest = newest_email(fixture, ann, "");
         ids[i] = load_message_id(fixture, text_of(newest, "id"));
-        if (i >= 2 && i < 99) /* the content of each would take most of this program's time */
+        if (i >= 2 && i < 99) /* reading the content of each would take too long */
             continue;
         json_t *content = load_content(fixture, text_of(newest, "id"), "");
         assert_string_equal(ids[i], text_of(content, "message_id"));
@@ -590,7 +590,7 @@ TEST_WITH(a_long_thread_keeps_its_first_and_newest, fixture_set_up, fixture_tear
 }
 
 /* The bound is 12 MB of records, and a record has each text three times. */
-TEST_WITH(a_thread_of_long_pages_keeps_the_newest, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_thread_of_long_emails_shows_the_newest, fixture_set_up, fixture_tear_down)
 {
     enum {
         EMAILS = 4,
@@ -625,7 +625,7 @@ TEST_WITH(a_thread_of_long_pages_keeps_the_newest, fixture_set_up, fixture_tear_
     free(ann);
 }
 
-/* In Markdown each line of this list is indented twelve times by eight blanks. The caller frees. */
+/* In Markdown each line of this list is indented twelve times by eight blanks. The caller frees the text. */
 static char *deep_list(size_t lines)
 {
     enum {
@@ -639,7 +639,7 @@ static char *deep_list(size_t lines)
     return strbuf_take(&html, NULL);
 }
 
-TEST_WITH(a_page_that_grows_without_measure_leaves_its_thread_readable, fixture_set_up, fixture_tear_down)
+TEST_WITH(html_that_grows_in_markdown_leaves_its_thread_readable, fixture_set_up, fixture_tear_down)
 {
     enum {
         LINES = 100 * 1000,
@@ -676,7 +676,7 @@ TEST_WITH(a_page_that_grows_without_measure_leaves_its_thread_readable, fixture_
 }
 
 /* The subjects differ in length, so that the limit falls within a character of at least one text. */
-TEST_WITH(a_long_text_is_cut_in_its_prompt_behind_a_whole_character, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_prompt_cuts_a_long_text_after_a_whole_character, fixture_set_up, fixture_tear_down)
 {
     enum {
         SIGNS = 1400 * 1000,
@@ -713,7 +713,7 @@ static json_t *strangers(size_t count)
     return list;
 }
 
-TEST_WITH(recipients_are_counted_together, fixture_set_up, fixture_tear_down)
+TEST_WITH(recipients_of_all_headers_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -739,8 +739,8 @@ static json_t *strangers_named(size_t count, const char *mark, size_t marks)
     return list;
 }
 
-/* A record must not be too long for inboxfs, in whose JSON such a name takes three times as many bytes. */
-TEST_WITH(names_are_bounded_together, fixture_set_up, fixture_tear_down)
+/* The record must not be too long for inboxfs, which writes such a name with three times as many bytes. */
+TEST_WITH(names_of_all_recipients_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -843,7 +843,7 @@ static const struct {
     {"{\"idempotency_key\":5}", 422, "\"idempotency_key\""},
 };
 
-TEST_WITH(wrong_settings_are_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(wrong_fields_are_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -862,8 +862,8 @@ TEST_WITH(wrong_settings_are_refused, fixture_set_up, fixture_tear_down)
     assert_int_equal(0, count_of(fixture, "/api/v1/email/outbound"));
 }
 
-/* The answer is about the body, not about one of its members. */
-TEST_WITH(a_body_that_is_no_object_is_refused_as_that, fixture_set_up, fixture_tear_down)
+/* The `loc` of the problem is the body, not a member. */
+TEST_WITH(a_body_that_is_no_object_is_refused_as_a_whole, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const targets[] = {SEND, "/api/v1/inbox/upsert"};
@@ -880,7 +880,7 @@ TEST_WITH(a_body_that_is_no_object_is_refused_as_that, fixture_set_up, fixture_t
     }
 }
 
-TEST_WITH(published_clients_are_understood, fixture_set_up, fixture_tear_down)
+TEST_WITH(requests_of_published_clients_are_accepted, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -908,7 +908,7 @@ static json_t *message_with_key(const char *key)
     return request;
 }
 
-/* Sends one email, which must be over the limit. */
+/* Sends one email, which must exceed the daily limit. */
 static void assert_refused(const struct fixture *fixture)
 {
     json_t *request = message_with_key(NULL);
@@ -928,7 +928,7 @@ static void assert_refused(const struct fixture *fixture)
     json_decref(request);
 }
 
-/* Changes the sent emails in the database, behind the service's back. */
+/* Changes the sent emails in the database, without a request to the service. */
 static void change_sent(const struct fixture *fixture, const char *statement)
 {
     char path[400];
@@ -953,7 +953,7 @@ TEST_WITH(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down)
         snprintf(key, sizeof(key), "key %d", i);
         free(send_message(fixture, message_with_key(key)));
     }
-    /* an email that was sent before does not count again */
+    /* a repeated request does not count as another email */
     free(send_message(fixture, message_with_key("key 3")));
     assert_refused(fixture);
     assert_int_equal(10, count_of(fixture, "/api/v1/email/outbound"));
@@ -974,7 +974,7 @@ TEST_WITH(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down)
     assert_int_equal(1000, count_of(fixture, "/api/v1/email/outbound?limit=2000"));
 }
 
-TEST_WITH(the_limit_starts_anew_each_day, set_up_free, fixture_tear_down)
+TEST_WITH(the_daily_limit_counts_each_day_anew, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTTP itself: keys, methods, paths, content types, sizes, odd clients, many clients at once.
+ * The HTTP server: keys, methods, paths, content types, sizes, misbehaving clients, many clients at once.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static const struct {
      JSON_TYPE "Content-Length: 20000001\r\nExpect: 100-continue\r\n", NULL, 413, NULL, NULL},
 };
 
-TEST_WITH(every_status_has_its_reason, fixture_set_up, fixture_tear_down)
+TEST_WITH(every_error_status_has_a_detail, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -88,7 +88,7 @@ TEST_WITH(every_status_has_its_reason, fixture_set_up, fixture_tear_down)
 }
 
 /* A browser must not run a stranger's email as a page of the service. */
-TEST_WITH(no_answer_can_run_as_a_page, fixture_set_up, fixture_tear_down)
+TEST_WITH(no_answer_can_run_as_a_web_page, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const headers[][2] = {{"X-Content-Type-Options", "nosniff"},
@@ -106,7 +106,7 @@ TEST_WITH(no_answer_can_run_as_a_page, fixture_set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(a_key_is_needed, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_request_without_a_valid_key_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char wrong[65];
@@ -141,7 +141,7 @@ static void run_sql(const struct fixture *fixture, const char *statement)
     sqlite3_close(db);
 }
 
-/* Replaces the table with a view that fails when it is read, as a damaged page does. */
+/* Replaces the table with a view that fails when it is read, as a damaged table would. */
 static void break_table(const struct fixture *fixture, const char *table, const char *columns)
 {
     char statement[400];
@@ -153,8 +153,7 @@ static void break_table(const struct fixture *fixture, const char *table, const 
     run_sql(fixture, statement);
 }
 
-/* The service answers with a reason if a row has a null in place of a text. */
-TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_row_without_a_text_fails_only_where_it_is_needed, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -194,8 +193,8 @@ TEST_WITH(a_row_that_lacks_a_text_is_an_error, fixture_set_up, fixture_tear_down
     free(ann);
 }
 
-/* A client would believe an answer of 401 or 404, and give up its key or its inbox. */
-TEST_WITH(a_database_that_fails_is_no_answer, fixture_set_up, fixture_tear_down)
+/* After an answer of 401 or 404, a client would give up its key or its inbox. */
+TEST_WITH(a_failing_database_is_answered_with_500, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *id = create_inbox(fixture, "ann@inbox.localhost", NULL);
@@ -227,7 +226,7 @@ static size_t count_open_files(void)
     return count;
 }
 
-TEST_WITH(many_requests_leave_nothing_open, fixture_set_up, fixture_tear_down)
+TEST_WITH(many_requests_leave_no_descriptors_open, fixture_set_up, fixture_tear_down)
 {
     enum {
         SOME = 20,
@@ -300,7 +299,7 @@ static const struct {
     {"a blank before the colon", HEAD("1.1", HOST "Transfer-Encoding : chunked\r\n"), "", 400},
 };
 
-TEST_WITH(a_header_that_says_two_things_is_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_head_with_an_ambiguous_end_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -348,7 +347,7 @@ static const struct {
     {"http://localhost", 421},
 };
 
-TEST_WITH(a_name_that_is_not_the_services_is_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_foreign_name_in_host_is_refused, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_stop(fixture);
@@ -395,7 +394,7 @@ TEST_WITH(a_target_that_is_too_long_is_refused, fixture_set_up, fixture_tear_dow
     free(target);
 }
 
-TEST_WITH(a_body_as_long_as_the_limit_is_taken, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_body_as_long_as_the_limit_is_accepted, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char start[] = "{\"id\":null,\"name\":\"A\",\"email_address\":\"ann@inbox.localhost\"}";
@@ -413,7 +412,7 @@ TEST_WITH(a_body_as_long_as_the_limit_is_taken, fixture_set_up, fixture_tear_dow
     free(body);
 }
 
-TEST_WITH(half_requests_leave_room_for_others, fixture_set_up, fixture_tear_down)
+TEST_WITH(incomplete_requests_make_room_for_other_clients, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const halves[] = {
@@ -458,8 +457,7 @@ static int connect_deaf(const struct fixture *fixture)
     return fd;
 }
 
-/* An answer to a request without a key does not protect its connection. */
-TEST_WITH(a_client_without_a_key_that_reads_nothing_makes_room, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_client_that_reads_no_refusals_makes_room, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     int deaf = connect_deaf(fixture);
@@ -467,7 +465,7 @@ TEST_WITH(a_client_without_a_key_that_reads_nothing_makes_room, fixture_set_up, 
     struct pollfd cut = {.fd = deaf, .events = POLLRDHUP};
     for (size_t i = 0; i < ARRAY_LEN(held); i++)
         held[i] = -1;
-    /* as long as its answers are sent, other connections have waited longer */
+    /* while its answers are sent, other connections have waited longer */
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 60 * 1000;
     for (size_t i = 0; poll(&cut, 1, 20) == 0 && clock_monotonic_ms(clock_system()) < until_ms; i++) {
         close(held[i % ARRAY_LEN(held)]);
@@ -480,7 +478,7 @@ TEST_WITH(a_client_without_a_key_that_reads_nothing_makes_room, fixture_set_up, 
 }
 
 /* select() could not wait for the service's descriptors if others have the first 1,024. */
-TEST_WITH(open_files_do_not_keep_connections_out, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_thousand_open_files_do_not_prevent_connections, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit limit;
@@ -578,7 +576,7 @@ TEST_WITH(a_chunked_body_is_bounded_too, fixture_set_up, fixture_tear_down)
     free(request);
 }
 
-TEST_WITH(garbage_does_not_end_the_service, fixture_set_up, fixture_tear_down)
+TEST_WITH(garbage_does_not_stop_the_service, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const texts[] = {"\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "\x16\x03\x01\x02",

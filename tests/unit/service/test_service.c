@@ -77,7 +77,7 @@ TEST_WITH(a_second_service_is_refused, set_up_dir, fixture_tear_down)
     assert_int_equal(0, try_start("127.0.0.1:0", fixture->data_dir));
 }
 
-TEST_WITH(a_bad_address_is_refused, set_up_dir, fixture_tear_down)
+TEST_WITH(a_malformed_listen_address_is_refused, set_up_dir, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const texts[] = {"",
@@ -112,7 +112,7 @@ TEST_WITH(a_bad_domain_is_refused, set_up_dir, fixture_tear_down)
     assert_int_equal(-1, access(fixture->data_dir, F_OK));
 }
 
-TEST_WITH(a_unix_socket_is_the_owners, set_up_dir, fixture_tear_down)
+TEST_WITH(only_the_owner_can_use_a_unix_socket, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[400];
@@ -134,7 +134,7 @@ TEST_WITH(a_unix_socket_is_the_owners, set_up_dir, fixture_tear_down)
 }
 
 /* The service takes no socket of any kind from another program. */
-TEST_WITH(a_socket_of_others_is_left_alone, set_up_dir, fixture_tear_down)
+TEST_WITH(a_socket_of_another_program_is_not_replaced, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM};
@@ -153,7 +153,7 @@ TEST_WITH(a_socket_of_others_is_left_alone, set_up_dir, fixture_tear_down)
     }
 }
 
-TEST_WITH(a_file_in_the_place_of_a_socket_is_left_alone, set_up_dir, fixture_tear_down)
+TEST_WITH(a_file_is_not_replaced_by_a_socket, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[400];
@@ -165,8 +165,8 @@ TEST_WITH(a_file_in_the_place_of_a_socket_is_left_alone, set_up_dir, fixture_tea
     assert_int_equal(0, access(address + 5, F_OK));
 }
 
-/* A crash can tear the file, before the key is in the database. */
-TEST_WITH(a_first_key_that_is_torn_is_made_anew, set_up_dir, fixture_tear_down)
+/* After a crash the file may be incomplete; the database has no key then. */
+TEST_WITH(an_incomplete_first_key_is_replaced, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const torn[] = {"", "0123abcd", "not a key\n"};
@@ -181,7 +181,7 @@ TEST_WITH(a_first_key_that_is_torn_is_made_anew, set_up_dir, fixture_tear_down)
     }
 }
 
-TEST_WITH(a_first_key_written_by_an_editor_of_windows_is_taken, set_up_dir, fixture_tear_down)
+TEST_WITH(a_first_key_that_ends_with_crlf_is_accepted, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -208,7 +208,7 @@ static void run_key_command(int (*command)(const char *, FILE *), const char *da
     fclose(out);
 }
 
-TEST_WITH(keys_come_and_go_while_it_runs, set_up_dir, fixture_tear_down)
+TEST_WITH(keys_are_added_and_revoked_while_a_service_runs, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(-ENOENT, keys_command_add(fixture->data_dir, stdout));
@@ -298,7 +298,7 @@ TEST_WITH(a_service_that_is_alone_maps_no_file, set_up_dir, fixture_tear_down)
     }
 }
 
-TEST_WITH(data_of_a_newer_version_is_left_alone, set_up_dir, fixture_tear_down)
+TEST_WITH(data_of_a_newer_version_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char path[400];
@@ -344,7 +344,7 @@ static pid_t start_child(const struct fixture *fixture, char *ret_address, size_
     return child;
 }
 
-TEST_WITH(being_killed_loses_nothing_answered, set_up_dir, fixture_tear_down)
+TEST_WITH(a_killed_service_keeps_every_answered_change, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     char address[64];
@@ -373,8 +373,8 @@ static void *keep_a_cpu_busy(void *argument)
     return NULL;
 }
 
-/* The threads that answer these requests do not finish before the service ends. */
-TEST_WITH(requests_that_cannot_be_parsed_do_not_crash_a_service_that_ends, set_up_dir, fixture_tear_down)
+/* The service ends before the threads that answer these requests. */
+TEST_WITH(unparsable_requests_do_not_crash_a_service_that_ends, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     static const char request[] = "GET / HTTP/9.9\r\n\r\n";
@@ -431,7 +431,7 @@ TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
     assert_in_range(after, 1, before + 20);
 }
 
-/* As long as a read transaction is open, SQLite cannot shorten its write-ahead log. */
+/* SQLite cannot shorten its write-ahead log while a read transaction is open. */
 TEST_WITH(no_read_transaction_stays_open, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SMTP server and its clients: how many it serves at once, time-outs, and its end.
+ * The SMTP server: limits on clients, time-outs, and its end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -147,7 +147,7 @@ TEST(a_silent_client_gets_421)
     fixture_close(&fixture);
 }
 
-TEST(a_client_silent_in_the_handshake_is_cut_off)
+TEST(a_client_silent_in_the_handshake_is_disconnected)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
@@ -172,7 +172,7 @@ TEST(a_client_silent_in_the_handshake_is_cut_off)
     SSL_CTX_free(tls);
 }
 
-TEST(the_oldest_idle_connection_makes_room)
+TEST(the_oldest_idle_connection_is_replaced)
 {
     struct fixture fixture;
     fixture_open(&fixture, 2, PATIENCE_MS);
@@ -181,7 +181,7 @@ TEST(the_oldest_idle_connection_makes_room)
     int busy = dial(&fixture);
     say(busy, BEGIN "1\r\n");
     assert_true(receives_code(busy, "354"));
-    /* as long as the server has not noticed that `idle` is idle, it sends the new client away */
+    /* until the server has noticed that `idle` is idle, it refuses the new client */
     for (size_t i = 0; i < 10000 && !is_cut_off(idle); i++) {
         int other = dial(&fixture);
         receives_code(other, "220");
@@ -196,7 +196,7 @@ TEST(the_oldest_idle_connection_makes_room)
     fixture_close(&fixture);
 }
 
-TEST(with_all_places_busy_another_client_is_sent_away)
+TEST(a_client_is_refused_while_all_connections_are_busy)
 {
     struct fixture fixture;
     fixture_open(&fixture, 2, PATIENCE_MS);
@@ -224,7 +224,7 @@ static void *free_server(void *argument)
     return NULL;
 }
 
-TEST(the_end_waits_for_a_message_under_way)
+TEST(ending_waits_for_a_message_under_way)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
@@ -325,7 +325,7 @@ static void *send_messages(void *argument)
     return NULL;
 }
 
-TEST(many_send_at_once)
+TEST(many_clients_can_send_at_once)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
@@ -340,7 +340,7 @@ TEST(many_send_at_once)
     fixture_close(&fixture);
 }
 
-TEST(a_bad_address_to_listen_at_is_refused)
+TEST(a_malformed_listen_address_is_refused)
 {
     static const char *const texts[] = {"1025", "host.example:25", "127.0.0.1:65536", "unix:", ""};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -351,7 +351,7 @@ TEST(a_bad_address_to_listen_at_is_refused)
 }
 
 /* A stopped program accepts no connection: when the queue is full, connect() waits. */
-TEST(a_socket_whose_server_is_stuck_is_in_use)
+TEST(a_socket_of_a_stuck_server_is_not_replaced)
 {
     struct temp_dir dir;
     temp_dir_init(&dir);
@@ -380,7 +380,7 @@ TEST(a_socket_whose_server_is_stuck_is_in_use)
 
 /* ---------------------------------------------------------------- mailboxes */
 
-TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
+TEST(with_a_relay_smtp_makes_inboxes_only_in_the_domain)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
@@ -416,7 +416,7 @@ TEST(with_a_relay_smtp_makes_inboxes_in_the_domain_alone)
     fixture_close(&fixture);
 }
 
-TEST(a_failed_delivery_is_answered_by_its_cause)
+TEST(a_failed_delivery_is_answered_with_its_cause)
 {
     static const struct {
         int error;
