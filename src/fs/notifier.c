@@ -165,10 +165,7 @@ static void stream_grew(void *context)
 static void appeared(void *context, const char *path, uint64_t ino)
 {
     const struct notifier *notifier = context;
-    if (path != NULL)
-        watch_helper_announce(notifier->watch_helper, path);
-    else
-        watch_helper_announce_inode(notifier->message_helper, ino);
+    watch_helper_announce(path != NULL ? notifier->watch_helper : notifier->message_helper, path, ino);
 }
 
 struct tree_listener notifier_listener(struct notifier *notifier)

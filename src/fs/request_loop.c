@@ -254,11 +254,6 @@ int request_loop_start(struct request_loop *loop)
     return add_thread(loop);
 }
 
-void request_loop_expect_end(struct request_loop *loop)
-{
-    loop->is_end_expected = true;
-}
-
 void request_loop_stop(struct request_loop *loop)
 {
     loop->is_end_expected = true;

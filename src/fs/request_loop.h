@@ -35,7 +35,8 @@ struct request_loop {
     int end_fd;                  /* readable when the threads are to end; never read */
     bool may_spin;               /* threads poll for the next request for a moment before they sleep */
     atomic_bool is_ending;       /* request_loop_stop() was called */
-    atomic_bool is_end_expected; /* the mount may go away without `ended` being called */
+    atomic_bool is_end_expected; /* this program is about to unmount, so `ended` is not called; also set by
+                                    the loop's owner */
     atomic_flag is_end_reported;
     void (*ended)(void *context); /* the mount went away; one of the threads calls it, once at most */
     void *context;
@@ -52,8 +53,6 @@ int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void
                       void *context);
 /* Starts the first thread. Return: 0; -EAGAIN or -ENOMEM when no thread can be started; another -errno. */
 int request_loop_start(struct request_loop *loop);
-/* Announces that this program is about to unmount: `ended` is not called from now on. */
-void request_loop_expect_end(struct request_loop *loop);
 /* Waits for the requests under way and for those that the kernel has handed out already, and ends the
  * threads. The caller must have set the requests' cancels before. Idempotent. */
 void request_loop_stop(struct request_loop *loop);

@@ -359,7 +359,7 @@ void fs_session_stop(struct fs_session *session)
     session->is_stopped = true;
     if (session->is_started) {
         tree_set_listener(session->operations.tree, NULL);
-        request_loop_expect_end(&session->loop);
+        session->loop.is_end_expected = true;
         stream_readers_close(&session->readers);
         request_list_close(&session->requests);
         notifier_stop(&session->notifier);

@@ -323,31 +323,22 @@ void watch_helper_release(struct watch_helper *helper)
     pthread_mutex_destroy(&helper->lock);
 }
 
-static void queue(struct watch_helper *helper, uint64_t ino, const char *path)
+void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino)
 {
-    size_t len = strlen(path) + 1;
+    const char *queued_path = path != NULL ? path : "";
+    size_t len = strlen(queued_path) + 1;
     if (helper->shared == NULL)
         return;
     LOCK_GUARD(&helper->lock);
     if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PIPE_BYTES)
         return;
     struct announcement *announcement = g_malloc(sizeof(*announcement) + len);
-    announcement->ino = ino;
+    announcement->ino = path != NULL ? 0 : ino;
     announcement->len = len;
-    memcpy(announcement->path, path, len);
+    memcpy(announcement->path, queued_path, len);
     g_queue_push_tail(&helper->queue, announcement);
     helper->queued++;
     pthread_cond_broadcast(&helper->changed);
-}
-
-void watch_helper_announce(struct watch_helper *helper, const char *path)
-{
-    queue(helper, 0, path);
-}
-
-void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino)
-{
-    queue(helper, ino, "");
 }
 
 /* The process counts in shared memory and wakes no thread, so this function polls. */

@@ -76,10 +76,9 @@ void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
-/* Announces a new file at this path below the mount point. From any thread; does not wait. */
-void watch_helper_announce(struct watch_helper *helper, const char *path);
-/* Announces a new file by its inode number, for find_path. From any thread; does not wait. */
-void watch_helper_announce_inode(struct watch_helper *helper, uint64_t ino);
+/* Announces a new file at this path below the mount point, or (NULL) by its inode number, for find_path. From
+ * any thread; does not wait. */
+void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino);
 
 /* Waits, at most `at_most_ms`, until watchers have seen all files announced before. The process then has
  * nothing open, and does not delay an unmount. Must not be called while a folder in which the process

@@ -2,7 +2,7 @@
 /*
  * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the count
  * of writers (draft_table.h), and the move of a file of the outbox back into drafts/. A move to another
- * folder is done by that folder, which hands the draft in (items.h).
+ * folder is done by that folder, which hands the draft in (items.c).
  *
  * Nothing here is lasting, and open files are read and written through their own descriptors.
  */
@@ -17,7 +17,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "tree/items.h"
 #include "tree/node.h"
 
 /* ---------------------------------------------------------------- entries */

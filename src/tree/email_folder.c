@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder of an email: its texts, attachments, raw message and the thread before it, and the reply files.
- * The entries come from the email's content, which the first use fetches; the request waits for that. An open
- * file keeps its bytes even if the cache drops them.
+ * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, the thread before it,
+ * and the reply files. Showing the folder itself costs nothing. Its entries are made of the email's content,
+ * and the first lookup in it may wait for the service (store_content.h: errors, deadline). An open file keeps
+ * its bytes even if the cache drops them.
+ *
+ * The content of an email does not change at the service under its id, so the kernel may keep all entries. It
+ * is not notified of changes: a notification would wait for the folder's lock, which a waiting request holds.
+ * Content that is fetched again, from another service or by another version of this program, may have other
+ * entries, so each use of a node checks that its entry still exists.
  */
-#include "tree/email_folder.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +21,6 @@
 #include "base/cleanup.h"
 #include "store/store_content.h"
 #include "tree/node.h"
-#include "tree/reply_file.h"
 
 enum {
     INDEX_BITS = 16,

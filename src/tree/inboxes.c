@@ -2,9 +2,8 @@
 /*
  * inboxes/ and its inboxes: an inbox's own files (inbox.json, index.jsonl), the records of its emails, and
  * .invalid/ with the mail that its rules or checks quarantined, if the service lists that. An email has two
- * entries in its inbox: its record, and its folder (email_folder.h).
+ * entries in its inbox: its record, and its folder (email_folder.c).
  */
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,7 +21,6 @@
 #include "mail/inbox_record.h"
 #include "outbox/writer_fate.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
 #include "tree/node.h"
 
 enum {
@@ -187,8 +185,7 @@ struct inbox_handle {
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     int fd = ((struct inbox_handle *)handle)->fd;
-    char *bytes = handle_read_buffer(ret, len);
-    ssize_t count = bytes == NULL ? -ENOMEM : file_pread_all(fd, bytes, len, offset);
+    ssize_t count = file_pread_all(fd, handle_read_buffer(ret, len), len, offset);
     if (count < 0)
         return (int)count;
     ret->len = (size_t)count;
@@ -289,10 +286,9 @@ struct index_handle {
 static int read_index(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     const struct index_handle *index = (struct index_handle *)handle;
-    char *bytes = handle_read_buffer(ret, len);
-    if (offset < 0 || bytes == NULL)
-        return offset < 0 ? -EINVAL : -ENOMEM;
-    return store_jsonl_read(index->index, (uint64_t)offset, bytes, len, &ret->len);
+    if (offset < 0)
+        return -EINVAL;
+    return store_jsonl_read(index->index, (uint64_t)offset, handle_read_buffer(ret, len), len, &ret->len);
 }
 
 static void release_index(struct tree_handle *handle)

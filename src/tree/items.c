@@ -3,8 +3,6 @@
  * outbox/, attachments/, sent/ and failed/: views of the outbox's items, writing them, and moves into and out
  * of these folders. The outbox handles the items; this file handles their names, attributes and open files.
  */
-#include "tree/items.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -265,16 +263,15 @@ static int read_items(struct tree_dir *dir, uint64_t position)
 
 struct item_handle {
     struct tree_handle base;
-    struct item_maker *maker;             /* NULL if the file existed at the open */
-    pthread_mutex_t making;               /* held while the maker makes the file */
+    struct answer *answer;                /* makes the file at the first write; NULL if it existed */
+    pthread_mutex_t making;               /* held during answer_make() */
     _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
     uint64_t number;                      /* set before `file` */
 };
 
 static void free_item(struct item_handle *item)
 {
-    if (item->maker != NULL)
-        item->maker->free(item->maker);
+    answer_free(item->answer);
     pthread_mutex_destroy(&item->making);
     free(item);
 }
@@ -297,7 +294,7 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
     *ret_file = file_of(handle);
     if (*ret_file != NULL)
         return 0;
-    int error = item->maker->make(item->maker, caller, bytes, len, ret_file, &stat);
+    int error = answer_make(item->answer, caller, bytes, len, ret_file, &stat);
     if (error != 0)
         return error;
     item->number = stat.number;
@@ -307,15 +304,14 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    char *bytes = handle_read_buffer(ret, len);
-    ssize_t count = bytes == NULL ? -ENOMEM : outbox_read(file_of(handle), bytes, len, offset);
+    ssize_t count = outbox_read(file_of(handle), handle_read_buffer(ret, len), len, offset);
     if (count < 0)
         return (int)count;
     ret->len = (size_t)count;
     return 0;
 }
 
-/* The kernel sends one write at a time. It knows no size of a file that a maker makes, so appended bytes go
+/* The kernel sends one write at a time. It knows no size of an answer's file, so appended bytes go
  * to the end of the message. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
@@ -323,7 +319,7 @@ static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *
     const struct item_handle *item = (struct item_handle *)handle;
     struct outbox_handle *file;
     struct outbox_stat stat;
-    bool is_appended = item->maker != NULL && (handle->flags & O_APPEND) != 0;
+    bool is_appended = item->answer != NULL && (handle->flags & O_APPEND) != 0;
     int error = need_file(handle, caller, offset == 0 || is_appended ? bytes : NULL, len, &file);
     if (error != 0)
         return error;
@@ -406,12 +402,11 @@ static struct item_handle *new_item(struct tree *tree, int flags)
 
 /* All writers to a reply file share its inode, but each writes a message of its own, so the kernel must not
  * cache. */
-void items_open_unmade(struct tree *tree, int flags, struct item_maker *maker,
-                       struct tree_handle **ret_handle)
+void items_open_unmade(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle)
 {
     struct item_handle *item = new_item(tree, flags);
     item->base.caching = TREE_CACHE_NONE;
-    item->maker = maker;
+    item->answer = answer;
     *ret_handle = &item->base;
 }
 

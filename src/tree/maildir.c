@@ -16,7 +16,6 @@
  * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
  * created without a lasting size: the kernel asks for the size with the next lookup.
  */
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +34,6 @@
 #include "mail/maildir_name.h"
 #include "store/maildir_memory.h"
 #include "store/store_content.h"
-#include "tree/email_folder.h"
 #include "tree/node.h"
 
 enum {

@@ -158,7 +158,7 @@ bool handle_is_for_reading(int flags)
 
 char *handle_read_buffer(struct tree_data *ret, size_t len)
 {
-    ret->owned = malloc(len);
+    ret->owned = g_malloc(len);
     ret->bytes = ret->owned;
     return ret->owned;
 }

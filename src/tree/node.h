@@ -23,6 +23,7 @@
 #include <pthread.h>
 
 #include "mail/event.h"
+#include "store/store_content.h"
 #include "tree/draft_table.h"
 #include "tree/removed_names.h"
 #include "tree/tree.h"
@@ -316,7 +317,7 @@ void tree_handle_free(struct tree_handle *handle);
 
 /* Returns true if the flags of open(2) ask only for reading. */
 bool handle_is_for_reading(int flags);
-/* Returns a buffer of this length, which `ret` owns, or NULL when out of memory. The caller sets ret->len. */
+/* Returns a buffer of this length, which `ret` owns. The caller sets ret->len. */
 char *handle_read_buffer(struct tree_data *ret, size_t len);
 /* Reads from a text that outlives the reply. Return: 0; -EINVAL when `offset` is negative. */
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
@@ -366,5 +367,70 @@ void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
 /* Stores the size, in bytes, of an email's raw message. Waits for the disk. */
 void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size);
+
+/* Returns the inode of outbox/, attachments/, sent/ or failed/ (items.c). */
+uint64_t items_folder_ino(enum outbox_folder folder);
+bool items_is_folder(uint64_t ino);
+
+/* The destination of a hand-in: a draft that is moved into outbox/ or attachments/, or onto a reply file,
+ * becomes an item of the outbox, and is no longer a draft. */
+struct hand_in {
+    enum outbox_folder folder; /* outbox/ or attachments/; unused if `answers` is set */
+    const char *name;
+    unsigned int flags;  /* of rename(2); 0 or RENAME_NOREPLACE */
+    const char *answers; /* from reply_make() (reply.h) if the draft is a reply, else NULL */
+};
+/* Hands in the draft `name` in a folder of drafts/. Waits for the disk. Return: 0; -EBUSY when the draft is
+ * open for writing or being moved; -EINTR when cancelled; -errno as draft_table_find(), draft_hold() and
+ * outbox_hand_in(). */
+int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                  const struct hand_in *to);
+/* Checks whether an item may be renamed at all. Return: 0; -EPERM for receipts and for records of mail sent
+ * elsewhere; -EINVAL for flags other than RENAME_NOREPLACE. */
+int items_check_rename(struct tree *tree, uint64_t folder, const char *name, unsigned int flags);
+/* Moves an item out of the outbox, into the folder `dir_fd`. Waits for the disk. Return: as
+ * outbox_take_out(). */
+int items_take_out(struct tree *tree, uint64_t folder, const char *name, int dir_fd, const char *new_name,
+                   unsigned int flags);
+/* Opens for writing a file whose message answer_make() makes at the first write, so the kernel does not know
+ * its size. Takes the answer. */
+struct answer;
+void items_open_unmade(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle);
+/* Makes the message (reply_file.c). To be called until it succeeds, by one thread at a time. `bytes`: the
+ * bytes that are written at the start of the file; NULL if the write is elsewhere, or there is none yet. */
+int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
+                struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
+/* NULL-safe. */
+void answer_free(struct answer *answer);
+
+/* Returns true for the names of the reply files, which the functions below expect (reply_file.c). `folder` is
+ * the inode of the email's folder. */
+bool reply_file_has_name(const char *name);
+/* Looks a reply file up. Does not wait. Return: 0; -ENOENT when the email is gone, or when this thread has
+ * just removed the file, as mv(1) from another filesystem and install(1) do before they create one in its
+ * place. */
+int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name, struct tree_entry *ret);
+/* unlink(2): hides the file from this thread for some seconds. Does not wait. Return: as
+ * reply_file_lookup(). */
+int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name);
+/* open(2) with O_CREAT, after an unlink. Does not wait. */
+int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
+                      const char *name, int flags, struct tree_entry *ret_entry,
+                      struct tree_handle **ret_handle);
+/* Hands in a draft as the answer that this file stands for. Waits for the email's content. Return: as
+ * items_hand_in(), and the errors of store_content.h. */
+int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                       uint32_t email, const char *reply_name);
+
+/* Returns true if `name` in the inbox is the folder of an email, and the service has content. Does not wait
+ * (email_folder.c). */
+bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
+/* Fills in the entry of this email's folder. */
+void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
+/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content. */
+void content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
+                  int flags, struct tree_handle **ret_handle);
 
 #endif

@@ -3,7 +3,7 @@
  * Names that look different to one thread, because it removed something a moment ago. There are two uses. A
  * receipt is removed with its file, but stays visible to the thread: `rm sent/<all>` and `find failed -type
  * f -delete` remove the receipt next, and must not fail because it is gone already. A reply file
- * (reply_file.h) cannot be removed, but is hidden from the thread, which creates it next.
+ * (reply_file.c) cannot be removed, but is hidden from the thread, which creates it next.
  *
  * Only the latest REMOVED_NAMES_MAX names are remembered, for REMOVED_NAMES_MS.
  */

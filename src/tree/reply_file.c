@@ -5,8 +5,6 @@
  * is always empty, and cannot be read. The files are not listed, so that programs which read all files do
  * not fail at them.
  */
-#include "tree/reply_file.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +14,6 @@
 #include "mail/draft.h"
 #include "mail/reply.h"
 #include "store/store_content.h"
-#include "tree/items.h"
 #include "tree/node.h"
 
 enum {
@@ -46,11 +43,6 @@ static struct reply_target target_of(uint64_t ino)
     };
 }
 
-static uint64_t ino_of(const struct reply_target *target)
-{
-    return node_ino(NODE_REPLY_FILE, (uint64_t)target->email << KIND_BITS | target->kind);
-}
-
 static bool find_kind(const char *name, enum reply_kind *ret)
 {
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -69,8 +61,8 @@ bool reply_file_has_name(const char *name)
 
 static uint64_t ino_of_name(uint32_t email, const char *name)
 {
-    struct reply_target target = {.email = email};
-    return find_kind(name, &target.kind) ? ino_of(&target) : 0;
+    enum reply_kind kind;
+    return find_kind(name, &kind) ? node_ino(NODE_REPLY_FILE, (uint64_t)email << KIND_BITS | kind) : 0;
 }
 
 /* After a rename onto the file, its name has another inode in the kernel, so nothing here is lasting. */
@@ -151,60 +143,58 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
 
 /* ---------------------------------------------------------------- open files */
 
-/* Makes the item of the outbox (items.h) at the first write. */
-struct answer_maker {
-    struct item_maker base;
+/* An open reply file whose message is not made yet. */
+struct answer {
     struct tree *tree;
     struct reply_target target;
     char *answers; /* NULL before they are prepared */
     char *name;
 };
 
-static int prepare(struct answer_maker *maker, const struct tree_caller *caller)
+static int prepare(struct answer *answer, const struct tree_caller *caller)
 {
-    if (maker->answers != NULL)
+    if (answer->answers != NULL)
         return 0;
-    return prepare_answer(maker->tree, caller, &maker->target, &maker->answers, &maker->name);
+    return prepare_answer(answer->tree, caller, &answer->target, &answer->answers, &answer->name);
 }
 
-static void report_refused(const struct answer_maker *maker, const char *reason)
+static void report_refused(const struct answer *answer, const char *reason)
 {
-    struct tree *tree = maker->tree;
+    struct tree *tree = answer->tree;
     char folder[NAME_MAX + 1];
     struct email_view view;
     struct inbox_view inbox;
-    _cleanup_free_ char *path = NULL;
-    if (!store_get_email(tree->store, maker->target.email, &view) ||
+    if (!store_get_email(tree->store, answer->target.email, &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return;
     node_email_folder_name(&view, folder, sizeof(folder));
-    if (asprintf(&path, "inboxes/%s/%s/%s", inbox.name, folder, names[maker->target.kind]) < 0)
-        path = NULL;
+    _cleanup_free_ char *path =
+        g_strdup_printf("inboxes/%s/%s/%s", inbox.name, folder, names[answer->target.kind]);
     events_report(tree, EVENT_REFUSED, path, reason);
 }
 
-/* Makes the message. Reports errors at once that draft_parse() would find only after the close. */
-static int make_answer(struct item_maker *base, const struct tree_caller *caller, const void *bytes,
-                       size_t len, struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
+/* Reports errors at once that draft_parse() would find only after the close. */
+int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
+                struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
 {
-    struct answer_maker *maker = (struct answer_maker *)base;
     _cleanup_free_ char *reason = NULL;
-    int error = prepare(maker, caller);
+    int error = prepare(answer, caller);
     if (error == 0 && bytes != NULL)
-        error = draft_check_beginning(bytes, len, maker->answers, &reason);
+        error = draft_check_beginning(bytes, len, answer->answers, &reason);
     if (error == -EDESTADDRREQ && reason != NULL)
-        report_refused(maker, reason);
+        report_refused(answer, reason);
     return error != 0 ? error
-                      : outbox_create_answer(maker->tree->outbox, maker->answers, maker->name, caller->pid,
+                      : outbox_create_answer(answer->tree->outbox, answer->answers, answer->name, caller->pid,
                                              ret_file, ret_stat);
 }
 
-static void free_maker(struct item_maker *base)
+void answer_free(struct answer *answer)
 {
-    struct answer_maker *maker = (struct answer_maker *)base;
-    free(maker->answers);
-    free(maker->name);
-    free(maker);
+    if (answer == NULL)
+        return;
+    free(answer->answers);
+    free(answer->name);
+    free(answer);
 }
 
 /* `must_prepare`: waits for the email's content, so that open(2) fails with the errors of that wait. */
@@ -213,14 +203,13 @@ static int open_answer(struct tree *tree, const struct tree_caller *caller, uint
 {
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer_maker *maker = g_new(struct answer_maker, 1);
-    *maker = (struct answer_maker){
-        .base = {.make = make_answer, .free = free_maker}, .tree = tree, .target = target_of(ino)};
-    int error = must_prepare ? prepare(maker, caller) : 0;
+    struct answer *answer = g_new(struct answer, 1);
+    *answer = (struct answer){.tree = tree, .target = target_of(ino)};
+    int error = must_prepare ? prepare(answer, caller) : 0;
     if (error == 0)
-        items_open_unmade(tree, flags, &maker->base, ret_handle);
+        items_open_unmade(tree, flags, answer, ret_handle);
     else
-        free_maker(&maker->base);
+        answer_free(answer);
     return error;
 }
 

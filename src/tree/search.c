@@ -8,7 +8,6 @@
  * Nothing here is lasting, since requests may have to wait. All memory is bounded: search/ lists the latest
  * queries, and some more names are remembered.
  */
-
 #include <errno.h>
 #include <glib.h>
 #include <limits.h>

@@ -17,7 +17,6 @@
 #include "mail/reason.h"
 #include "mail/receipt.h"
 #include "store/store_content.h"
-#include "tree/items.h"
 #include "tree/node.h"
 
 /* ---------------------------------------------------------------- changes */

@@ -72,7 +72,7 @@ TEST_WITH(reported_mail_is_created_in_order, set_up, tear_down)
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        watch_helper_announce(&fixture->helper, name);
+        watch_helper_announce(&fixture->helper, name, 0);
     }
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     for (int i = 0; i < 2000; i++) {
@@ -95,7 +95,7 @@ TEST_WITH(the_helper_takes_any_number_of_reports, set_up, tear_down)
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (unsigned int round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < NAMES; i++)
-            watch_helper_announce(&fixture->helper, "file");
+            watch_helper_announce(&fixture->helper, "file", 0);
         watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     }
     assert_int_equal(fixture->helper.shared->done, ROUNDS * NAMES);
@@ -105,7 +105,7 @@ TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device + 1, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "foreign");
+    watch_helper_announce(&fixture->helper, "foreign", 0);
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_int_equal(fixture->helper.shared->done, 1);
     assert_false(is_there(fixture, "foreign"));
@@ -116,8 +116,8 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     struct fixture *fixture = *state;
     assert_int_equal(symlinkat("elsewhere", fixture->dir.fd, "link"), 0);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "link");
-    watch_helper_announce(&fixture->helper, "last");
+    watch_helper_announce(&fixture->helper, "link", 0);
+    watch_helper_announce(&fixture->helper, "last", 0);
     assert_true(appears(fixture, "last"));
     assert_false(is_there(fixture, "elsewhere"));
 }
@@ -126,13 +126,13 @@ TEST_WITH(a_killed_helper_is_replaced, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "first");
+    watch_helper_announce(&fixture->helper, "first", 0);
     assert_true(appears(fixture, "first"));
     assert_int_equal(kill(fixture->helper.pid, SIGKILL), 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     /* Paths that are handed over while the process dies may be lost. */
     for (int i = 0; !is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
-        watch_helper_announce(&fixture->helper, "again");
+        watch_helper_announce(&fixture->helper, "again", 0);
         usleep(1000);
     }
     assert_true(is_there(fixture, "again"));
@@ -148,12 +148,12 @@ TEST_WITH(the_report_of_a_killed_helper_is_not_waited_for, set_up, tear_down)
     siginfo_t stopped;
     int waiting_bytes = 0;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "first");
+    watch_helper_announce(&fixture->helper, "first", 0);
     assert_true(appears(fixture, "first"));
     pid_t pid = fixture->helper.pid;
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOWAIT), 0);
-    watch_helper_announce(&fixture->helper, "lost");
+    watch_helper_announce(&fixture->helper, "lost", 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     while (waiting_bytes == 0 && clock_monotonic_ms(clock_system()) < until_ms) {
         assert_int_equal(ioctl(fixture->helper.fd, FIONREAD, &waiting_bytes), 0);
@@ -161,7 +161,7 @@ TEST_WITH(the_report_of_a_killed_helper_is_not_waited_for, set_up, tear_down)
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
     while (!is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
-        watch_helper_announce(&fixture->helper, "again");
+        watch_helper_announce(&fixture->helper, "again", 0);
         usleep(1000);
     }
     assert_true(is_there(fixture, "again"));
@@ -182,7 +182,7 @@ TEST_WITH(a_helper_that_could_not_be_forked_is_started_later, set_up, tear_down)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_false(watch_helper_is(&fixture->helper, 0));
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "file");
+    watch_helper_announce(&fixture->helper, "file", 0);
     assert_true(appears(fixture, "file"));
 }
 
@@ -203,8 +203,8 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_int_equal(fixture->helper.pid, 0);
     for (unsigned int i = 1; i <= 200; i++) {
         /* After each wait all files announced before exist. */
-        watch_helper_announce_inode(&fixture->helper, 2 * i);
-        watch_helper_announce_inode(&fixture->helper, 2 * i + 1);
+        watch_helper_announce(&fixture->helper, NULL, 2 * i);
+        watch_helper_announce(&fixture->helper, NULL, 2 * i + 1);
         watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
         snprintf(name, sizeof(name), "message %u", 2 * i);
         assert_true(is_there(fixture, name));
@@ -220,7 +220,7 @@ TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
     struct fixture *fixture = *state;
     watch_helper_release(&fixture->helper);
     assert_int_equal(watch_helper_init_without_process(&fixture->helper, find_even, NULL), 0);
-    watch_helper_announce_inode(&fixture->helper, 2);
+    watch_helper_announce(&fixture->helper, NULL, 2);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     watch_helper_stop(&fixture->helper);
     watch_helper_stop(&fixture->helper);
@@ -234,7 +234,7 @@ TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
     cancel_set(&cancel);
     assert_int_equal(kill(fixture->helper.pid, SIGSTOP), 0);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "stopped");
+    watch_helper_announce(&fixture->helper, "stopped", 0);
     watch_helper_wait(&fixture->helper, DEADLINE_MS, &cancel);
     assert_false(is_there(fixture, "stopped"));
     /* The wait also ends at its time-out. */
