@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,7 +403,7 @@ static int delete_parts(struct content_cache *content, struct connection *writer
     while (error == 0 && more > 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes) {
         int64_t bytes = sqlite3_column_int64(row, 2);
         error = delete_part(content, writer, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) != 0);
-        content->bytes -= (uint64_t)bytes < content->bytes ? (uint64_t)bytes : content->bytes;
+        content->bytes -= MIN((uint64_t)bytes, content->bytes);
         of_these -= bytes;
         more = query_step(row);
     }
@@ -439,16 +440,6 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     content->renewals = renewals;
     content->is_counted = true;
     return 0;
-}
-
-static int delete_replaced(struct content_cache *content, struct connection *writer, int64_t key)
-{
-    int64_t row[3];
-    int error = statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", key);
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-    content->bytes -= (uint64_t)row[2] < content->bytes ? (uint64_t)row[2] : content->bytes;
-    return delete_part(content, writer, row[0], row[1] != 0);
 }
 
 /* Call after the part with the same key was deleted. */
@@ -497,8 +488,15 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     if (error != 0)
         return error;
     error = count_parts(content, writer);
+    int64_t row[3];
     if (error == 0)
-        error = delete_replaced(content, writer, part->key);
+        error =
+            statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
+    if (error == 0) { /* the part is replaced */
+        content->bytes -= MIN((uint64_t)row[2], content->bytes);
+        error = delete_part(content, writer, row[0], row[1] != 0);
+    }
+    error = error == -ENOENT ? 0 : error;
     if (error == 0)
         error = put_part(content, writer, part, compressed, len);
     if (error == 0 && part->message_id != NULL)

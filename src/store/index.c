@@ -314,7 +314,7 @@ static int load_inbox(void *context, const struct inbox_row *row)
         index->inboxes_changed_ms = row->record_ms;
     if (row->is_gone)
         return 0;
-    index_count_bytes_locked(index, 0, row->json_len);
+    index->size.bytes += row->json_len;
     int error = inbox_table_put(&index->inboxes, row);
     return error == -EBADMSG ? -EUCLEAN : error;
 }
@@ -346,7 +346,7 @@ static int load_email(void *context, const struct email_row *row)
     inbox->row.changed_ms = MAX(inbox->row.changed_ms, row->seen_ms);
     index->shows_quarantine |= row->is_quarantined && inbox->row.number != INDEX_SENT;
     index->size.emails++;
-    index_count_bytes_locked(index, 0, row->json_len);
+    index->size.bytes += row->json_len;
     index->next_record = MAX(index->next_record, row->record + 1);
     return 0;
 }
@@ -670,33 +670,26 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
     return filled;
 }
 
-/* Fills in the emails among the next SKIP_MAX entries, and moves *position. Returns true at the end of the
- * list. */
-static bool list_under_lock(struct index *index, uint32_t inbox_number, bool is_quarantined,
-                            uint64_t *position, struct email_view *ret, uint64_t *ret_positions, size_t max,
-                            size_t *filled)
-{
-    READ_GUARD(&index->read_lock);
-    const struct inbox *inbox = get_live_locked(index, inbox_number);
-    size_t len = inbox == NULL ? 0 : inbox->emails.len;
-    for (size_t looked = 0; *position < len && looked < SKIP_MAX && *filled < max; looked++) {
-        uint32_t number = inbox->emails.order[(*position)++];
-        const struct email_entry *entry = email_table_find(&index->emails, number);
-        if (entry->is_gone || entry->is_quarantined != is_quarantined)
-            continue;
-        fill_in_email(index, number, &ret[*filled]);
-        ret_positions[(*filled)++] = *position;
-    }
-    return *position >= len;
-}
-
-static size_t list(struct index *index, uint32_t inbox, bool is_quarantined, uint64_t position,
+/* Releases the lock after every SKIP_MAX entries, so that writers get their turn. */
+static size_t list(struct index *index, uint32_t inbox_number, bool is_quarantined, uint64_t position,
                    struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
     size_t filled = 0;
-    while (filled < max &&
-           !list_under_lock(index, inbox, is_quarantined, &position, ret, ret_positions, max, &filled))
-        continue;
+    bool is_end = false;
+    while (filled < max && !is_end) {
+        READ_GUARD(&index->read_lock);
+        const struct inbox *inbox = get_live_locked(index, inbox_number);
+        size_t len = inbox == NULL ? 0 : inbox->emails.len;
+        for (size_t looked = 0; position < len && looked < SKIP_MAX && filled < max; looked++) {
+            uint32_t number = inbox->emails.order[position++];
+            const struct email_entry *entry = email_table_find(&index->emails, number);
+            if (entry->is_gone || entry->is_quarantined != is_quarantined)
+                continue;
+            fill_in_email(index, number, &ret[filled]);
+            ret_positions[filled++] = position;
+        }
+        is_end = position >= len;
+    }
     return filled;
 }
 

@@ -176,13 +176,6 @@ void index_release(struct index *index);
  * lists restore them. Returns true if the cache was damaged and there is a new one. */
 bool index_renew_cache(struct index *index);
 
-/* Counts a record of `len` bytes; it replaces one of `len_before` (or 0). Call with both locks held. */
-static inline void index_count_bytes_locked(struct index *index, size_t len_before, size_t len)
-{
-    index->size.bytes += len;
-    index->size.bytes -= len_before;
-}
-
 /* Return: 0; -EDQUOT when adding `emails` and `bytes` would exceed the bounds. Call with write_lock held. */
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes);
 

@@ -118,12 +118,13 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
 {
     struct email_entry *known = email_table_find(&index->emails, item->number);
     inbox->emails.changes++;
-    index_count_bytes_locked(index, known == NULL ? 0 : known->json_len, item->entry.json_len);
+    index->size.bytes += item->entry.json_len;
     if (known == NULL) {
         index->size.emails++;
         (void)email_table_add(&index->emails, &inbox->emails, item->number, &item->entry);
         return;
     }
+    index->size.bytes -= known->json_len;
     email_list_count_out(&inbox->emails, known);
     uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
     uint32_t missing_ms = batch->listing != 0 ? 0 : known->missing_ms;
@@ -527,7 +528,7 @@ static int put_row_locked(struct index *index, const struct inbox *inbox, const 
         return error;
     if (set_changes)
         index->inboxes_changed_ms = row->record_ms;
-    index_count_bytes_locked(index, len_before, row->json_len);
+    index->size.bytes += row->json_len - len_before;
     return 0;
 }
 

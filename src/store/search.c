@@ -317,34 +317,29 @@ static void search_locally(struct search *search)
 
 /* ---------------------------------------------------------------- the service */
 
-/* Finds the number of an email, or NUMBER_NONE if its inbox does not have it yet. Return: 0; -ENOENT when the
- * inbox is unknown or gone, or the email is gone. */
-static int find_email(struct search *search, const struct email_record *record, uint32_t *ret_inbox,
-                      uint32_t *ret_email)
-{
-    struct index *index = &search->store->index;
-    READ_GUARD(&index->read_lock);
-    bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
-    const struct inbox *inbox =
-        has_inbox ? inbox_table_find_id(&index->inboxes, record->inbox_id) : index->inboxes.of_no_name;
-    if (inbox == NULL || inbox->row.is_gone)
-        return -ENOENT;
-    *ret_inbox = inbox->row.number;
-    *ret_email = email_list_find_key(&inbox->emails, record->key);
-    const struct email_entry *entry = email_table_find(&index->emails, *ret_email);
-    return entry != NULL && entry->is_gone ? -ENOENT : 0;
-}
-
+/* Skips an email whose inbox is unknown or gone, and one that is gone. */
 static int take_remote(void *context, struct email_record *record)
 {
     struct search *search = context;
-    uint32_t inbox;
-    uint32_t email;
-    if (record == NULL || find_email(search, record, &inbox, &email) != 0)
+    struct index *index = &search->store->index;
+    const struct email_entry *entry = NULL;
+    uint32_t email = NUMBER_NONE;
+    if (record == NULL)
         return 0;
-    if (email == NUMBER_NONE)
-        search->unknown_inbox = inbox;
-    else
+    bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
+    pthread_rwlock_rdlock(&index->read_lock);
+    const struct inbox *inbox =
+        has_inbox ? inbox_table_find_id(&index->inboxes, record->inbox_id) : index->inboxes.of_no_name;
+    bool is_listed = inbox != NULL && !inbox->row.is_gone;
+    if (is_listed) {
+        email = email_list_find_key(&inbox->emails, record->key);
+        entry = email_table_find(&index->emails, email);
+        is_listed = entry == NULL || !entry->is_gone;
+    }
+    if (is_listed && entry == NULL)
+        search->unknown_inbox = inbox->row.number;
+    pthread_rwlock_unlock(&index->read_lock);
+    if (is_listed && entry != NULL)
         take_hit(search, email);
     return 0;
 }

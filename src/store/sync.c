@@ -320,21 +320,17 @@ static unsigned int next_limit(unsigned int limit)
     return limit <= LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LIMIT_MAX;
 }
 
-/* Limits are from a fixed series, so that the next sync repeats the same request, to which the answer may be
- * "not modified". */
-static unsigned int first_limit(const struct mail_listing *listing, size_t known)
-{
-    unsigned int limit = FIRST_LIMIT;
-    while (limit <= known && limit < LIMIT_MAX)
-        limit = next_limit(limit);
-    return listing->state->max_listed != 0 && listing->state->max_listed < limit ? listing->state->max_listed
-                                                                                 : limit;
-}
-
 /* Returns true if the last answer was complete. */
 static bool list_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
-    for (unsigned int limit = first_limit(listing, known);;) {
+    unsigned int limit = FIRST_LIMIT;
+    /* Limits are from a fixed series, so that the next sync repeats the same request, to which the answer may
+     * be "not modified". */
+    while (limit <= known && limit < LIMIT_MAX)
+        limit = next_limit(limit);
+    if (listing->state->max_listed != 0)
+        limit = MIN(limit, listing->state->max_listed);
+    for (;;) {
         bool may_be_unchanged = limit == listing->state->complete_limit &&
                                 !has_changed_since(listing, listing->state->changes_at_complete);
         unsigned int count = list_once(listing, limit, may_be_unchanged, ret);
@@ -726,21 +722,6 @@ static void list_part_of_round(struct sync_pass *pass, uint32_t inboxes)
         (void)atomic_compare_exchange_strong(&index->lost, &round->lost, 0);
 }
 
-/* Lists the newest emails of all inboxes in one list. */
-static void list_newest_of_known(struct sync_pass *pass)
-{
-    struct listing_state *state = &pass->round->state;
-    struct service_result result;
-    struct mail_listing listing = {.pass = pass,
-                                   .index = &pass->store->index,
-                                   .state = state,
-                                   .name = "all inboxes",
-                                   .only_known = true};
-    set_with_quarantined(&listing, is_extended(pass) && !state->refuses_quarantine);
-    end_listing(&listing, list_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result), &result);
-    report_result(pass, &result);
-}
-
 /* A poll for many inboxes (sync.h). */
 static void make_poll_of_many(struct sync_pass *pass)
 {
@@ -751,10 +732,16 @@ static void make_poll_of_many(struct sync_pass *pass)
         round->has_list = list_inboxes(pass);
         round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
     }
-    if (!pass->must_wait && round->has_list)
-        list_newest_of_known(pass);
-    else if (!pass->must_wait)
+    if (!pass->must_wait && round->has_list) {
+        struct service_result result;
+        struct mail_listing listing = {
+            .pass = pass, .index = index, .state = &round->state, .name = "all inboxes", .only_known = true};
+        set_with_quarantined(&listing, is_extended(pass) && !round->state.refuses_quarantine);
+        end_listing(&listing, list_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result), &result);
+        report_result(pass, &result);
+    } else if (!pass->must_wait) {
         list_mail_of_all(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
+    }
     list_mail_of_inboxes(pass, known, index_inbox_numbers(index), SYNC_COMPLETE);
     list_part_of_round(pass, known);
     report_end(pass);
