@@ -53,7 +53,7 @@ static void read_cache(struct store_world *world, char **ret_bytes, size_t *ret_
     assert_int_equal(file_read_at(world->dir.fd, cache_path, CACHE_MAX_BYTES, ret_bytes, ret_len), 0);
 }
 
-TEST(a_cache_torn_anywhere_opens_and_is_made_whole)
+TEST(a_cache_cut_at_any_byte_opens_and_is_filled_again)
 {
     struct store_world world;
     _cleanup_free_ char *bytes = NULL;
@@ -83,7 +83,7 @@ TEST(a_cache_torn_anywhere_opens_and_is_made_whole)
     world_release(&world);
 }
 
-TEST(the_last_of_many_inboxes_is_there_after_the_others_went)
+TEST(removing_the_other_inboxes_keeps_the_last_one)
 {
     enum {
         INBOXES = 200
@@ -141,7 +141,7 @@ static void assert_whole(struct store_world *world, size_t emails)
 }
 
 /* After the next sync the cache is complete again. */
-TEST(a_changed_byte_anywhere_shows_nothing_wrong)
+TEST(a_changed_byte_in_the_cache_never_shows_wrong_data)
 {
     enum {
         EMAILS = 30
@@ -183,7 +183,7 @@ static void damage_pages(const struct store_world *world)
         assert_int_equal(pwrite(fd, zeros, PAGE_BYTES, at), PAGE_BYTES);
 }
 
-TEST(damage_in_use_is_mended_by_the_next_sync_and_hides_nothing)
+TEST(the_next_sync_repairs_a_cache_damaged_in_use)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -231,7 +231,7 @@ TEST(mail_that_returns_after_damage_is_not_announced)
 }
 
 /* The cache has rows to be deleted at the start, which the full disk does not allow. */
-TEST(a_full_disk_at_the_start_is_not_taken_for_damage)
+TEST(a_full_disk_at_the_start_does_not_count_as_damage)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -272,7 +272,7 @@ TEST(a_cache_of_another_version_is_built_anew)
     world_release(&world);
 }
 
-TEST(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_room)
+TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_room)
 {
     enum {
         EMAILS = 4000
@@ -302,7 +302,7 @@ TEST(mail_that_a_full_disk_does_not_take_is_reported_and_comes_when_there_is_roo
     world_release(&world);
 }
 
-TEST(an_inbox_that_a_full_disk_does_not_take_is_kept_once_there_is_room)
+TEST(an_inbox_is_saved_once_the_disk_has_room)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -451,7 +451,7 @@ static int64_t count_rows(struct store_world *world, const char *table)
 }
 
 /* Otherwise records that change often would fill the file with replaced ones. */
-TEST(records_that_were_replaced_are_deleted_at_the_start)
+TEST(replaced_records_are_deleted_at_the_start)
 {
     enum {
         FILLER_BYTES = 500 * 1000,
@@ -517,7 +517,7 @@ static void change_again_and_again(struct store_world *world, int changes, size_
     }
 }
 
-TEST(records_that_were_replaced_are_deleted_while_it_runs)
+TEST(replaced_records_are_deleted_while_the_store_runs)
 {
     enum {
         FILLER_BYTES = 500 * 1000,
@@ -548,7 +548,7 @@ TEST(records_that_were_replaced_are_deleted_while_it_runs)
 }
 
 /* A reader of index.jsonl reads the records that existed when it opened the file. */
-TEST(records_of_an_open_index_are_kept)
+TEST(replaced_records_of_an_open_index_jsonl_are_kept)
 {
     enum {
         FILLER_BYTES = 100 * 1000

@@ -110,7 +110,7 @@ struct reader {
 
 /* ---------------------------------------------------------------- the probe */
 
-TEST(content_is_found_out_after_the_first_sync)
+TEST(the_first_sync_finds_out_whether_the_service_has_content)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -122,7 +122,7 @@ TEST(content_is_found_out_after_the_first_sync)
     world_release(&world);
 }
 
-TEST(content_without_raw_messages_is_remembered_as_that)
+TEST(content_without_raw_messages_is_remembered_for_the_next_mount)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -137,7 +137,7 @@ TEST(content_without_raw_messages_is_remembered_as_that)
     world_release(&world);
 }
 
-TEST(a_sync_of_everything_shows_the_content_it_found)
+TEST(a_sync_of_all_inboxes_shows_the_content_that_it_found)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -169,7 +169,7 @@ static void *sync_it(void *argument)
 }
 
 /* An interrupted sync returns -EINTR. A probe without an answer delays only one sync, by half a minute. */
-TEST(a_sync_does_not_wait_for_ever_for_content)
+TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
 {
     struct store_world world;
     struct cancel cancel;
@@ -222,7 +222,7 @@ TEST(a_service_without_content_shows_none)
     world_release(&world);
 }
 
-TEST(without_a_cache_nothing_is_asked)
+TEST(a_store_without_a_content_cache_requests_no_content)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -271,7 +271,7 @@ static int open_raw(struct store_world *world, const char *id)
     return error;
 }
 
-TEST(a_message_that_is_too_long_is_not_asked_for_again)
+TEST(a_message_that_is_too_long_is_not_requested_again)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -390,7 +390,7 @@ static void *end_it(void *argument)
 }
 
 /* An unmount must not wait for the service. */
-TEST(the_end_waits_for_no_transfer)
+TEST(stopping_the_store_waits_for_no_transfer)
 {
     struct store_world world;
     struct ending ending = {.world = &world};
@@ -453,7 +453,7 @@ TEST(a_transfer_without_readers_is_not_begun)
     world_release(&world);
 }
 
-TEST(patience_ends_after_half_a_minute_and_the_transfer_goes_on)
+TEST(a_read_times_out_after_half_a_minute_and_the_transfer_continues)
 {
     struct store_world world;
     pthread_t thread;
@@ -475,7 +475,7 @@ TEST(patience_ends_after_half_a_minute_and_the_transfer_goes_on)
     world_release(&world);
 }
 
-TEST(failures_have_their_errno)
+TEST(each_failure_of_a_content_request_has_its_errno)
 {
     static const struct {
         struct fake_outcome outcome;
@@ -533,7 +533,7 @@ static void keep_two_parts(struct store_world *world)
     world_close(world);
 }
 
-TEST(damage_is_found_out_and_fetched_again)
+TEST(damaged_content_is_fetched_again)
 {
     static const char *const damages[] = {
         "UPDATE part_bytes SET bytes = CAST(substr(bytes, 1, 9) || x'ff' || substr(bytes, 11) AS BLOB)",
@@ -562,7 +562,7 @@ TEST(damage_is_found_out_and_fetched_again)
 }
 
 /* The bound is 512 MB for a raw message. */
-TEST(a_size_is_known_without_reading_the_bytes)
+TEST(the_length_of_a_part_is_known_without_reading_its_bytes)
 {
     struct store_world world;
     uint64_t len = 0;
@@ -617,7 +617,7 @@ static void cut_in_two(int fd)
     assert_int_equal(ftruncate(fd, status.st_size / 2), 0);
 }
 
-TEST(a_long_message_is_a_file_whose_damage_is_found_out)
+TEST(a_long_message_is_a_file_and_is_fetched_again_if_damaged)
 {
     static void (*const damages[])(int fd) = {flip_a_byte, cut_in_two};
     struct store_world world;
@@ -652,7 +652,7 @@ static bool has_no_old_folder(struct store_world *world)
     return faccessat(world->dir.fd, "content", F_OK, 0) != 0;
 }
 
-TEST(leftovers_of_a_kill_and_of_version_0_2_are_removed)
+TEST(unfinished_files_and_files_of_version_0_2_are_removed)
 {
     struct store_world world;
     set_up(&world, 1);
@@ -669,7 +669,7 @@ TEST(leftovers_of_a_kill_and_of_version_0_2_are_removed)
 }
 
 /* On a full disk nothing is stored, but reads succeed. */
-TEST(content_on_a_full_disk_is_read_and_not_kept)
+TEST(content_can_be_read_on_a_full_disk_but_is_not_stored)
 {
     struct store_world world;
     set_up(&world, 3);
@@ -750,7 +750,7 @@ static unsigned int count_kept(struct small_cache *small, int64_t first, int64_t
     return kept;
 }
 
-TEST(a_pass_larger_than_the_cache_leaves_most_for_the_next)
+TEST(one_pass_over_more_than_the_cache_holds_keeps_most_of_the_cache)
 {
     struct small_cache small;
     small_cache_init(&small);
@@ -829,7 +829,7 @@ static bool all_are_fetched(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
 }
 
-TEST(reading_one_after_the_other_fetches_ahead)
+TEST(reading_emails_in_order_fetches_ahead)
 {
     struct store_world world;
     set_up(&world, 20);
@@ -851,7 +851,7 @@ static bool most_are_fetched(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 15;
 }
 
-TEST(reading_every_second_one_fetches_ahead_too)
+TEST(reading_every_second_email_fetches_ahead_too)
 {
     struct store_world world;
     set_up(&world, 20);
@@ -903,7 +903,7 @@ TEST(raw_messages_are_fetched_ahead_too)
 }
 
 /* Fifty such files at once would need more disk than the cache. */
-TEST(big_raw_messages_are_left_to_readers)
+TEST(long_raw_messages_are_not_fetched_ahead)
 {
     struct store_world world;
     uint64_t len = 0;
@@ -956,7 +956,7 @@ static bool all_were_asked_for(struct store_world *world)
     return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
 }
 
-TEST(big_content_is_left_to_readers)
+TEST(large_content_is_not_fetched_ahead)
 {
     struct store_world world;
     set_up(&world, 20);
@@ -979,7 +979,7 @@ TEST(big_content_is_left_to_readers)
     world_release(&world);
 }
 
-TEST(a_reader_of_big_content_fetched_ahead_gets_it)
+TEST(a_reader_gets_content_that_is_too_large_to_be_fetched_ahead)
 {
     struct store_world world;
     pthread_t threads[2];
@@ -1007,7 +1007,7 @@ TEST(a_reader_of_big_content_fetched_ahead_gets_it)
     world_release(&world);
 }
 
-TEST(a_service_with_too_much_to_do_is_left_to_readers)
+TEST(nothing_is_fetched_ahead_while_the_service_is_busy)
 {
     struct store_world world;
     set_up(&world, 20);
@@ -1032,7 +1032,7 @@ TEST(a_service_with_too_much_to_do_is_left_to_readers)
     world_release(&world);
 }
 
-TEST(reads_out_of_order_are_fetched_ahead_too)
+TEST(reading_slightly_out_of_order_fetches_ahead_too)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
     struct store_world world;
@@ -1049,7 +1049,7 @@ TEST(reads_out_of_order_are_fetched_ahead_too)
     world_release(&world);
 }
 
-TEST(a_head_for_replies_is_kept)
+TEST(the_headers_for_a_reply_are_stored_with_the_content)
 {
     struct store_world world;
     struct store_content *content;

@@ -26,7 +26,7 @@ static void assert_inbox_says(struct store_world *world, uint32_t inbox, const c
     assert_non_null(strstr(json, text));
 }
 
-TEST(the_first_contact_brings_the_inboxes)
+TEST(the_first_contact_adds_the_inboxes)
 {
     struct store_world world;
     struct store_status status;
@@ -171,7 +171,7 @@ TEST(a_created_inbox_shows_at_once_and_its_mail_follows)
     world_release(&world);
 }
 
-TEST(an_inbox_made_here_is_reported_once)
+TEST(a_created_inbox_is_reported_once)
 {
     struct store_world world;
     char *reason = NULL;
@@ -235,7 +235,7 @@ TEST(each_failure_to_create_has_its_errno)
     world_release(&world);
 }
 
-TEST(an_inbox_made_although_the_answer_was_lost_is_found)
+TEST(a_created_inbox_is_found_although_the_answer_was_lost)
 {
     struct store_world world;
     uint32_t inbox;
@@ -262,7 +262,7 @@ static int update(struct store_world *world, const char *text)
     return error;
 }
 
-TEST(settings_are_read_again_and_written_whole)
+TEST(an_update_reads_the_current_settings_and_writes_all_of_them)
 {
     struct store_world world;
     struct inbox_view view;
@@ -283,7 +283,7 @@ TEST(settings_are_read_again_and_written_whole)
     world_release(&world);
 }
 
-TEST(settings_that_cannot_be_written_say_why)
+TEST(a_refused_update_returns_its_reason)
 {
     static const struct {
         const char *text;
@@ -318,7 +318,7 @@ TEST(settings_that_cannot_be_written_say_why)
     world_release(&world);
 }
 
-TEST(settings_that_cannot_be_read_back_are_shown_later)
+TEST(settings_that_cannot_be_read_back_are_shown_by_a_later_sync)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -351,7 +351,7 @@ static void *update_slowly(void *argument)
     return NULL;
 }
 
-TEST(settings_are_given_up_in_time_or_when_it_is_cancelled)
+TEST(an_update_ends_at_its_time_out_or_when_it_is_cancelled)
 {
     for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
         struct store_world world;
@@ -378,7 +378,7 @@ TEST(settings_are_given_up_in_time_or_when_it_is_cancelled)
 
 /* ---------------------------------------------------------------- senders */
 
-TEST(a_sender_is_an_inbox_here_or_not_known_not_to_be)
+TEST(an_unknown_sender_is_accepted_until_the_inboxes_were_listed)
 {
     struct store_world world;
     _cleanup_free_ char *first = NULL;
@@ -405,7 +405,7 @@ TEST(a_sender_is_an_inbox_here_or_not_known_not_to_be)
     world_release(&world);
 }
 
-TEST(an_inbox_made_elsewhere_a_moment_ago_is_asked_for_once)
+TEST(a_sender_that_is_a_new_inbox_is_found_by_one_list)
 {
     struct store_world world;
     struct inbox_view view;
@@ -450,7 +450,7 @@ static void *ask_for_unknown_sender(void *argument)
 }
 
 /* Otherwise the messages that are handed in would each wait for a slow list, one after the other. */
-TEST(after_a_slow_list_of_inboxes_none_is_asked_for_in_a_while)
+TEST(a_slow_list_of_inboxes_is_not_repeated_for_a_while)
 {
     struct store_world world;
     pthread_t thread;

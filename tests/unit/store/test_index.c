@@ -232,7 +232,7 @@ TEST_WITH(an_inbox_may_keep_its_own_name, set_up, tear_down)
     assert_string_equal(name, "a@x.example");
 }
 
-TEST_WITH(contradictions_are_refused, set_up, tear_down)
+TEST_WITH(rows_that_contradict_each_other_are_refused, set_up, tear_down)
 {
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 3, "in-3", "three"), 0);
@@ -244,7 +244,7 @@ TEST_WITH(contradictions_are_refused, set_up, tear_down)
     assert_string_equal(inbox_table_find_id(table, "in-3")->row.name, "three");
 }
 
-TEST_WITH(renaming_and_removing_free_the_name, set_up, tear_down)
+TEST_WITH(renaming_or_removing_an_inbox_frees_its_name, set_up, tear_down)
 {
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 0, "in-1", "old"), 0);

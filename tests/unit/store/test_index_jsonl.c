@@ -103,7 +103,7 @@ TEST(any_piece_of_index_jsonl_can_be_read)
 }
 
 /* Lines that were read never move, even if an older email arrives late. */
-TEST(an_open_index_grows_by_new_mail)
+TEST(new_mail_is_added_to_an_open_index_jsonl)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -159,7 +159,7 @@ static void assert_lines_are_records(struct store_world *world, const char *text
 }
 
 /* Neighbouring lines may have records that are far apart in the cache. */
-TEST(mail_may_come_in_any_order_of_dates)
+TEST(mail_may_arrive_in_any_order_of_dates)
 {
     enum {
         EMAILS = 60
@@ -198,7 +198,7 @@ static void cut_off(const struct store_world *world, const char *path)
 }
 
 /* Only the read of index.jsonl notices the damage, and the service would answer "not modified". */
-TEST(damaged_records_come_back_with_the_next_sync)
+TEST(the_next_sync_restores_damaged_records)
 {
     enum {
         FILLER_BYTES = 900 * 1000
@@ -239,7 +239,7 @@ TEST(damaged_records_come_back_with_the_next_sync)
 }
 
 /* The size is counted when records are added, change, are removed and return, and at a restart. */
-TEST(the_size_is_always_right)
+TEST(the_size_of_an_inbox_is_that_of_its_index_jsonl)
 {
     static const char inbox[] = "alice@inbox.example";
     struct store_world world;
@@ -266,7 +266,7 @@ TEST(the_size_is_always_right)
     world_release(&world);
 }
 
-TEST(an_open_index_keeps_its_records)
+TEST(an_open_index_jsonl_keeps_its_records)
 {
     struct store_world world;
     world_init_with_alice(&world);

@@ -94,7 +94,7 @@ static void list_all(struct store *store, uint32_t emails)
     assert_int_equal(seen, emails);
 }
 
-TEST(a_full_cache_opens_quickly)
+TEST(the_opening_of_a_full_cache_is_timed)
 {
     struct temp_dir dir;
     struct store store = {.service = NULL};

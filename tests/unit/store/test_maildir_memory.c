@@ -237,7 +237,7 @@ TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
 }
 
 /* A removed email stays removed even if it leaves the inbox and returns. */
-TEST_WITH(removed_mail_never_comes_back, set_up, tear_down)
+TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -358,7 +358,7 @@ TEST_WITH(missing_mail_cannot_be_marked, set_up, tear_down)
     assert_int_equal(maildir_memory_mark(world->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
 }
 
-TEST_WITH(sizes_are_there_in_the_next_mount, set_up, tear_down)
+TEST_WITH(noted_sizes_survive_a_restart, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -375,7 +375,7 @@ TEST_WITH(sizes_are_there_in_the_next_mount, set_up, tear_down)
 
 /* ---------------------------------------------------------------- times */
 
-TEST_WITH(folders_change_with_their_mail, set_up, tear_down)
+TEST_WITH(the_time_of_a_folder_changes_with_its_mail, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -419,7 +419,7 @@ static void lose_b(int fd)
 }
 
 /* A program that listed the folder meanwhile must not get an older time. */
-TEST_WITH(mail_that_leaves_during_a_write_changes_the_folder, set_up, tear_down)
+TEST_WITH(mail_that_leaves_during_a_write_changes_the_time_of_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -464,7 +464,7 @@ TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
     pthread_join(thread, NULL);
 }
 
-TEST_WITH(a_folder_is_stale_until_it_was_looked_at, set_up, tear_down)
+TEST_WITH(an_inbox_is_stale_until_its_first_sync, set_up, tear_down)
 {
     struct world *world = *state;
     assert_true(state_of(world).is_stale);
@@ -478,7 +478,7 @@ TEST_WITH(a_folder_is_stale_until_it_was_looked_at, set_up, tear_down)
 }
 
 /* A thread that arrives during another thread's sync must wait for that sync. */
-TEST_WITH(a_folder_is_stale_while_it_is_looked_through, set_up, tear_down)
+TEST_WITH(an_inbox_is_stale_during_its_sync, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
@@ -488,7 +488,7 @@ TEST_WITH(a_folder_is_stale_while_it_is_looked_through, set_up, tear_down)
     assert_false(state_of(world).is_stale);
 }
 
-TEST_WITH(a_folder_that_changes_while_it_is_looked_through_is_looked_through_again, set_up, tear_down)
+TEST_WITH(an_inbox_that_changes_during_its_sync_stays_stale, set_up, tear_down)
 {
     struct world *world = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
@@ -505,7 +505,7 @@ TEST_WITH(a_folder_that_changes_while_it_is_looked_through_is_looked_through_aga
 
 /* ---------------------------------------------------------------- the file */
 
-TEST_WITH(a_torn_end_costs_the_last_write_alone, set_up, tear_down)
+TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
 {
     struct world *world = *state;
     assert_int_equal(see(world, "ab", 0), 0);
@@ -544,7 +544,7 @@ TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
 }
 
 /* After damage to any byte, either the file is refused or the U numbers are right. */
-TEST_WITH(damage_anywhere_gives_no_number_to_another_message, set_up, tear_down)
+TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_down)
 {
     struct world *world = *state;
     char *bytes = NULL;
@@ -574,7 +574,7 @@ TEST_WITH(damage_anywhere_gives_no_number_to_another_message, set_up, tear_down)
     free(bytes);
 }
 
-TEST_WITH(many_marks_do_not_pile_up, set_up, tear_down)
+TEST_WITH(many_noted_sizes_do_not_make_the_file_grow, set_up, tear_down)
 {
     struct world *world = *state;
     struct stat file;

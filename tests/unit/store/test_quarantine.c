@@ -138,7 +138,7 @@ TEST(a_core_server_shows_whatever_it_lists)
     world_release(&world);
 }
 
-TEST_WITH(a_service_that_refuses_to_tell_is_asked_without, set_up, tear_down)
+TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
@@ -169,7 +169,7 @@ TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
 }
 
 /* "Not modified" must not refer to an answer to another request. */
-TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear_down)
+TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_use_etags(world->fake);
@@ -187,7 +187,7 @@ TEST_WITH(mail_that_left_while_the_service_did_not_tell_comes_back, set_up, tear
     assert_emails(world, ALICE, BLOCKED " " VALID);
 }
 
-TEST_WITH(new_mail_that_is_held_back_is_not_announced, set_up, tear_down)
+TEST_WITH(new_quarantined_mail_is_not_announced, set_up, tear_down)
 {
     struct store_world *world = *state;
     world_forget(world);
@@ -218,7 +218,7 @@ TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
     assert_quarantined(world, SPF);
 }
 
-TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
+TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_replace_email(
@@ -234,7 +234,7 @@ TEST_WITH(a_mark_by_somebody_else_is_seen_by_the_next_sync, set_up, tear_down)
 }
 
 /* The list then equals the last one, but the service must not answer "not modified". */
-TEST_WITH(a_mark_that_somebody_else_takes_back_is_taken_back_here, set_up, tear_down)
+TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_use_etags(world->fake);

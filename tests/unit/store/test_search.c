@@ -123,7 +123,7 @@ TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, tear_down)
     assert_found(world, "nvoice from:zoe", "");
 }
 
-TEST_WITH(the_service_is_asked_of_the_one_inbox_that_is_named, set_up, tear_down)
+TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_add_inbox(world->fake,
@@ -188,7 +188,7 @@ TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
     assert_found(world, "nvoice has:attachment", "");
 }
 
-TEST_WITH(without_the_service_the_index_answers, set_up, tear_down)
+TEST_WITH(the_search_index_answers_without_the_service, set_up, tear_down)
 {
     struct store_world *world = *state;
     fake_service_set_reachable(world->fake, false);
@@ -239,7 +239,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, t
     }
 }
 
-TEST_WITH(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down)
+TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1"); /* the store tests whether the service searches */
@@ -254,7 +254,7 @@ TEST_WITH(words_cost_a_request_each_and_no_more_than_four, set_up, tear_down)
     assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
 }
 
-TEST_WITH(mail_that_has_only_just_come_is_found, set_up, tear_down)
+TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, tear_down)
 {
     struct store_world *world = *state;
     add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
@@ -389,7 +389,7 @@ static void remove_state(struct store_world *world, const char *path)
 }
 
 /* More emails are noted than are indexed in a second. */
-TEST_WITH(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up, tear_down)
+TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct connection *connection = NULL;
@@ -408,7 +408,7 @@ TEST_WITH(a_search_whose_index_lags_behind_says_that_there_may_be_more, set_up, 
     assert_true(is_cut_short(world, "invoice"));
 }
 
-TEST_WITH(a_lost_index_is_built_anew, set_up, tear_down)
+TEST_WITH(a_lost_search_index_is_built_again, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1");

@@ -164,7 +164,7 @@ TEST_WITH(words_phrases_and_senders_are_found, set_up, tear_down)
         assert_string_equal(find(fixture, rows[i].query), rows[i].found);
 }
 
-TEST_WITH(operators_of_fts5_are_only_words, set_up, tear_down)
+TEST_WITH(operators_of_fts5_are_searched_as_words, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const hostile[] = {

@@ -55,7 +55,7 @@ static void assert_sent(struct store_world *world, const char *expected)
 #define FIRST "20261120T100000Z_s_00000001.json"
 #define SECOND "20261120T100000Z_s_00000002.json"
 
-TEST_WITH(sent_mail_is_listed_and_stays_over_a_restart, set_up, tear_down)
+TEST_WITH(sent_mail_is_listed_and_survives_a_restart, set_up, tear_down)
 {
     struct store_world *world = *state;
     struct email_view view;

@@ -19,7 +19,7 @@ enum {
     BACKOFF_MOST_MS = 5 * 60 * 1000,
 };
 
-TEST(mail_is_shown_and_stays_over_a_restart)
+TEST(mail_is_shown_and_survives_a_restart)
 {
     struct store_world world;
     struct email_view before;
@@ -69,7 +69,7 @@ TEST(emails_that_a_complete_answer_lacks_are_removed)
     world_release(&world);
 }
 
-TEST(a_returning_email_has_its_name_again)
+TEST(a_returning_email_gets_its_old_name)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -149,7 +149,7 @@ TEST(a_changed_record_keeps_its_name)
     world_release(&world);
 }
 
-TEST(clashing_names_differ_for_ever)
+TEST(emails_whose_names_clash_keep_different_names)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -171,7 +171,7 @@ TEST(clashing_names_differ_for_ever)
     world_release(&world);
 }
 
-TEST(records_without_anything_are_shown)
+TEST(empty_records_are_shown)
 {
     struct store_world world;
     struct email_view view;
@@ -219,7 +219,7 @@ TEST(emails_behind_thousands_of_removed_ones_are_listed)
 }
 
 /* The service's list of inboxes never has such an inbox. */
-TEST(the_inbox_of_mail_that_names_none_stays)
+TEST(the_inbox_of_mail_that_names_no_inbox_is_not_removed)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -376,7 +376,7 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
     world_release(&world);
 }
 
-TEST(no_more_is_kept_of_an_account_than_its_bounds)
+TEST(emails_beyond_the_bounds_of_an_account_are_not_kept)
 {
     static const struct index_size bounds[] = {{50, INDEX_BYTES_MAX}, {INDEX_EMAILS_MAX, 15 * 1000}};
     for (size_t i = 0; i < ARRAY_LEN(bounds); i++) {
@@ -498,7 +498,7 @@ TEST(without_a_list_inboxes_are_found_by_mail)
     world_release(&world);
 }
 
-TEST(an_inbox_that_fails_does_not_hold_up_others)
+TEST(a_failing_inbox_does_not_delay_the_others)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -520,7 +520,7 @@ static void *sync_all(void *argument)
     return NULL;
 }
 
-TEST(a_long_inbox_does_not_hold_up_others)
+TEST(a_long_inbox_does_not_delay_the_others)
 {
     enum {
         INBOXES = 9,
@@ -575,7 +575,7 @@ static void request_newest(struct store_world *world, const char *id)
 }
 
 /* A request by a webhook lists the newest emails of its inbox, and nothing else. */
-TEST(the_newest_of_one_inbox_can_be_asked_for)
+TEST(the_newest_mail_of_one_inbox_can_be_requested)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -609,7 +609,7 @@ TEST(a_sync_of_an_unknown_inbox_lists_the_inboxes)
     world_release(&world);
 }
 
-TEST(a_flood_of_requests_costs_one_run_at_a_time)
+TEST(many_requests_share_one_pass_at_a_time)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -630,7 +630,7 @@ TEST(a_flood_of_requests_costs_one_run_at_a_time)
     world_release(&world);
 }
 
-TEST(requests_one_after_another_keep_a_pace)
+TEST(repeated_requests_keep_a_minimum_interval)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -845,7 +845,7 @@ TEST(the_sync_runs_at_once_and_then_at_intervals)
     world_release(&world);
 }
 
-TEST(intervals_differ_so_that_many_do_not_ask_at_once)
+TEST(intervals_vary_so_that_clients_do_not_poll_together)
 {
     enum {
         POLLS = 20
@@ -867,7 +867,7 @@ TEST(intervals_differ_so_that_many_do_not_ask_at_once)
     world_release(&world);
 }
 
-TEST(without_an_interval_it_looks_only_when_asked)
+TEST(a_sync_without_an_interval_runs_only_on_request)
 {
     struct store_world world;
     struct store_status status;
@@ -894,7 +894,7 @@ static void remove_email(struct store_world *world, unsigned int number)
     fake_service_remove_email(world->fake, id);
 }
 
-TEST(polls_ask_for_little_and_for_more_while_unknown_mail_comes)
+TEST(polls_list_few_emails_and_more_while_answers_have_unknown_ones)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1000,7 +1000,7 @@ TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
     world_release(&world);
 }
 
-TEST(a_poll_of_some_removes_nothing_and_the_complete_one_does)
+TEST(a_partial_poll_removes_nothing_and_a_complete_one_does)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1118,7 +1118,7 @@ TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
     }
 }
 
-TEST(mail_that_names_no_inbox_goes_by_the_same_rule)
+TEST(mail_that_names_no_inbox_is_removed_after_two_lists_too)
 {
     struct store_world world;
     world_init(&world);
@@ -1138,7 +1138,7 @@ TEST(mail_that_names_no_inbox_goes_by_the_same_rule)
 
 /* Each poll lists all newest mail at once, and some inboxes completely, so that a quarter of an hour covers
  * all. */
-TEST(polls_of_many_inboxes_ask_for_little)
+TEST(polls_of_many_inboxes_make_few_requests)
 {
     enum {
         INBOXES = 100,
@@ -1180,7 +1180,7 @@ TEST(polls_of_many_inboxes_ask_for_little)
     world_release(&world);
 }
 
-TEST(among_many_inboxes_mail_that_names_none_is_looked_through_too)
+TEST(polls_of_many_inboxes_list_mail_that_names_no_inbox_too)
 {
     enum {
         INBOXES = 25,
@@ -1263,7 +1263,7 @@ TEST(a_429_is_not_an_outage_but_a_503_is)
     }
 }
 
-TEST(an_outcome_elsewhere_starts_a_sync_if_it_is_new)
+TEST(a_contrary_outcome_of_the_outbox_checks_the_service)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1385,7 +1385,7 @@ TEST(an_outage_of_hours_costs_no_more_than_one_of_seconds)
     }
 }
 
-TEST(a_change_of_the_network_is_looked_into_at_once)
+TEST(a_change_of_the_network_starts_a_poll_soon)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1425,7 +1425,7 @@ TEST(changes_of_a_network_that_works_make_few_polls)
     world_release(&world);
 }
 
-TEST(a_mount_without_polls_looks_into_a_change_of_the_network_where_it_is_offline)
+TEST(without_polls_a_change_of_the_network_checks_the_service_while_offline)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1511,7 +1511,7 @@ TEST(a_caller_before_the_start_waits_for_the_first_sync)
     world_release(&world);
 }
 
-TEST(a_cancelled_wait_ends_and_the_run_goes_on)
+TEST(a_cancelled_wait_ends_and_the_pass_continues)
 {
     struct store_world world;
     struct waiting waiting[2];
