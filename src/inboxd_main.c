@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxd: the local email inbox service as a program: its arguments, signals and error texts.
+ * inboxd, the local email inbox service as a program: its arguments, signals and error texts.
  *
- * `inboxd deliver` is called by mail servers, which understand the statuses of sysexits.h: after 75 they try
- * again later, so every error that is not the fault of the message or a recipient has it.
+ * `inboxd deliver` is called by mail servers, which know the statuses of sysexits.h. After EX_TEMPFAIL they
+ * try again later, so each error that is not the fault of the message or a recipient has this status.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,13 +32,13 @@
 enum {
     EXIT_USAGE = 2,
     OPTION_WORD = 1, /* getopt_long(3) returns it for an argument that is no option */
-    /* Each is the first of a range. */
-    OPTION_DOOR = 1024,  /* plus the protocol */
-    OPTION_VALUE = 2048, /* given once at most; plus the offset of a text in struct arguments */
-    OPTION_FLAG = 4096,  /* plus the offset of a bool there */
+    /* Each of these is added to a number, and so begins a range. */
+    OPTION_DOOR = 1024,  /* added to the protocol */
+    OPTION_VALUE = 2048, /* added to the offset of a text in struct arguments; given once at most */
+    OPTION_FLAG = 4096,  /* added to the offset of a bool in struct arguments */
 };
 
-/* Logs the words, and has the value `status`. */
+/* Logs the message; its value is `status`. */
 #define complain(status, ...) (log_error(__VA_ARGS__), (status))
 
 struct arguments {
@@ -98,33 +98,13 @@ static const char *const tiers[] = {
     [SERVICE_TIER_PAID] = "paid",
 };
 
-/* Keeps the default if `text` is NULL. */
-static bool parse_tier(const char *text, enum service_tier *ret_tier)
-{
-    if (text == NULL)
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
-        if (strcmp(tiers[i], text) == 0) {
-            *ret_tier = (enum service_tier)i;
-            return true;
-        }
-    }
-    return complain(false, "--tier must be free, paid or none");
-}
-
-/* No argument behind the first recipient is an option: senders choose the names of recipients. */
-static bool has_recipient(const struct arguments *arguments)
-{
-    return arguments->words_len > 1 && strcmp(arguments->words[0], "deliver") == 0;
-}
-
 static int complain_of_usage(const char *what)
 {
     fprintf(stderr, "inboxd: %s\nTry 'inboxd --help'.\n", what);
     return EXIT_USAGE;
 }
 
-/* Returns -1 to continue; else the exit status. */
+/* This and the next two functions return -1 to continue, or the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -155,7 +135,6 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Returns -1 to continue; else the exit status. */
 static int take_option(int option, int index, struct arguments *arguments)
 {
     if (option >= OPTION_FLAG) {
@@ -182,25 +161,28 @@ static int take_option(int option, int index, struct arguments *arguments)
     return -1;
 }
 
-/* Returns -1 to continue; else the exit status. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     int option;
     int index = 0;
     int status = -1;
     arguments->words = argv + 1; /* overwrites arguments that were parsed already */
-    while (status < 0 && !has_recipient(arguments) &&
+    /* No argument behind the first recipient is an option: senders choose the names of recipients. */
+    while (status < 0 && (arguments->words_len < 2 || strcmp(arguments->words[0], "deliver") != 0) &&
            (option = getopt_long(argc, argv, "-f:hV", options, &index)) != -1)
         status = take_option(option, index, arguments);
     while (optind < argc)
         arguments->words[arguments->words_len++] = argv[optind++];
-    if (status < 0 && !parse_tier(arguments->tier, &arguments->config.tier))
-        status = EXIT_USAGE;
     if (arguments->config.domain == NULL)
         arguments->config.domain = "inbox.localhost";
     if (arguments->sender != NULL && strcmp(arguments->sender, "<>") == 0)
         arguments->sender = "";
-    return status;
+    size_t tier = SERVICE_TIER_NONE;
+    while (arguments->tier != NULL && tier < ARRAY_LEN(tiers) && strcmp(tiers[tier], arguments->tier) != 0)
+        tier++;
+    arguments->config.tier = (enum service_tier)tier;
+    return status < 0 && tier == ARRAY_LEN(tiers) ? complain(EXIT_USAGE, "--tier must be free, paid or none")
+                                                  : status;
 }
 
 static int run_key_command(const struct arguments *arguments)
@@ -324,7 +306,7 @@ static int run_service(const struct arguments *arguments)
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
     int error = service_start(&arguments->config, &service, &reason);
-    /* The files of secrets have been read by now; an inherited descriptor may be one of them. */
+    /* An inherited descriptor may be the file of a secret, which has been read by now. */
     descriptors_close_inherited(&inherited);
     if (error != 0)
         return complain(error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE, "%s",
@@ -377,7 +359,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
 int main(int argc, char **argv)
 {
     descriptors_open_standard();
-    /* Room for all arguments, and the end of the array. */
+    /* Each has room for all arguments and the end of the array. */
     _cleanup_free_ const char **hosts = g_new0(const char *, (size_t)argc + 1);
     _cleanup_free_ struct service_door *doors = g_new0(struct service_door, (size_t)argc + 1);
     log_set_prefix("inboxd: ");
