@@ -7,7 +7,6 @@
 #include "service/endpoints.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -37,17 +36,6 @@ int pool_load(const struct service_context *context, sqlite3 *db, const char *id
     return error == -ENOENT ? -EUCLEAN : error;
 }
 
-static int write_file(int pool_fd, const char *id, const void *bytes, size_t len)
-{
-    _cleanup_close_ int fd = openat(pool_fd, id, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    int error = file_write_all(fd, bytes, len);
-    if (error == 0)
-        error = file_sync(fd);
-    return error == 0 ? file_sync(pool_fd) : error;
-}
-
 /* Stores the file durably. Return: 0 or -errno. */
 static int add(const struct service_context *context, const struct multipart_file *file, char ret_id[37])
 {
@@ -55,7 +43,7 @@ static int add(const struct service_context *context, const struct multipart_fil
     if (error != 0)
         return error;
     struct connection *connection = NULL;
-    error = write_file(context->pool_fd, ret_id, file->bytes, file->len);
+    error = file_replace_at(context->pool_fd, ret_id, file->bytes, file->len, 0600);
     if (error == 0)
         error = database_begin_write(context->database, &connection);
     if (error == 0)
