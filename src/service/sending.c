@@ -106,19 +106,6 @@ static void read_type(const struct json_input *in, struct submission *submission
     validate_fail(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
 }
 
-static void read_attachment_ids(const struct json_input *in, struct submission *submission)
-{
-    submission->attachment_ids = validate_array(in, "attachment_ids", false, ATTACHMENTS_MAX);
-    struct location list_location = {.parent = in->location, .name = "attachment_ids"};
-    size_t i;
-    const json_t *id;
-    json_array_foreach (submission->attachment_ids, i, id) {
-        struct location location = {.parent = &list_location, .index = i};
-        if (!json_is_string(id))
-            validation_fail(in->validation, &location, "string_type", "Input should be a valid string");
-    }
-}
-
 static void check_body(const struct json_input *in, const char *name, const char *text)
 {
     if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
@@ -181,7 +168,13 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     submission->cc = read_addresses(&in, "cc_addresses", false);
     submission->bcc = read_addresses(&in, "bcc_addresses", false);
     submission->reply_to = read_addresses(&in, "reply_to_addresses", false);
-    read_attachment_ids(&in, submission);
+    submission->attachment_ids = validate_array(&in, "attachment_ids", false, ATTACHMENTS_MAX);
+    const struct location list_location = {.parent = &top, .name = "attachment_ids"};
+    for (size_t i = 0; i < json_array_size(submission->attachment_ids); i++) {
+        const struct location location = {.parent = &list_location, .index = i};
+        if (!json_is_string(json_array_get(submission->attachment_ids, i)))
+            validation_fail(validation, &location, "string_type", "Input should be a valid string");
+    }
     submission->idempotency_key = validate_line(&in, "idempotency_key", false);
     if (submission->to == NULL || submission->cc == NULL || submission->bcc == NULL ||
         submission->reply_to == NULL)
@@ -536,22 +529,17 @@ static int send_once(const struct service_context *context, const struct submiss
     return database_end_write(context->database, error);
 }
 
-/* Attachments from the pool and a forwarded email may be large in a small request. */
-static bool is_large(const struct request *request, const json_t *body)
-{
-    const char *type = json_string_value(json_object_get(body, "message_type"));
-    return request->body.len >= LARGE_MESSAGE_BYTES ||
-           json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
-           (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
-}
-
 int endpoint_send(struct request *request, struct reply *reply)
 {
     _cleanup_json_ json_t *body = request_read_object(request, reply);
     if (body == NULL)
         return 0;
-    bool has_turn = is_large(request, body);
-    if (has_turn)
+    /* Attachments from the pool and a forwarded email may be large in a small request. */
+    const char *type = json_string_value(json_object_get(body, "message_type"));
+    bool is_large = request->body.len >= LARGE_MESSAGE_BYTES ||
+                    json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
+                    (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
+    if (is_large)
         large_message_begin();
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_submission_ struct submission submission = {0};
@@ -560,7 +548,7 @@ int endpoint_send(struct request *request, struct reply *reply)
         error = reply_invalid(reply, &validation);
     else if (error == 0)
         error = send_once(request->context, &submission, reply);
-    if (has_turn)
+    if (is_large)
         large_message_end();
     return error;
 }
