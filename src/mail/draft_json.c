@@ -137,11 +137,10 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
 
 static int read_from_field(struct draft_reading *reading, const char *field, const json_t *value, void *from)
 {
-    struct address_list list = {0};
+    _cleanup_(address_list_release) struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
     if (error == 0 && list.items != NULL)
         *(char **)from = TAKE_PTR(list.items[0].address);
-    address_list_release(&list);
     return error;
 }
 

@@ -55,13 +55,12 @@ static int read_attach_header(struct draft_reading *reading, const char *name, c
 
 static int read_from_header(struct draft_reading *reading, const char *name, const char *raw, void *from)
 {
-    struct address_list list = {0};
+    _cleanup_(address_list_release) struct address_list list = {0};
     int error = draft_read_addresses(reading, name, raw, &list);
     if (error == 0 && list.len > 1)
-        error = reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
+        return reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
     if (error == 0 && list.len == 1)
         *(char **)from = TAKE_PTR(list.items[0].address);
-    address_list_release(&list);
     return error;
 }
 
@@ -128,7 +127,7 @@ static const struct header {
 struct header_section {
     struct span header;
     struct span body;
-    unsigned int traits; /* of all its headers together */
+    unsigned int traits; /* all traits of its headers, joined by `|` */
     bool seen[ARRAY_LEN(headers)];
 };
 
@@ -146,7 +145,7 @@ static bool has_prefix(struct span name, const char *prefix)
     return name.len >= strlen(prefix) && strncasecmp(name.bytes, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns false if a blank is before the colon, which only the obsolete grammar allows (before 2001). */
+/* Returns false if a blank is before the colon, which only the obsolete grammar (RFC 822) allows. */
 static bool has_header_name(const struct mime_field *field)
 {
     return field->name.len <= HEADER_NAME_MAX_BYTES &&

@@ -280,22 +280,19 @@ size_t search_query_group_end(const struct search_query *query, size_t first)
     return end;
 }
 
-static bool is_met(const struct search_term *term, const char *folded_inbox, int64_t date_ms)
-{
-    bool is_so = term->kind == SEARCH_IN      ? strstr(folded_inbox, term->text) != NULL
-                 : term->kind == SEARCH_AFTER ? date_ms >= term->date_ms
-                                              : date_ms < term->date_ms;
-    return is_so != term->is_negated;
-}
-
 bool search_query_accepts(const struct search_query *query, const char *folded_inbox, int64_t date_ms)
 {
     size_t end;
     for (size_t i = 0; i < query->len; i = end) {
         end = search_query_group_end(query, i);
         bool is_accepted = !search_term_is_fact(&query->terms[i]);
-        for (size_t j = i; j < end && !is_accepted; j++)
-            is_accepted = is_met(&query->terms[j], folded_inbox, date_ms);
+        for (size_t j = i; j < end && !is_accepted; j++) {
+            const struct search_term *term = &query->terms[j];
+            bool is_so = term->kind == SEARCH_IN      ? strstr(folded_inbox, term->text) != NULL
+                         : term->kind == SEARCH_AFTER ? date_ms >= term->date_ms
+                                                      : date_ms < term->date_ms;
+            is_accepted = is_so != term->is_negated;
+        }
         if (!is_accepted)
             return false;
     }
