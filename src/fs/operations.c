@@ -27,8 +27,6 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
     return &request->caller;
 }
 
-/* ---------------------------------------------------------------- the content of a first open */
-
 /*
  * A program that opens a file usually reads it next. At the first open the kernel gets the content before the
  * answer, and so sends no read. This saves one request per file, and a second one later, since the kernel

@@ -23,8 +23,6 @@ enum {
     ERRNO_MAX = 511, /* the kernel rejects an answer with a higher errno, and the request would hang */
 };
 
-/* ---------------------------------------------------------------- pending signals */
-
 static uint64_t bit_of(int signal_number)
 {
     return UINT64_C(1) << (signal_number - 1);

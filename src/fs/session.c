@@ -29,8 +29,6 @@
 #include "fs/request_loop.h"
 #include "tree/tree.h"
 
-/* ---------------------------------------------------------------- libfuse's messages */
-
 enum {
     LINE_MAX_BYTES = 1024
 };

@@ -63,8 +63,6 @@ static struct email_node email_node_of(uint64_t ino)
     };
 }
 
-/* ---------------------------------------------------------------- the folder itself */
-
 static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
                  struct tree_entry *ret)
 {

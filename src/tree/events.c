@@ -133,8 +133,6 @@ static void release_event_log(struct tree *tree)
     free(log);
 }
 
-/* ---------------------------------------------------------------- positions */
-
 /* Copies `len` bytes from the position on, or fewer at the end. */
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
@@ -259,8 +257,6 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
 
 const struct node_ops event_stream_ops = {
     .mode = S_IFREG | 0400, .lasting = LASTING_NAME, .open = open_event_stream};
-
-/* ---------------------------------------------------------------- what happens */
 
 void events_add(struct tree *tree, const struct event *event)
 {

@@ -625,8 +625,6 @@ const struct node_ops inboxes_ops = {
     .make = make_inbox,
 };
 
-/* ---------------------------------------------------------------- changes */
-
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name)
 {
     struct inboxes *inboxes = tree->inboxes;

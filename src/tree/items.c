@@ -619,31 +619,22 @@ int items_take_out(struct tree *tree, uint64_t folder_ino, const char *name, int
     return error;
 }
 
-static int rename_item(struct tree *tree, const struct tree_caller *caller, uint64_t folder_ino,
-                       const char *name, enum outbox_folder new_folder, const char *new_name,
-                       unsigned int flags)
-{
-    enum outbox_folder folder = folder_of(folder_ino);
-    int error = items_check_rename(tree, folder_ino, name, flags);
-    if (error != 0)
-        return error;
-    _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder, name);
-    error = outbox_rename(tree->outbox, folder, name, new_folder, new_name, flags, caller->pid);
-    if (error == 0)
-        hide_sent(tree, id);
-    return error;
-}
-
 static int rename_into_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
     const struct hand_in to = {.folder = folder_of(new_folder), .name = new_name, .flags = flags};
-    if (items_is_folder(folder))
-        return rename_item(tree, caller, folder, name, folder_of(new_folder), new_name, flags);
-    if (node_kind(folder) != NODE_DRAFT || !node_takes_rename_flags(flags) ||
-        is_settled(folder_of(new_folder)))
+    if (node_kind(folder) == NODE_DRAFT && node_takes_rename_flags(flags) && !is_settled(to.folder))
+        return items_hand_in(tree, caller, folder, name, &to);
+    if (!items_is_folder(folder))
         return node_refuse_rename(flags);
-    return items_hand_in(tree, caller, folder, name, &to);
+    int error = items_check_rename(tree, folder, name, flags);
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder_of(folder), name);
+    error = outbox_rename(tree->outbox, folder_of(folder), name, to.folder, new_name, flags, caller->pid);
+    if (error == 0)
+        hide_sent(tree, id);
+    return error;
 }
 
 /* ---------------------------------------------------------------- the folders' operations */

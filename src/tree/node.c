@@ -90,7 +90,7 @@ int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, 
     return 0;
 }
 
-/* ---------------------------------------------------------------- changes that most nodes refuse */
+/* ---------------------------------------------------------------- refused changes, and listings */
 
 int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
                   const struct tree_change *change, int size_error)
@@ -116,8 +116,6 @@ int node_refuse_rename(unsigned int flags)
 {
     return node_takes_rename_flags(flags) ? -EPERM : -EINVAL;
 }
-
-/* ---------------------------------------------------------------- listings */
 
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next)
 {

@@ -127,20 +127,13 @@ static int get_readme(struct tree *tree, const struct tree_caller *caller, uint6
     return 0;
 }
 
-static int read_readme(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
-{
-    return handle_read_text(readme, strlen(readme), len, offset, ret);
-}
-
 static int open_readme(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
-    static const struct handle_ops ops = {
-        .caching = TREE_CACHE_LASTING, .read = read_readme, .release = tree_handle_free};
-    if (!handle_is_for_reading(flags))
-        return -EACCES;
-    *ret_handle = handle_new(tree, &ops, sizeof(**ret_handle), flags);
-    return 0;
+    int error = handle_open_text(tree, flags, g_strdup(readme), strlen(readme), ret_handle);
+    if (error == 0)
+        (*ret_handle)->caching = TREE_CACHE_LASTING;
+    return error;
 }
 
 const struct node_ops readme_ops = {.get = get_readme, .open = open_readme};

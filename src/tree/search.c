@@ -481,17 +481,6 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
 
 const struct node_ops query_record_ops = {.get = get_record, .open = open_record};
 
-/* ---------------------------------------------------------------- in the folder of a query */
-
-/* Returns true if the latest answer to the query, however old, has this name. */
-static bool is_in_answer(struct tree *tree, uint64_t number, const char *name)
-{
-    struct queries *queries = tree->queries;
-    LOCK_GUARD(&queries->lock);
-    const struct query *query = find_number_locked(queries, number);
-    return query != NULL && query->found != NULL && find_name(query->found, name) != 0;
-}
-
 /* Return: -EINTR; -EAGAIN when too many requests search at once; the store's errors of a search. */
 static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
@@ -501,7 +490,13 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
         return -ENOENT;
-    int error = get_answer(tree, caller, number, is_record || is_in_answer(tree, number, name), &names);
+    /* For a name in the latest answer, that answer will do, however old. */
+    pthread_mutex_lock(&tree->queries->lock);
+    const struct query *query = find_number_locked(tree->queries, number);
+    bool any_will_do =
+        is_record || (query != NULL && query->found != NULL && find_name(query->found, name) != 0);
+    pthread_mutex_unlock(&tree->queries->lock);
+    int error = get_answer(tree, caller, number, any_will_do, &names);
     if (error != 0)
         return error;
     uint64_t hit = is_record ? 0 : find_name(names, name);

@@ -41,8 +41,6 @@ struct status {
     struct tally failed;
 };
 
-/* ---------------------------------------------------------------- what went wrong */
-
 static void release_tally(struct tally *tally)
 {
     g_free(tally->path);

@@ -286,7 +286,7 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret)
     return fstatvfs(tree->drafts.root.fd, ret) == 0 ? 0 : -errno;
 }
 
-/* ---------------------------------------------------------------- what is open */
+/* ---------------------------------------------------------------- listings */
 
 static void add_link(struct tree *tree, GQueue *list, GList *link, void *what)
 {
@@ -300,8 +300,6 @@ static void remove_link(struct tree *tree, GQueue *list, GList *link)
     LOCK_GUARD(&tree->open_lock);
     g_queue_unlink(list, link);
 }
-
-/* ---------------------------------------------------------------- listings */
 
 /* "." and ".." come before the folder's own positions. */
 enum {
@@ -489,8 +487,6 @@ void tree_release(struct tree_handle *handle)
     remove_link(handle->tree, &handle->tree->open_handles, &handle->link);
     handle->ops->release(handle);
 }
-
-/* ---------------------------------------------------------------- what is left open in the end */
 
 void tree_close_handles(struct tree *tree)
 {

@@ -52,7 +52,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
 {
     struct tree_dir *dir = NULL;
     *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, path), &dir), 0);
     size_t taken;
     do {
         ret->taken = 0;
@@ -119,7 +119,7 @@ TEST_WITH(attributes_are_exact, set_up, fixture_tear_down)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         snprintf(path, sizeof(path), BOX "/%s", cases[i].path);
         assert_int_equal(fixture_find(fixture, path, &entry), 0);
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), 0);
         assert_int_equal(entry.attributes.stat.st_mode, cases[i].mode);
         assert_int_equal(entry.attributes.stat.st_size, cases[i].size);
         assert_memory_equal(&attributes.stat, &entry.attributes.stat, sizeof(attributes.stat));
@@ -134,8 +134,8 @@ TEST_WITH(bytes_that_cannot_be_fetched_are_no_empty_file, set_up, fixture_tear_d
     uint64_t folder = fixture_ino(fixture, BOX "/" STEM "/attachments");
     fake_service_push(fixture->fake, FAKE_GET_ATTACHMENT,
                       (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 400});
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, "r.pdf", &entry), -EIO);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, "r.pdf", &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder, "r.pdf", &entry), -EIO);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder, "r.pdf", &entry), 0);
     assert_int_equal(entry.attributes.stat.st_size, 4);
 }
 
@@ -152,10 +152,10 @@ TEST_WITH(files_are_read_and_links_followed, set_up, fixture_tear_down)
     assert_string_equal(raw, "raw");
     assert_string_equal(attachment, "PDF!");
     uint64_t link = fixture_ino(fixture, BOX "/" REPLY "/thread/" STEM ".md");
-    assert_int_equal(tree_read_link(fixture->tree, &nobody, link, target, sizeof(target)), 0);
+    assert_int_equal(tree_read_link(fixture->tree, &any_caller, link, target, sizeof(target)), 0);
     assert_string_equal(target, "../../" STEM "/prompt.md");
-    assert_int_equal(tree_read_link(fixture->tree, &nobody, fixture_ino(fixture, BOX "/" STEM), target, 9),
-                     -EINVAL);
+    assert_int_equal(
+        tree_read_link(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/" STEM), target, 9), -EINVAL);
 }
 
 TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
@@ -171,7 +171,7 @@ TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
     close(lowest);
     const struct rlimit none = {(rlim_t)lowest, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int error = tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle);
+    int error = tree_open(fixture->tree, &any_caller, ino, O_RDONLY, &handle);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(error, 0);
     tree_release(handle);
@@ -195,9 +195,10 @@ TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
     }
     assert_int_equal(fixture_find(fixture, BOX "/" STEM "/body.txt/x", &entry), -ENOTDIR);
     uint64_t ino = fixture_ino(fixture, BOX "/" STEM "/body.txt");
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, BOX "/" STEM), O_RDONLY, &handle),
-                     -EISDIR);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_WRONLY, &handle), -EACCES);
+    assert_int_equal(
+        tree_open(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/" STEM), O_RDONLY, &handle),
+        -EISDIR);
 }
 
 /* The low 16 bits of an entry's number are the index in the content, the others its email and kind. */
@@ -212,8 +213,8 @@ TEST_WITH(a_number_that_means_something_else_now_opens_nothing, set_up, fixture_
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         struct tree_attributes attributes;
         struct tree_handle *handle;
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, numbers[i], &attributes), -ENOENT);
-        assert_int_equal(tree_open(fixture->tree, &nobody, numbers[i], O_RDONLY, &handle), -ENOENT);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, numbers[i], &attributes), -ENOENT);
+        assert_int_equal(tree_open(fixture->tree, &any_caller, numbers[i], O_RDONLY, &handle), -ENOENT);
     }
 }
 

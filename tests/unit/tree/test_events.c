@@ -56,21 +56,21 @@ static void append(struct tree *tree, int number)
 static struct tree_entry find(struct tree *tree, const char *file)
 {
     struct tree_entry entry;
-    assert_int_equal(tree_lookup(tree, &nobody, TREE_ROOT_INO, file, &entry), 0);
+    assert_int_equal(tree_lookup(tree, &any_caller, TREE_ROOT_INO, file, &entry), 0);
     return entry;
 }
 
 static size_t size_of(struct tree *tree, uint64_t ino)
 {
     struct tree_attributes attributes;
-    assert_int_equal(tree_get_attributes(tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(tree_get_attributes(tree, &any_caller, ino, &attributes), 0);
     return (size_t)attributes.stat.st_size;
 }
 
 static struct tree_handle *open_file(struct tree *tree, uint64_t ino)
 {
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_open(tree, &nobody, ino, O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open(tree, &any_caller, ino, O_RDONLY, &handle), 0);
     return handle;
 }
 
@@ -243,7 +243,7 @@ TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
     struct tree_entry now = find(tree, name);
     assert_int_not_equal(now.ino, ino);
     struct tree_attributes before;
-    assert_int_equal(tree_get_attributes(tree, &nobody, ino, &before), 0);
+    assert_int_equal(tree_get_attributes(tree, &any_caller, ino, &before), 0);
     assert_int_equal(now.attributes.stat.st_ino, before.stat.st_ino);
     /* Forgotten lines read as empty lines, up to the first that is kept. */
     size_t begin = at - (size_t)now.attributes.stat.st_size;
@@ -326,8 +326,8 @@ TEST_WITH(neither_file_can_be_opened_for_writing, set_up, tear_down)
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
         uint64_t ino = find(tree, files[i]).ino;
         struct tree_handle *handle = NULL;
-        assert_int_equal(tree_open(tree, &nobody, ino, O_WRONLY, &handle), -EACCES);
-        assert_int_equal(tree_open(tree, &nobody, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
+        assert_int_equal(tree_open(tree, &any_caller, ino, O_WRONLY, &handle), -EACCES);
+        assert_int_equal(tree_open(tree, &any_caller, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
     }
     tree_free(tree);
 }

@@ -42,7 +42,7 @@ static struct tree_handle *open_record(struct tree_fixture *fixture, int flags)
 
 static void put(struct tree_handle *handle, const char *text, off_t offset)
 {
-    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), offset), strlen(text));
+    assert_int_equal(tree_write(handle, &any_caller, text, strlen(text), offset), strlen(text));
 }
 
 static unsigned int upserts(struct tree_fixture *fixture)
@@ -54,13 +54,13 @@ TEST_WITH(a_complete_text_is_put_to_the_service_once, fixture_set_up, fixture_te
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
-    assert_int_equal(tree_flush(handle, &nobody), 0); /* a duplicate closed before the first write */
+    assert_int_equal(tree_flush(handle, &any_caller), 0); /* a duplicate closed before the first write */
     put(handle, "{\"name\":", 0);
     assert_int_equal(tree_flush(handle, &started_by_it), 0);
     assert_int_equal(upserts(fixture), 0);
     put(handle, "\"Al\"}\n", 8);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_flush(handle, &any_caller), 0);
+    assert_int_equal(tree_flush(handle, &any_caller), 0);
     tree_release(handle);
     assert_int_equal(upserts(fixture), 1);
     _cleanup_free_ char *text = fixture_read(fixture, record);
@@ -72,7 +72,7 @@ TEST_WITH(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up, fixt
     struct tree_fixture *fixture = *state;
     for (int i = 0; i < 2; i++) {
         struct tree_handle *handle = open_record(fixture, O_RDWR | (i == 0 ? 0 : O_TRUNC));
-        assert_int_equal(tree_flush(handle, &nobody), 0);
+        assert_int_equal(tree_flush(handle, &any_caller), 0);
         tree_release(handle);
     }
     assert_int_equal(upserts(fixture), 0);
@@ -108,8 +108,8 @@ TEST_WITH(errors_come_from_the_close, fixture_set_up, fixture_tear_down)
         struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
         print_message("# %s\n", cases[i].text);
         put(handle, cases[i].text, 0);
-        assert_int_equal(tree_flush(handle, &nobody), cases[i].error);
-        assert_int_equal(tree_flush(handle, &nobody), 0);
+        assert_int_equal(tree_flush(handle, &any_caller), cases[i].error);
+        assert_int_equal(tree_flush(handle, &any_caller), 0);
         tree_release(handle);
     }
     assert_int_equal(upserts(fixture), 0);
@@ -119,11 +119,11 @@ TEST_WITH(the_text_of_inbox_json_is_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
-    assert_int_equal(tree_write(handle, &nobody, "x", 1, 1024 * 1024), -EFBIG);
-    assert_int_equal(tree_write(handle, &nobody, "x", 1, -1), -EFBIG);
+    assert_int_equal(tree_write(handle, &any_caller, "x", 1, 1024 * 1024), -EFBIG);
+    assert_int_equal(tree_write(handle, &any_caller, "x", 1, -1), -EFBIG);
     const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 2 * 1024 * 1024};
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, record), handle, &size),
-                     -EFBIG);
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, record), handle, &size), -EFBIG);
     tree_release(handle);
 }
 
@@ -138,8 +138,8 @@ TEST_WITH(a_hole_is_zeros_and_truncating_shortens, fixture_set_up, fixture_tear_
     assert_memory_equal(data.bytes, "\0\0\0x", 4);
     tree_data_release(&data);
     const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 1};
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, record), handle, &size),
-                     0);
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, record), handle, &size), 0);
     assert_int_equal(tree_read(handle, 10, 0, &data), 0);
     assert_int_equal(data.len, 1);
     tree_data_release(&data);
@@ -151,7 +151,7 @@ TEST_WITH(a_hole_is_zeros_and_truncating_shortens, fixture_set_up, fixture_tear_
 static struct tree_handle *open_for_reading(struct tree_fixture *fixture, const char *path)
 {
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
     return handle;
 }
 
@@ -262,7 +262,7 @@ static struct listed list(struct tree_fixture *fixture, const char *box)
 {
     struct listed listed = {.entries = 0};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, box), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, box), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, take, &listed), 0);
     tree_release_dir(dir);
     return listed;
@@ -291,14 +291,15 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
     struct tree_entry entry;
     for (int i = 0; i < INBOX_LOOKUPS_OF_DEMAND; i++)
         assert_int_equal(
-            tree_lookup(fixture->tree, &nobody, fixture_ino(fixture, alice), listed.last, &entry), 0);
+            tree_lookup(fixture->tree, &any_caller, fixture_ino(fixture, alice), listed.last, &entry), 0);
     listed = list(fixture, alice);
     assert_int_equal(listed.entries, MANY + OWN + DOTS);
     assert_int_equal(listed.with_attributes, MANY + OWN);
 
     /* Only lookups in the present inbox count. */
     struct listed other = list(fixture, bob);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, fixture_ino(fixture, bob), other.last, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, fixture_ino(fixture, bob), other.last, &entry),
+                     0);
     listed = list(fixture, alice);
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }
@@ -313,7 +314,7 @@ TEST_WITH(every_one_of_many_emails_is_handed_over_once, set_up_many, fixture_tea
             struct tree_handle *handle = NULL;
             struct tree_data data;
             uint64_t ino = node_ino(NODE_EMAIL, numbers[i]);
-            assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+            assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDONLY, &handle), 0);
             assert_int_equal(tree_take_first_content(handle, &data), is_again == 0);
             if (is_again == 0)
                 tree_data_release(&data);

@@ -93,7 +93,7 @@ static struct listing list(struct tree_fixture *fixture, const char *folder, siz
 {
     struct listing listing = {.at_most = at_most};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, folder), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, folder), &dir), 0);
     do {
         listing.taken = 0;
         assert_int_equal(tree_read_dir(dir, listing.next, take, &listing), 0);
@@ -112,7 +112,7 @@ static char *path_of(const char *folder, const char *name)
 static int rename_at(struct tree_fixture *fixture, const char *folder, const char *name,
                      const char *new_folder, const char *new_name)
 {
-    return tree_rename(fixture->tree, &nobody, fixture_ino(fixture, folder), name,
+    return tree_rename(fixture->tree, &any_caller, fixture_ino(fixture, folder), name,
                        fixture_ino(fixture, new_folder), new_name, 0);
 }
 
@@ -120,7 +120,7 @@ static struct timespec mtime_of(struct tree_fixture *fixture, const char *folder
 {
     struct tree_attributes attributes;
     uint64_t ino = fixture_ino(fixture, folder);
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, ino, &attributes), 0);
     return attributes.stat.st_mtim;
 }
 
@@ -142,7 +142,7 @@ TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
     }
     assert_int_equal(fixture_find(fixture, BOX "/other", &entry), -ENOENT);
     assert_int_equal(fixture_find(fixture, BOX "/.lock", &entry), -ENOENT);
-    assert_int_equal(fixture_find(fixture, "maildir/nobody@inbox.example", &entry), -ENOENT);
+    assert_int_equal(fixture_find(fixture, "maildir/any_caller@inbox.example", &entry), -ENOENT);
     assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity/below", &entry), -ENOTDIR);
 }
 
@@ -183,7 +183,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
         fake_service_add_simple_email(fixture->fake, "i1", id, "one of many");
     }
     sync_all(fixture);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, BOX "/new"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/new"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, count_message, &count), 0);
     tree_release_dir(dir);
     assert_int_equal(count, 3 + MORE);
@@ -196,7 +196,7 @@ TEST_WITH(a_lookup_learns_the_size_once, set_up, fixture_tear_down)
     uint64_t folder = fixture_ino(fixture, BOX "/new");
     struct tree_entry entry;
     const char *name = listing.by_uid[1].name;
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, name, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder, name, &entry), 0);
     assert_int_equal(entry.attributes.stat.st_size, 10);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0444);
     assert_true(entry.attributes.is_lasting && entry.is_name_lasting);
@@ -205,7 +205,8 @@ TEST_WITH(a_lookup_learns_the_size_once, set_up, fixture_tear_down)
     _cleanup_free_ char *path = path_of(BOX "/new", name);
     _cleanup_free_ char *text = fixture_read(fixture, path);
     assert_string_equal(text, "first, raw");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, listing.by_uid[3].name, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder, listing.by_uid[3].name, &entry),
+                     -ENOENT);
 }
 
 static bool has_sizes(struct tree_fixture *fixture)
@@ -247,9 +248,9 @@ TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
     struct tree_handle *handle = NULL;
     struct tree_data data;
     uint64_t ino = fixture_ino(fixture, path);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR, &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDWR, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDONLY | O_TRUNC, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDONLY, &handle), 0);
     assert_int_equal(tree_read(handle, 4096, 4, &data), 0);
     assert_int_equal(data.len, 10);
     assert_int_equal(tree_read(handle, 4096, 14, &data), 0);
@@ -281,14 +282,14 @@ TEST_WITH(a_message_answers_to_one_name_at_a_time, set_up, fixture_tear_down)
     assert_string_equal(list(fixture, BOX "/cur", 0).by_uid[1].name, marked);
 
     uint64_t cur = fixture_ino(fixture, BOX "/cur");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, marked, &entry), 0);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, other, &entry), 0); /* the same message */
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, cur, name, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, cur, marked, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, cur, other, &entry), 0); /* the same message */
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, cur, name, &entry), -ENOENT);
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, name, &entry), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, marked, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, name, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, marked, &entry), -ENOENT);
     uint64_t tmp = fixture_ino(fixture, BOX "/tmp");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, tmp, name, &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, tmp, name, &entry), -ENOENT);
 }
 
 TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
@@ -308,24 +309,27 @@ TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
     assert_int_equal(rename_at(fixture, BOX "/new", one, "drafts", one), -EPERM);
     assert_int_equal(rename_at(fixture, "drafts", "draft", BOX "/new", "draft"), -EPERM);
     assert_int_equal(rename_at(fixture, BOX "/cur", one, BOX "/cur", one), -ENOENT);
-    assert_int_equal(tree_create(tree, &nobody, new, "1.x", 0600, O_WRONLY, &entry, &handle), -EPERM);
+    assert_int_equal(tree_create(tree, &any_caller, new, "1.x", 0600, O_WRONLY, &entry, &handle), -EPERM);
     uint64_t tmp = fixture_ino(fixture, BOX "/tmp");
-    assert_int_equal(tree_create(tree, &nobody, tmp, "1.x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
-    assert_int_equal(tree_create(tree, &nobody, tmp, ".x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
+    assert_int_equal(tree_create(tree, &any_caller, tmp, "1.x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
+    assert_int_equal(tree_create(tree, &any_caller, tmp, ".x", 0600, O_WRONLY, &entry, &handle), -EDQUOT);
     assert_int_equal(
-        tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry), -EPERM);
+        tree_make(tree, &any_caller, new, "x", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
+        -EPERM);
     assert_int_equal(
-        tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.mode = S_IFREG | 0600}, &entry), -EPERM);
-    assert_int_equal(tree_make(tree, &nobody, new, "x",
+        tree_make(tree, &any_caller, new, "x", &(struct tree_new_entry){.mode = S_IFREG | 0600}, &entry),
+        -EPERM);
+    assert_int_equal(tree_make(tree, &any_caller, new, "x",
                                &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
                      -EPERM);
     uint64_t draft = fixture_ino(fixture, "drafts/draft");
-    assert_int_equal(tree_make(tree, &nobody, new, "x", &(struct tree_new_entry){.ino = draft}, &entry),
+    assert_int_equal(tree_make(tree, &any_caller, new, "x", &(struct tree_new_entry){.ino = draft}, &entry),
                      -EPERM);
     tree_forget(tree, draft, 1);
-    assert_int_equal(tree_lookup(tree, &nobody, new, one, &entry), 0);
+    assert_int_equal(tree_lookup(tree, &any_caller, new, one, &entry), 0);
     assert_int_equal(
-        tree_make(tree, &nobody, drafts, "x", &(struct tree_new_entry){.ino = entry.ino}, &entry), -EPERM);
+        tree_make(tree, &any_caller, drafts, "x", &(struct tree_new_entry){.ino = entry.ino}, &entry),
+        -EPERM);
     assert_int_equal(tree_remove_dir(tree, fixture_ino(fixture, BOX), "cur"), -EPERM);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
 }
@@ -337,11 +341,11 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     char trashed[sizeof(listing.by_uid[1].name) + 8];
     snprintf(trashed, sizeof(trashed), "%s:2,T", listing.by_uid[1].name);
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), 0);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, listing.by_uid[1].name), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, listing.by_uid[1].name), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, listing.by_uid[1].name), -ENOENT);
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[1].name, trashed);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), 0);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), -ENOENT);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, trashed), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, trashed), -ENOENT);
     assert_int_equal(rename_at(fixture, BOX "/new", trashed, BOX "/cur", trashed), -ENOENT);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
     /* A read message may have other marks, too. */
@@ -350,9 +354,9 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     char marked[sizeof(listing.by_uid[2].name) + 8];
     snprintf(marked, sizeof(marked), "%s:2,RS", read_one);
     assert_int_equal(rename_at(fixture, BOX "/new", read_one, BOX "/cur", marked), 0);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, cur, marked), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, cur, marked), 0);
     snprintf(marked, sizeof(marked), "%s:2,RST", read_one);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, cur, marked), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, cur, marked), 0);
     assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
     /* The inbox still has these emails, and new mail gets another number. */
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
@@ -377,11 +381,11 @@ TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture
     _cleanup_free_ char *path = path_of(BOX "/new", name);
     uint64_t ino = fixture_ino(fixture, path);
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDONLY, &handle), 0);
     snprintf(trashed, sizeof(trashed), "%s:2,T", name);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, name), 0);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, new, trashed), 0);
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, name), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, trashed), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, ino, &attributes), 0);
     assert_int_equal(tree_read(handle, 4096, 0, &data), 0);
     assert_int_equal(data.len, 10);
     tree_release(handle);
@@ -399,7 +403,7 @@ TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_
     struct tree_attributes attributes;
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, new, &attributes), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
     assert_true(is_later(attributes.stat.st_mtim, new_time));
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
     /* A listing does not change the time. */
@@ -433,7 +437,7 @@ TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time,
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         sync_all(fixture);
         /* Before the first lookup of the folder, and after it. */
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, new, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");
         assert_true(is_later(before, marked));
@@ -479,7 +483,7 @@ TEST_WITH(mail_that_returns_has_its_number_and_marks, set_up_without_time, tear_
     struct tree_attributes attributes;
     struct listing listing = list(fixture, BOX "/new", 0);
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, listing.by_uid[2].name, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &entry), 0);
     struct timespec before = mtime_of(fixture, BOX "/new");
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
     sync_all(fixture);
@@ -487,9 +491,9 @@ TEST_WITH(mail_that_returns_has_its_number_and_marks, set_up_without_time, tear_
     sync_all(fixture);
     struct tree_handle *handle = NULL;
     struct tree_entry again;
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), -ENOENT);
-    assert_int_equal(tree_open(fixture->tree, &nobody, entry.ino, O_RDONLY, &handle), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, new, listing.by_uid[2].name, &again), -ENOENT);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), -ENOENT);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, entry.ino, O_RDONLY, &handle), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &again), -ENOENT);
     assert_true(is_later(mtime_of(fixture, BOX "/new"), before));
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
 
@@ -635,8 +639,8 @@ TEST_WITH(programs_have_files_of_their_own, set_up, fixture_tear_down)
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
     uint64_t box = fixture_ino(fixture, BOX);
-    assert_int_equal(tree_create(tree, &nobody, box, ".lock", 0600, O_WRONLY, &entry, &handle), 0);
-    assert_int_equal(tree_write(handle, &nobody, "mine", 4, 0), 4);
+    assert_int_equal(tree_create(tree, &any_caller, box, ".lock", 0600, O_WRONLY, &entry, &handle), 0);
+    assert_int_equal(tree_write(handle, &any_caller, "mine", 4, 0), 4);
     tree_release(handle);
     tree_forget(tree, entry.ino, 1);
     assert_int_equal(rename_at(fixture, BOX, ".lock", BOX, ".state"), 0);
@@ -645,21 +649,21 @@ TEST_WITH(programs_have_files_of_their_own, set_up, fixture_tear_down)
     assert_int_equal(rename_at(fixture, BOX, ".state", BOX, "state"), -EPERM);
     assert_int_equal(rename_at(fixture, BOX, ".state", BOX "/cur", ".state"), -EPERM);
     assert_int_equal(rename_at(fixture, BOX, ".state", "outbox", "state"), -EPERM);
-    assert_int_equal(tree_create(tree, &nobody, box, "lock", 0600, O_WRONLY, &entry, &handle), -EPERM);
+    assert_int_equal(tree_create(tree, &any_caller, box, "lock", 0600, O_WRONLY, &entry, &handle), -EPERM);
     assert_int_equal(
-        tree_make(tree, &nobody, box, ".Sent", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
+        tree_make(tree, &any_caller, box, ".Sent", &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
         -EPERM);
-    assert_int_equal(tree_unlink(tree, &nobody, box, ".uidvalidity"), -EPERM);
-    assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), 0);
-    assert_int_equal(tree_unlink(tree, &nobody, box, ".state"), -ENOENT);
+    assert_int_equal(tree_unlink(tree, &any_caller, box, ".uidvalidity"), -EPERM);
+    assert_int_equal(tree_unlink(tree, &any_caller, box, ".state"), 0);
+    assert_int_equal(tree_unlink(tree, &any_caller, box, ".state"), -ENOENT);
 }
 
 static void make_own_file(struct tree_fixture *fixture, const char *folder, const char *name)
 {
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_create(fixture->tree, &nobody, fixture_ino(fixture, folder), name, 0600, O_WRONLY,
-                                 &entry, &handle),
+    assert_int_equal(tree_create(fixture->tree, &any_caller, fixture_ino(fixture, folder), name, 0600,
+                                 O_WRONLY, &entry, &handle),
                      0);
     tree_release(handle);
     tree_forget(fixture->tree, entry.ino, 1);
@@ -676,7 +680,7 @@ TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up,
     }
     make_own_file(fixture, "maildir", ".beside");
     assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".beside"), -ENOSPC);
-    assert_int_equal(tree_make(fixture->tree, &nobody, fixture_ino(fixture, BOX), ".notmuch",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, fixture_ino(fixture, BOX), ".notmuch",
                                &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                      -ENOSPC);
     /* A rename that takes no more room is possible. */
@@ -717,12 +721,12 @@ TEST_WITH(uidvalidity_reserves_future_numbers, set_up, fixture_tear_down)
     assert_int_equal(taken, 1000);
     struct tree_handle *handle = NULL;
     uint64_t ino = fixture_ino(fixture, BOX "/.uidvalidity");
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR | O_TRUNC, &handle), -EPERM);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDWR, &handle), 0);
-    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), 0), strlen(text));
-    assert_int_equal(tree_write(handle, &nobody, "2", 1, 0), -EPERM);
-    assert_int_equal(tree_write(handle, &nobody, "x", 1, (off_t)strlen(text)), -EPERM);
-    assert_int_equal(tree_write(handle, &nobody, "x", 1, -1), -EPERM);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDWR | O_TRUNC, &handle), -EPERM);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDWR, &handle), 0);
+    assert_int_equal(tree_write(handle, &any_caller, text, strlen(text), 0), strlen(text));
+    assert_int_equal(tree_write(handle, &any_caller, "2", 1, 0), -EPERM);
+    assert_int_equal(tree_write(handle, &any_caller, "x", 1, (off_t)strlen(text)), -EPERM);
+    assert_int_equal(tree_write(handle, &any_caller, "x", 1, -1), -EPERM);
     tree_release(handle);
 }
 
@@ -734,12 +738,12 @@ TEST_WITH(a_maildir_that_cannot_be_read_is_not_listed_as_empty, set_up, fixture_
     struct tree_handle *handle = NULL;
     uint64_t folder = fixture_ino(fixture, "maildir");
     _cleanup_close_ int files = file_open_dir(fixture->dir.fd, "maildir/files");
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, folder, &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, folder, &dir), 0);
     tree_release_dir(dir);
     assert_int_equal(file_replace_at(files, "all", "no folder", 9, 0600), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, folder, &dir), -ENOTDIR);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, folder, &dir), -ENOTDIR);
     assert_int_equal(
-        tree_create(fixture->tree, &nobody, folder, ".lock", 0600, O_WRONLY | O_CREAT, &entry, &handle),
+        tree_create(fixture->tree, &any_caller, folder, ".lock", 0600, O_WRONLY | O_CREAT, &entry, &handle),
         -ENOTDIR);
 }
 
@@ -752,7 +756,7 @@ TEST_WITH(a_service_without_raw_messages_has_no_maildirs, set_up_without, fixtur
     struct fixture_names names = {.at_most = 0};
     struct tree_dir *dir = NULL;
     assert_int_equal(fixture_find(fixture, "maildir", &entry), -ENOENT);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, TREE_ROOT_INO, &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, TREE_ROOT_INO, &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
     assert_null(strstr(names.text, "maildir"));
     tree_release_dir(dir);

@@ -43,18 +43,18 @@ static struct tree_handle *open_reply(struct tree_fixture *fixture, const char *
     char path[200];
     struct tree_handle *handle = NULL;
     snprintf(path, sizeof(path), STEM "/%s", name);
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), flags, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), flags, &handle), 0);
     return handle;
 }
 
 static void write_text(struct tree_handle *handle, const char *text, off_t offset)
 {
-    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), offset), strlen(text));
+    assert_int_equal(tree_write(handle, &any_caller, text, strlen(text), offset), strlen(text));
 }
 
 static void finish(struct tree_handle *handle)
 {
-    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_flush(handle, &any_caller), 0);
     tree_release(handle);
 }
 
@@ -78,7 +78,7 @@ TEST_WITH(looking_at_reply_files_asks_nothing, set_up, fixture_tear_down)
     unsigned int before = fake_service_count(fixture->fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct tree_entry entry;
-        assert_int_equal(tree_lookup(fixture->tree, &nobody, folder, names[i], &entry), 0);
+        assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder, names[i], &entry), 0);
         assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0200);
         assert_int_equal(entry.attributes.stat.st_size, 0);
         assert_false(entry.is_name_lasting || entry.attributes.is_lasting);
@@ -91,8 +91,8 @@ TEST_WITH(reply_files_open_for_writing_alone, set_up, fixture_tear_down)
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
     uint64_t reply = fixture_ino(fixture, STEM "/reply");
-    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_RDONLY, &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_RDWR, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, reply, O_RDONLY, &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, reply, O_RDWR, &handle), -EACCES);
     finish(open_reply(fixture, "reply", O_WRONLY | O_TRUNC));
     settle(fixture);
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
@@ -104,7 +104,8 @@ TEST_WITH(a_reply_that_is_only_truncated_sends_nothing, set_up, fixture_tear_dow
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
     const struct tree_change size = {.fields = TREE_SET_SIZE, .size = 0};
     assert_int_equal(
-        tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, STEM "/reply"), handle, &size), 0);
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, STEM "/reply"), handle, &size),
+        0);
     finish(handle);
     struct tree_entry entry;
     assert_int_equal(fixture_find(fixture, "outbox/re-hello.eml", &entry), -ENOENT);
@@ -121,7 +122,7 @@ TEST_WITH(a_reply_that_cannot_be_made_fails_at_open, set_up, fixture_tear_down)
         fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_unread_6fa3f6ff/reply");
     finish(open_reply(fixture, "reply", O_WRONLY));
     fake_service_set_reachable(fixture->fake, false);
-    assert_int_equal(tree_open(fixture->tree, &nobody, reply, O_WRONLY, &handle), -EHOSTUNREACH);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, reply, O_WRONLY, &handle), -EHOSTUNREACH);
     finish(open_reply(fixture, "reply", O_WRONLY)); /* the first email's content is cached */
 }
 
@@ -195,8 +196,8 @@ TEST_WITH(a_reply_without_a_recipient_fails_with_words, set_up, fixture_tear_dow
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     static const char path[] = "inboxes/alice@inbox.example/20261120T100000Z_odd_6fa3f6ff/reply";
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
-    assert_int_equal(tree_write(handle, &nobody, "Yes.\n", 5, 0), -EDESTADDRREQ);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
+    assert_int_equal(tree_write(handle, &any_caller, "Yes.\n", 5, 0), -EDESTADDRREQ);
     finish(handle);
     _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
     assert_non_null(strstr(events, path));
@@ -205,7 +206,7 @@ TEST_WITH(a_reply_without_a_recipient_fails_with_words, set_up, fixture_tear_dow
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 
     handle = NULL;
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), O_WRONLY, &handle), 0);
     write_text(handle, "To: dan@x.example\n\nYes.\n", 0);
     finish(handle);
     settle(fixture);
@@ -241,9 +242,9 @@ TEST_WITH(a_draft_moved_onto_a_reply_file_is_an_answer, set_up, fixture_tear_dow
     struct tree_entry entry;
     uint64_t folder = fixture_ino(fixture, STEM);
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "answer", 0), -EPERM);
-    assert_int_equal(tree_rename(fixture->tree, &nobody, folder, "reply", drafts, "reply", 0), -EPERM);
-    assert_int_equal(tree_rename(fixture->tree, &nobody, drafts, "draft", folder, "forward", 0), 0);
+    assert_int_equal(tree_rename(fixture->tree, &any_caller, drafts, "draft", folder, "answer", 0), -EPERM);
+    assert_int_equal(tree_rename(fixture->tree, &any_caller, folder, "reply", drafts, "reply", 0), -EPERM);
+    assert_int_equal(tree_rename(fixture->tree, &any_caller, drafts, "draft", folder, "forward", 0), 0);
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
     settle(fixture);
     assert_sent(fixture, 0, "\"address\":\"bob@inbox.example\"");

@@ -28,7 +28,7 @@ static uint64_t look_up(struct tree_fixture *fixture, int number)
 static bool is_there(struct tree_fixture *fixture, uint64_t ino)
 {
     struct tree_attributes attributes;
-    return tree_get_attributes(fixture->tree, &nobody, ino, &attributes) == 0;
+    return tree_get_attributes(fixture->tree, &any_caller, ino, &attributes) == 0;
 }
 
 /* Searches, by listing the query's folder. */
@@ -47,7 +47,7 @@ static void list(struct tree_fixture *fixture, struct fixture_names *ret)
 {
     struct tree_dir *dir = NULL;
     *ret = (struct fixture_names){.at_most = 0};
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "search"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "search"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, ret), 0);
     tree_release_dir(dir);
 }
@@ -70,7 +70,7 @@ TEST_WITH(an_ambiguous_query_is_refused_with_words, fixture_set_up, fixture_tear
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     uint64_t search = fixture_ino(fixture, "search");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, search, "is:unread hello", &entry), -EINVAL);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "is:unread hello", &entry), -EINVAL);
     _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
     assert_non_null(strstr(events, "\"refused\""));
     assert_non_null(strstr(events, "\"search/is:unread hello\""));
@@ -86,9 +86,9 @@ TEST_WITH(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down)
     struct tree_entry entry;
     uint64_t search = fixture_ino(fixture, "search");
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        assert_int_equal(tree_lookup(fixture->tree, &nobody, search, files[i], &entry), -ENOENT);
+        assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, files[i], &entry), -ENOENT);
     for (size_t i = 0; i < ARRAY_LEN(queries); i++)
-        assert_int_equal(tree_lookup(fixture->tree, &nobody, search, queries[i], &entry), 0);
+        assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, queries[i], &entry), 0);
 }
 
 TEST_WITH(names_are_bounded, fixture_set_up, fixture_tear_down)
@@ -160,7 +160,7 @@ TEST_WITH(a_query_under_way_is_not_replaced, fixture_set_up, fixture_tear_down)
     assert_int_equal(asking.error, -ENOENT);
     assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), 0);
     assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, asking.query, "nothing", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, asking.query, "nothing", &entry), -ENOENT);
     cancel_release(&asking.cancel);
 }
 
@@ -244,22 +244,22 @@ TEST_WITH(only_a_name_outside_the_old_answer_causes_a_search, set_up_clock, tear
     struct tree_entry entry;
     struct tree_dir *dir = NULL;
     uint64_t search = fixture_ino(fixture, "search");
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, search, "hello", &query), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, query.ino, &dir), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, query.ino, &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     names.text[strlen(names.text) - 1] = '\0';
     const char *name = strrchr(names.text, ' ') + 1;
     assert_non_null(strstr(name, "_hello_"));
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, search, "hello", &query), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
     int64_t before = query.attributes.stat.st_mtim.tv_sec;
     fake_clock_advance(&clock_of_searches, 60 * 1000);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, query.ino, name, &entry), 0);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, query.ino, ".hidden", &entry), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, search, "hello", &query), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, query.ino, name, &entry), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, query.ino, ".hidden", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
     assert_int_equal(query.attributes.stat.st_mtim.tv_sec, before);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, query.ino, "nothing.json", &entry), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, search, "hello", &query), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, query.ino, "nothing.json", &entry), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
     assert_true(query.attributes.stat.st_mtim.tv_sec > before);
 }
 

@@ -26,7 +26,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
 {
     struct tree_dir *dir = NULL;
     *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, path), &dir), 0);
     size_t before;
     do {
         before = ret->taken;
@@ -76,7 +76,7 @@ TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
         assert_int_equal(entry.attributes.is_lasting, nodes[i].is_lasting);
         assert_int_equal(entry.is_name_lasting, nodes[i].is_name_lasting);
         assert_int_equal(entry.attributes.stat.st_uid, getuid());
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, entry.ino, &attributes), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), 0);
         assert_int_equal(attributes.stat.st_mode, nodes[i].mode);
         assert_int_equal(attributes.stat.st_ino, entry.attributes.stat.st_ino);
     }
@@ -167,7 +167,7 @@ static size_t count_names(struct tree_fixture *fixture, const char *path, size_t
     struct buffer buffer = {.names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL)};
     struct tree_dir *dir = NULL;
     size_t before;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, path), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, path), &dir), 0);
     do {
         before = g_hash_table_size(buffer.names);
         buffer.room = buffer_bytes;
@@ -228,7 +228,7 @@ TEST_WITH(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down)
         _cleanup_free_ char *text = fixture_read(fixture, paths[i]);
         print_message("# %s\n", paths[i]);
         assert_int_equal(
-            tree_get_attributes(fixture->tree, &nobody, fixture_ino(fixture, paths[i]), &attributes), 0);
+            tree_get_attributes(fixture->tree, &any_caller, fixture_ino(fixture, paths[i]), &attributes), 0);
         assert_int_equal(attributes.stat.st_size, strlen(text));
     }
 }
@@ -278,12 +278,12 @@ TEST_WITH(status_counts_refusals_and_failures_of_this_mount, fixture_set_up, fix
     huge[sizeof(huge) - 1] = '\0';
     report(fixture->tree, EVENT_REFUSED, "drafts/first", "no recipient");
     report(fixture->tree, EVENT_REFUSED, "drafts/second", "no sender");
-    report(fixture->tree, EVENT_INBOX, "inboxes/nobody", "not an email address");
+    report(fixture->tree, EVENT_INBOX, "inboxes/any_caller", "not an email address");
     report(fixture->tree, EVENT_INBOX, "inboxes/made", NULL);
     report(fixture->tree, EVENT_SENT, "sent/fine", NULL);
     _cleanup_free_ char *text = fixture_read(fixture, "status.json");
     json_t *status = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    is_summed_up(status, "refused", 3, "inboxes/nobody", "not an email address");
+    is_summed_up(status, "refused", 3, "inboxes/any_caller", "not an email address");
     is_summed_up(status, "failed", 0, NULL, NULL);
     json_decref(status);
     report(fixture->tree, EVENT_REFUSED, huge, huge);
@@ -402,31 +402,31 @@ TEST_WITH(each_folder_allows_the_operations_of_the_contract, fixture_set_up, fix
         struct tree_handle *handle = NULL;
         uint64_t folder = fixture_ino(fixture, folders[i].folder);
         print_message("# in /%s\n", folders[i].folder);
-        assert_int_equal(tree_create(tree, &nobody, folder, ".new", 0600, O_WRONLY, &entry, &handle),
+        assert_int_equal(tree_create(tree, &any_caller, folder, ".new", 0600, O_WRONLY, &entry, &handle),
                          folders[i].create);
         if (folders[i].create == 0)
             tree_release(handle);
-        assert_int_equal(tree_make(tree, &nobody, folder, "folder",
+        assert_int_equal(tree_make(tree, &any_caller, folder, "folder",
                                    &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                          folders[i].make_dir);
-        assert_int_equal(tree_make(tree, &nobody, folder, "symlink",
+        assert_int_equal(tree_make(tree, &any_caller, folder, "symlink",
                                    &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "x"}, &entry),
                          folders[i].symlink);
-        assert_int_equal(tree_make(tree, &nobody, folder, "link",
+        assert_int_equal(tree_make(tree, &any_caller, folder, "link",
                                    &(struct tree_new_entry){.ino = fixture_ino(fixture, "drafts/draft")},
                                    &entry),
                          folders[i].link);
         if (folders[i].link == 0)
-            assert_int_equal(tree_unlink(tree, &nobody, folder, "link"), 0);
-        assert_int_equal(tree_unlink(tree, &nobody, folder, "missing"), folders[i].unlink_missing);
+            assert_int_equal(tree_unlink(tree, &any_caller, folder, "link"), 0);
+        assert_int_equal(tree_unlink(tree, &any_caller, folder, "missing"), folders[i].unlink_missing);
         assert_int_equal(tree_remove_dir(tree, folder, "missing"), folders[i].remove_dir);
         assert_int_equal(
-            tree_rename(tree, &nobody, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
+            tree_rename(tree, &any_caller, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
             folders[i].rename_draft_here);
         if (folders[i].rename_draft_here == 0)
-            assert_int_equal(
-                tree_rename(tree, &nobody, folder, ".renamed", fixture_ino(fixture, "drafts"), "draft", 0),
-                0);
+            assert_int_equal(tree_rename(tree, &any_caller, folder, ".renamed",
+                                         fixture_ino(fixture, "drafts"), "draft", 0),
+                             0);
     }
 }
 
@@ -435,7 +435,7 @@ static void find_email(struct tree_fixture *fixture, char *name, size_t size)
 {
     struct fixture_names names = {.at_most = 0};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, inbox), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, inbox), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     const char *email = strstr(names.text, "20");
@@ -472,9 +472,9 @@ TEST_WITH(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down)
     for (size_t i = 0; i < ARRAY_LEN(opens); i++) {
         struct tree_handle *handle = NULL;
         print_message("# %s %o\n", opens[i].path, (unsigned int)opens[i].flags);
-        assert_int_equal(
-            tree_open(fixture->tree, &nobody, fixture_ino(fixture, opens[i].path), opens[i].flags, &handle),
-            opens[i].error);
+        assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, opens[i].path),
+                                   opens[i].flags, &handle),
+                         opens[i].error);
         if (opens[i].error == 0)
             tree_release(handle);
     }
@@ -486,8 +486,8 @@ TEST_WITH(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down)
     uint64_t ino = fixture_ino(fixture, path);
     struct tree_handle *handle = NULL;
     for (size_t i = 0; i < ARRAY_LEN(writing); i++)
-        assert_int_equal(tree_open(fixture->tree, &nobody, ino, writing[i], &handle), -EACCES);
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_RDONLY, &handle), 0);
+        assert_int_equal(tree_open(fixture->tree, &any_caller, ino, writing[i], &handle), -EACCES);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_RDONLY, &handle), 0);
     tree_release(handle);
 }
 
@@ -500,14 +500,15 @@ TEST_WITH(attributes_of_service_files_cannot_change, fixture_set_up, fixture_tea
     struct tree_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         uint64_t ino = fixture_ino(fixture, paths[i]);
-        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &mode), -EPERM);
-        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &nothing), 0);
+        assert_int_equal(tree_set_attributes(fixture->tree, &any_caller, ino, NULL, &mode), -EPERM);
+        assert_int_equal(tree_set_attributes(fixture->tree, &any_caller, ino, NULL, &nothing), 0);
     }
     const struct tree_change size = {.fields = TREE_SET_SIZE};
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "README"), NULL, &size),
-                     -EACCES);
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, "ctl"), NULL, &size),
-                     0);
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "README"), NULL, &size),
+        -EACCES);
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "ctl"), NULL, &size), 0);
 }
 
 TEST_WITH(files_that_are_copied_into_accept_attributes_without_effect, fixture_set_up, fixture_tear_down)
@@ -527,15 +528,15 @@ TEST_WITH(files_that_are_copied_into_accept_attributes_without_effect, fixture_s
         struct tree_attributes before;
         struct tree_attributes after;
         uint64_t ino = fixture_ino(fixture, paths[i]);
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &before), 0);
-        assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &change), 0);
-        assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &after), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, ino, &before), 0);
+        assert_int_equal(tree_set_attributes(fixture->tree, &any_caller, ino, NULL, &change), 0);
+        assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, ino, &after), 0);
         assert_int_equal(after.stat.st_mode, before.stat.st_mode);
         assert_int_equal(after.stat.st_uid, getuid());
         assert_int_equal(after.stat.st_mtime == 1, i == 2);
     }
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, fixture_ino(fixture, paths[3]), NULL, &size),
-                     -EPERM);
+    assert_int_equal(
+        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, paths[3]), NULL, &size), -EPERM);
 }
 
 /* ---------------------------------------------------------------- renames */
@@ -543,7 +544,7 @@ TEST_WITH(files_that_are_copied_into_accept_attributes_without_effect, fixture_s
 static int rename_path(struct tree_fixture *fixture, const char *folder, const char *name,
                        const char *new_folder, const char *new_name, unsigned int flags)
 {
-    return tree_rename(fixture->tree, &nobody, fixture_ino(fixture, folder), name,
+    return tree_rename(fixture->tree, &any_caller, fixture_ino(fixture, folder), name,
                        fixture_ino(fixture, new_folder), new_name, flags);
 }
 
@@ -557,7 +558,7 @@ TEST_WITH(mail_cannot_be_renamed_or_removed, fixture_set_up, fixture_tear_down)
         "", "inboxes", "inboxes/alice@inbox.example", "drafts", "outbox", "attachments", "sent", "failed"};
     for (size_t i = 0; i < ARRAY_LEN(targets); i++)
         assert_int_equal(rename_path(fixture, inbox, email, targets[i], "new", 0), -EPERM);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, fixture_ino(fixture, inbox), email), -EPERM);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, fixture_ino(fixture, inbox), email), -EPERM);
     assert_int_equal(rename_path(fixture, "inboxes", "alice@inbox.example", "inboxes", "b@inbox.example", 0),
                      -EPERM);
     assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
@@ -568,7 +569,7 @@ TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
-    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
     assert_int_equal(fake_service_count_sent(fixture->fake, true), 1);
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), -ENOENT);
     _cleanup_free_ char *sent = fixture_read(fixture, "sent/hello");
@@ -591,7 +592,7 @@ static void send_as(struct tree_fixture *fixture, const char *name)
     assert_int_equal(file_replace_at(drafts, "draft", message, strlen(message), 0600), 0);
     close(drafts);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", name, 0), 0);
-    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
 }
 
 /* Makes the service list a mail with this id that was sent elsewhere. */
@@ -609,7 +610,7 @@ static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 static void remove_sent(struct tree_fixture *fixture, const char *name)
 {
     int error; /* the sender may still hold the item for a moment */
-    while ((error = tree_unlink(fixture->tree, &nobody, fixture_ino(fixture, "sent"), name)) == -EBUSY)
+    while ((error = tree_unlink(fixture->tree, &any_caller, fixture_ino(fixture, "sent"), name)) == -EBUSY)
         sched_yield();
     assert_int_equal(error, 0);
 }
@@ -619,7 +620,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
 {
     struct fixture_names names = {.at_most = at_most};
     struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "sent"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "sent"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, position, fixture_take_name, &names), 0);
     tree_release_dir(dir);
     return names;
@@ -657,27 +658,27 @@ TEST_WITH(a_bad_message_stays_a_draft, fixture_set_up, fixture_tear_down)
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "folder",
                                &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                      0);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "symlink",
                                &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
                      0);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "symlink",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "symlink",
                                &(struct tree_new_entry){.mode = S_IFLNK | 0777, .target = "draft"}, &entry),
                      -EEXIST);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "fifo",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "fifo",
                                &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(rename_path(fixture, "drafts", "folder", "outbox", "x", 0), -EISDIR);
     assert_int_equal(rename_path(fixture, "drafts", "symlink", "outbox", "x", 0), -ELOOP);
     assert_int_equal(rename_path(fixture, "drafts", "fifo", "outbox", "x", 0), -EBADMSG);
     assert_int_equal(rename_path(fixture, "drafts", "none", "outbox", "x", 0), -ENOENT);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "second",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "second",
                                &(struct tree_new_entry){.ino = fixture_ino(fixture, "drafts/draft")}, &entry),
                      0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EMLINK);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, drafts, "second"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, drafts, "second"), 0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", RENAME_EXCHANGE), -EINVAL);
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }
@@ -689,22 +690,22 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
     struct tree_entry entry;
     struct tree_attributes attributes;
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "folder",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "folder",
                                &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &folder),
                      0);
-    assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "fifo",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, folder.ino, "fifo",
                                &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
     /* The kernel uses the inode that it has, without another lookup. */
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, folder.ino, &attributes), 0);
-    assert_int_equal(tree_lookup(fixture->tree, &nobody, folder.ino, "fifo", &entry), 0);
-    assert_int_equal(tree_make(fixture->tree, &nobody, folder.ino, "socket",
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, folder.ino, &attributes), 0);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder.ino, "fifo", &entry), 0);
+    assert_int_equal(tree_make(fixture->tree, &any_caller, folder.ino, "socket",
                                &(struct tree_new_entry){.mode = S_IFSOCK | 0600}, &entry),
                      0);
     assert_true(S_ISSOCK(entry.attributes.stat.st_mode));
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "fifo"), 0);
-    assert_int_equal(tree_unlink(fixture->tree, &nobody, folder.ino, "socket"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, folder.ino, "fifo"), 0);
+    assert_int_equal(tree_unlink(fixture->tree, &any_caller, folder.ino, "socket"), 0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), 0);
 }
 
@@ -713,14 +714,14 @@ TEST_WITH(a_draft_that_is_being_written_is_busy, fixture_set_up, fixture_tear_do
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
     uint64_t ino = fixture_ino(fixture, "drafts/draft");
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_WRONLY, &handle), 0);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
     tree_release(handle);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), 0);
     /* The file is no longer a draft. ESTALE makes the kernel look the name up again. */
-    assert_int_equal(tree_open(fixture->tree, &nobody, ino, O_WRONLY, &handle), -ESTALE);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_WRONLY, &handle), -ESTALE);
     const struct tree_change size = {.fields = TREE_SET_SIZE};
-    assert_int_equal(tree_set_attributes(fixture->tree, &nobody, ino, NULL, &size), -ESTALE);
+    assert_int_equal(tree_set_attributes(fixture->tree, &any_caller, ino, NULL, &size), -ESTALE);
 }
 
 TEST_WITH(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down)
@@ -729,7 +730,7 @@ TEST_WITH(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down)
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
     uint64_t drafts = fixture_ino(fixture, "drafts");
-    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "b", 0640, O_RDWR, &entry, &handle), 0);
+    assert_int_equal(tree_create(fixture->tree, &any_caller, drafts, "b", 0640, O_RDWR, &entry, &handle), 0);
     tree_release(handle);
     assert_int_equal(entry.attributes.stat.st_mode & 07777, 0640);
     assert_int_equal(rename_path(fixture, "drafts", "b", "drafts", "draft", RENAME_NOREPLACE), -EEXIST);
@@ -752,11 +753,11 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
     struct tree_attributes attributes;
     struct tree_dir *dir = NULL;
     uint64_t listed = 0;
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "drafts"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, find_listed_number, &listed), 0);
     tree_release_dir(dir);
     uint64_t ino = fixture_ino(fixture, "drafts/draft");
-    assert_int_equal(tree_get_attributes(fixture->tree, &nobody, ino, &attributes), 0);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, ino, &attributes), 0);
     assert_int_equal(attributes.stat.st_ino, listed);
 }
 
@@ -768,14 +769,15 @@ TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tea
     struct tree_handle *handle = NULL;
     uint64_t drafts = fixture_ino(fixture, "drafts");
     mode_t before = umask(0077);
-    assert_int_equal(tree_create(fixture->tree, &nobody, drafts, "file", 0664, O_WRONLY, &entry, &handle), 0);
+    assert_int_equal(tree_create(fixture->tree, &any_caller, drafts, "file", 0664, O_WRONLY, &entry, &handle),
+                     0);
     tree_release(handle);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFREG | 0664);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "dir",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "dir",
                                &(struct tree_new_entry){.mode = S_IFDIR | 0775}, &entry),
                      0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFDIR | 0775);
-    assert_int_equal(tree_make(fixture->tree, &nobody, drafts, "fifo",
+    assert_int_equal(tree_make(fixture->tree, &any_caller, drafts, "fifo",
                                &(struct tree_new_entry){.mode = S_IFIFO | 0666}, &entry),
                      0);
     assert_int_equal(entry.attributes.stat.st_mode, S_IFIFO | 0666);
@@ -791,7 +793,7 @@ TEST_WITH(a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_pro
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "hello", 0), 0);
-    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
     uint64_t sent = fixture_ino(fixture, "sent");
     int error;
     while ((error = tree_unlink(fixture->tree, &rm, sent, "hello")) == -EBUSY)
@@ -827,9 +829,9 @@ TEST(open_drafts_are_closed_at_the_end)
     struct tree_handle *handle = NULL;
     struct tree_dir *dir = NULL;
     assert_int_equal(
-        tree_open(fixture->tree, &nobody, fixture_ino(fixture, "drafts/draft"), O_RDONLY, &handle), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "drafts"), &dir), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &nobody, fixture_ino(fixture, "sent"), &dir), 0);
+        tree_open(fixture->tree, &any_caller, fixture_ino(fixture, "drafts/draft"), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "drafts"), &dir), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "sent"), &dir), 0);
     fixture_tear_down(&own_state);
     assert_int_equal(count_descriptors(), before);
 }
@@ -885,8 +887,8 @@ TEST_WITH(creating_an_existing_draft_opens_it, fixture_set_up, fixture_tear_down
     assert_int_equal(tree_create_announced(fixture->tree, folder, "inbox.json", &entry, &handle), 0);
     assert_int_equal(entry.ino, fixture_ino(fixture, record));
     assert_false(tree_handle_is_writable(handle));
-    assert_int_equal(tree_write(handle, &nobody, "x", 1, 0), -EBADF);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
+    assert_int_equal(tree_write(handle, &any_caller, "x", 1, 0), -EBADF);
+    assert_int_equal(tree_flush(handle, &any_caller), 0);
     tree_release(handle);
     assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle), -ENOENT);
 }
@@ -924,7 +926,7 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
 {
     struct tree_attributes attributes;
     assert_int_equal(
-        tree_get_attributes(fixture->tree, &nobody, fixture_ino(fixture, "status.json"), &attributes), 0);
+        tree_get_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "status.json"), &attributes), 0);
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 
@@ -980,15 +982,15 @@ static struct tree_handle *begin(struct tree_fixture *fixture, const char *name,
     struct tree_entry entry;
     uint64_t outbox = fixture_ino(fixture, "outbox");
     assert_int_equal(
-        tree_create(fixture->tree, &nobody, outbox, name, 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
-    assert_int_equal(tree_write(handle, &nobody, text, strlen(text), 0), strlen(text));
+        tree_create(fixture->tree, &any_caller, outbox, name, 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
+    assert_int_equal(tree_write(handle, &any_caller, text, strlen(text), 0), strlen(text));
     return handle;
 }
 
 /* Waits until what was handed in is settled. */
 static void settle(struct tree_fixture *fixture)
 {
-    assert_int_equal(tree_sync_folder(fixture->tree, &nobody, fixture_ino(fixture, "outbox")), 0);
+    assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
 }
 
 static bool is_there(struct tree_fixture *fixture, const char *path)
@@ -1001,8 +1003,9 @@ TEST_WITH(a_text_before_a_clean_close_goes_out, fixture_set_up, fixture_tear_dow
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
-    assert_int_equal(tree_flush(begin(fixture, "closed", message), &nobody), 0);
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, "README"), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_flush(begin(fixture, "closed", message), &any_caller), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, "README"), O_RDONLY, &handle),
+                     0);
     tree_close_handles(fixture->tree);
     settle(fixture);
     assert_true(is_there(fixture, "sent/closed"));
@@ -1013,8 +1016,8 @@ TEST_WITH(a_text_after_the_last_close_does_not_go_out, fixture_set_up, fixture_t
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = begin(fixture, "half", message);
-    assert_int_equal(tree_flush(handle, &nobody), 0);
-    assert_int_equal(tree_write(handle, &nobody, "more", 4, (off_t)strlen(message)), 4);
+    assert_int_equal(tree_flush(handle, &any_caller), 0);
+    assert_int_equal(tree_write(handle, &any_caller, "more", 4, (off_t)strlen(message)), 4);
     begin(fixture, "open", message);
     tree_close_handles(fixture->tree);
     assert_true(is_there(fixture, "outbox/half"));

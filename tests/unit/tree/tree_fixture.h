@@ -32,7 +32,7 @@ struct tree_fixture {
     struct outbox *outbox;
 };
 
-static const struct tree_caller nobody;
+static const struct tree_caller any_caller;
 static struct clock *fixture_clock;    /* NULL for the system's clock */
 static uint64_t fixture_content_bytes; /* 0 if emails have no folders */
 static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
@@ -114,9 +114,9 @@ static inline int fixture_find(struct tree_fixture *fixture, const char *path, s
     char *rest = NULL;
     snprintf(copy, sizeof(copy), "%s", path);
     *ret = (struct tree_entry){.ino = TREE_ROOT_INO};
-    tree_get_attributes(fixture->tree, &nobody, TREE_ROOT_INO, &ret->attributes);
+    tree_get_attributes(fixture->tree, &any_caller, TREE_ROOT_INO, &ret->attributes);
     for (char *name = strtok_r(copy, "/", &rest); name != NULL; name = strtok_r(NULL, "/", &rest)) {
-        int error = tree_lookup(fixture->tree, &nobody, ret->ino, name, ret);
+        int error = tree_lookup(fixture->tree, &any_caller, ret->ino, name, ret);
         if (error != 0)
             return error;
     }
@@ -139,7 +139,7 @@ static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
     struct tree_handle *handle = NULL;
     struct tree_data data;
     char *text = calloc(1, READ_MAX_BYTES + 1);
-    assert_int_equal(tree_open(fixture->tree, &nobody, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), O_RDONLY, &handle), 0);
     assert_int_equal(tree_read(handle, READ_MAX_BYTES, 0, &data), 0);
     if (data.fd >= 0)
         assert_true(file_pread_all(data.fd, text, data.len, data.offset) >= 0);
