@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The open connections of a server, at most `max_open`. When there are so many, a new connection takes the
- * place of another one, which is shut down:
+ * The open connections of a server, at most `max_open`. A connection beyond that takes the place of another
+ * one, which is shut down:
  * - of the connection that has waited longest for a request. Connections without any accepted request are
  *   taken first. A request is accepted when its head was checked and its key is valid;
  * - if none waits, of the connection that has been receiving a request or sending an answer for longest, if

@@ -22,7 +22,7 @@
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
     DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message, because other writers wait for its turn */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* if there are so many inboxes, mail makes no more */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* mail makes no inbox beyond these */
 };
 
 /* The columns of a message that are derived from its values, and its text. */

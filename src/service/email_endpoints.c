@@ -4,8 +4,8 @@
  * /api/v1/email/ID and /api/v1/email/outbound/ID, and those below them.
  *
  * A content record (interface, GET /api/v1/email/ID) has the email, the earlier emails of its thread, and
- * both as Markdown for a language model (the prompts). Of a thread, an inbox sees the valid emails that it
- * received and the emails that were sent from it. A message to oneself is in the thread once, as received.
+ * both as Markdown for a language model (the prompts). An inbox sees the emails of a thread that it received
+ * as valid or that were sent from it. A message to oneself is in the thread once, as received.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -115,22 +115,18 @@ static int64_t in_ms(int64_t ms)
     return clock_monotonic_ms(clock_system()) + ms;
 }
 
-/* Waits until no message was stored for PAUSE_MS or, after one was, for QUIET_MS. */
-static void let_others_store(struct search_index *index)
-{
-    int64_t until_ms = in_ms(PATIENCE_MS);
-    int64_t wait_ms = PAUSE_MS;
-    while (in_ms(0) < until_ms && database_await_commit(index->database, database_commits(index->database),
-                                                        in_ms(wait_ms), &index->cancel) == 0)
-        wait_ms = QUIET_MS;
-}
-
 static void *index_thread(void *argument)
 {
     struct search_index *index = argument;
     bool was_said = false;
     while (!cancel_is_set(&index->cancel)) {
-        let_others_store(index);
+        /* Waits until no message was stored for PAUSE_MS or, after one was, for QUIET_MS. */
+        int64_t until_ms = in_ms(PATIENCE_MS);
+        int64_t wait_ms = PAUSE_MS;
+        while (in_ms(0) < until_ms &&
+               database_await_commit(index->database, database_commits(index->database), in_ms(wait_ms),
+                                     &index->cancel) == 0)
+            wait_ms = QUIET_MS;
         uint64_t commits = database_commits(index->database);
         int error = index_batch(index->database);
         if (error != 0 && error != -ENOENT && !was_said)
