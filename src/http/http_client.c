@@ -377,15 +377,10 @@ static CURLcode set_fixed(CURL *easy, const struct http_config *config, bool is_
     return rc;
 }
 
-static CURLcode set_request(struct transfer *transfer, const char *base_url, struct curl_slist *headers)
+static CURLcode set_callback_data(struct transfer *transfer)
 {
-    const struct http_request *request = transfer->request;
     CURL *easy = transfer->easy;
     CURLcode rc = CURLE_OK;
-    char url[8192];
-    int len = snprintf(url, sizeof(url), "%s%s", base_url, request->target);
-    if (len < 0 || (size_t)len >= sizeof(url))
-        return CURLE_URL_MALFORMAT;
     SET(CURLOPT_VERBOSE, 1L); /* needed for the debug callback; prints nothing */
     SET(CURLOPT_DEBUGFUNCTION, on_debug);
     SET(CURLOPT_DEBUGDATA, transfer);
@@ -394,6 +389,18 @@ static CURLcode set_request(struct transfer *transfer, const char *base_url, str
     SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_READDATA, transfer);
     SET(CURLOPT_SEEKDATA, transfer);
+    return rc;
+}
+
+static CURLcode set_request(struct transfer *transfer, const char *base_url, struct curl_slist *headers)
+{
+    const struct http_request *request = transfer->request;
+    CURL *easy = transfer->easy;
+    CURLcode rc = set_callback_data(transfer);
+    char url[8192];
+    int len = snprintf(url, sizeof(url), "%s%s", base_url, request->target);
+    if (len < 0 || (size_t)len >= sizeof(url))
+        return CURLE_URL_MALFORMAT;
     SET(CURLOPT_URL, url);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);

@@ -38,7 +38,7 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
 
 static int from_json(const json_t *object, struct inbox_record *ret_record)
 {
-    _cleanup_(inbox_record_release) struct inbox_record record = {0};
+    struct inbox_record record = {0};
     if (!json_is_object(object))
         return -EINVAL;
     int error = json_value_read_id(json_object_get(object, "id"), &record.id);
@@ -48,11 +48,11 @@ static int from_json(const json_t *object, struct inbox_record *ret_record)
     if (address != NULL && address_is_valid(address))
         record.address = g_strdup(address);
     error = write_text(object, 2, &record.json, &record.json_len);
-    if (error != 0)
-        return error;
-    *ret_record = record;
-    record = (struct inbox_record){0};
-    return 0;
+    if (error == 0)
+        *ret_record = record;
+    else
+        inbox_record_release(&record);
+    return error;
 }
 
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record)

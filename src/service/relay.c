@@ -104,6 +104,17 @@ static void judge(const struct relay_transfer *transfer, long status, struct out
         outgoing_explain(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
+static void set_callbacks(struct relay_transfer *message)
+{
+    struct transfer *transfer = &message->base;
+    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
+    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
+}
+
 static void transfer_message(const struct relay *relay, struct relay_transfer *message, struct cancel *cancel,
                              struct outgoing_result *result)
 {
@@ -123,12 +134,7 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
     TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
     /* Without a length: libcurl would stop too early, because it counts the dots that it adds to the text. */
     TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
-    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
-    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
+    set_callbacks(message);
     judge(message, transfer_perform(transfer), result);
     transfer_release(transfer);
     curl_slist_free_all(recipients);

@@ -352,7 +352,7 @@ static enum MHD_Result answer(struct exchange *exchange, struct connection *clie
     if (route != NULL)
         connections_enter(connections, client, CONNECTION_WORKING);
     bool closes = exchange->is_last || connections_is_draining(connections);
-    if (exchange->reply.status == 0 && route->is_large)
+    if (exchange->reply.status == 0 && route != NULL && route->is_large)
         make_large_reply(exchange);
     else if (exchange->reply.status == 0)
         make_reply(exchange);
