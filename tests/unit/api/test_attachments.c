@@ -30,7 +30,7 @@ static void release(struct uploaded *uploaded)
 static const struct upload_request text_file = {
     .name = "a.txt", .content_type = "text/plain", .fd = -1, .bytes = "hello", .len = 5};
 
-API_TEST(upload_ids_are_found_wherever_servers_put_them)
+API_TEST(the_id_of_an_upload_is_found_in_every_form_of_reply)
 {
     static const struct {
         struct scripted_step step;
@@ -67,7 +67,7 @@ API_TEST(upload_ids_are_found_wherever_servers_put_them)
     }
 }
 
-API_TEST(the_part_is_named_file_and_holds_the_bytes)
+API_TEST(the_uploaded_part_is_named_file_and_has_the_bytes)
 {
     static const char bytes[] = "\0\r\n--binary\xff";
     struct api_fixture *fixture = *state;
@@ -100,7 +100,7 @@ API_TEST(the_part_is_named_file_and_holds_the_bytes)
     }
 }
 
-API_TEST(an_empty_file_is_uploaded_too)
+API_TEST(an_empty_file_is_uploaded)
 {
     struct api_fixture *fixture = *state;
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "\"p\""});

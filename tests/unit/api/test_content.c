@@ -56,7 +56,7 @@ static enum service_outcome get_content(struct api_fixture *fixture, const char 
 
 /* ---------------------------------------------------------------- content */
 
-API_TEST(the_content_of_an_email)
+API_TEST(the_content_of_an_email_is_read)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -73,7 +73,7 @@ API_TEST(the_content_of_an_email)
     service_result_release(&result);
 }
 
-API_TEST(content_longer_than_wanted_is_refused)
+API_TEST(content_longer_than_requested_is_refused)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -93,7 +93,7 @@ API_TEST(content_longer_than_wanted_is_refused)
     service_result_release(&result);
 }
 
-API_TEST(answers_that_are_no_content)
+API_TEST(answers_that_are_no_content_are_refused)
 {
     static const struct {
         struct scripted_step step;
@@ -134,7 +134,7 @@ API_TEST(content_without_an_end_is_too_big)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
 }
 
-API_TEST(two_missing_emails_mean_that_there_is_no_content)
+API_TEST(two_missing_emails_show_that_the_endpoint_is_absent)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -158,7 +158,7 @@ API_TEST(two_missing_emails_mean_that_there_is_no_content)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_ABSENT);
 }
 
-API_TEST(a_success_between_two_missing_emails_clears_the_service)
+API_TEST(a_success_between_two_missing_emails_shows_that_the_endpoint_exists)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -171,7 +171,7 @@ API_TEST(a_success_between_two_missing_emails_clears_the_service)
     assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
 }
 
-API_TEST(absent_content_is_looked_for_again_now_and_then)
+API_TEST(an_absent_content_endpoint_is_tried_again)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -192,7 +192,7 @@ API_TEST(absent_content_is_looked_for_again_now_and_then)
 
 /* ---------------------------------------------------------------- bytes */
 
-API_TEST(attachments_come_byte_for_byte)
+API_TEST(attachments_are_fetched_byte_for_byte)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -222,7 +222,7 @@ API_TEST(attachments_come_byte_for_byte)
     fclose(file);
 }
 
-API_TEST(a_failure_to_keep_bytes_is_reported)
+API_TEST(a_failure_to_write_bytes_is_reported)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -307,7 +307,7 @@ static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
     shifted_clock_pass(10);
 }
 
-API_TEST(a_raw_message_over_a_slow_line_comes_whole)
+API_TEST(a_raw_message_over_a_slow_line_is_complete)
 {
     enum {
         CHUNK_BYTES = 8 * 1024,
@@ -344,7 +344,7 @@ API_TEST(a_raw_message_makes_its_capability_known)
 }
 
 /* A truncated path would name another resource. */
-API_TEST(ids_too_long_for_a_path_ask_nothing)
+API_TEST(an_id_too_long_for_a_path_makes_no_request)
 {
     struct api_fixture *fixture = *state;
     const struct mail_service_ops *ops = fixture->service->ops;
@@ -455,7 +455,7 @@ static enum service_outcome list_outbound(struct api_fixture *fixture, struct st
     return outcome;
 }
 
-API_TEST(sent_mail_is_listed_where_the_service_has_it)
+API_TEST(sent_mail_is_listed_if_the_service_has_the_endpoint)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);

@@ -130,7 +130,7 @@ API_TEST(damage_is_reported_and_other_records_are_delivered)
 }
 
 /* A service that ignores the limit may send a list without end. */
-API_TEST(a_list_is_read_a_little_beyond_the_known_mail)
+API_TEST(a_list_is_read_up_to_the_known_number_and_a_surplus)
 {
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
@@ -267,7 +267,7 @@ API_TEST(a_sink_can_stop_a_long_list_at_any_record)
     }
 }
 
-API_TEST(a_long_list_that_is_damaged_anywhere_is_no_list)
+API_TEST(a_list_that_is_damaged_anywhere_fails)
 {
     enum {
         RECORDS = 20000

@@ -34,7 +34,7 @@ static void push(struct api_fixture *fixture, int status, const char *body)
 
 #define ONE "[{\"id\": \"i-1\", \"email_address\": \"a@b.example\", \"name\": \"a\"}]"
 
-API_TEST(lists_come_bare_or_wrapped)
+API_TEST(lists_are_read_bare_and_wrapped)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -62,7 +62,7 @@ API_TEST(an_inbox_without_an_id_hides_no_other)
 }
 
 /* Each case has an answer to GET /inbox, and one to the GET /email that may follow. */
-API_TEST(absence_needs_evidence)
+API_TEST(an_endpoint_is_absent_only_with_evidence)
 {
     static const struct {
         struct scripted_step inbox;
@@ -123,7 +123,7 @@ API_TEST(absence_needs_evidence)
     }
 }
 
-API_TEST(an_absent_endpoint_is_tried_again_now_and_then)
+API_TEST(an_absent_inbox_list_is_tried_again)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -143,7 +143,7 @@ API_TEST(an_absent_endpoint_is_tried_again_now_and_then)
     assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
 }
 
-API_TEST(a_page_where_the_list_was_is_a_fault)
+API_TEST(a_page_instead_of_a_known_list_is_a_fault)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -159,7 +159,7 @@ API_TEST(a_page_where_the_list_was_is_a_fault)
 
 /* ---------------------------------------------------------------- upsert */
 
-API_TEST(upserts_bring_an_id)
+API_TEST(an_upsert_returns_the_id)
 {
     static const struct {
         struct scripted_step step;
@@ -202,7 +202,7 @@ API_TEST(upserts_bring_an_id)
     }
 }
 
-API_TEST(an_upsert_waits_no_longer_than_asked)
+API_TEST(an_upsert_ends_at_its_timeout)
 {
     struct api_fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});

@@ -111,7 +111,7 @@ static const struct {
     {"[{\"a\":1}," TOO_LONG ",{\"b\":2}]", 0, "{\"a\":1}\n{\"b\":2}\n(record 2)"},
 };
 
-TEST(lists_in_pieces_of_every_size)
+TEST(lists_are_read_in_pieces_of_every_size)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         size_t len = strlen(cases[i].text);
@@ -127,7 +127,7 @@ TEST(lists_in_pieces_of_every_size)
 }
 
 /* An escaped quote, and a bracket, at every place of a string that is longer than one step. */
-TEST(long_strings_are_passed_over)
+TEST(long_strings_are_skipped)
 {
     for (size_t at = 0; at < 1200; at++) {
         char text[1300];
@@ -145,7 +145,7 @@ TEST(long_strings_are_passed_over)
     }
 }
 
-TEST(nul_bytes_are_no_end)
+TEST(a_nul_byte_does_not_end_the_text)
 {
     static const char text[] = "[{\"a\": \"x\0y\"}, \0]";
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -154,7 +154,7 @@ TEST(nul_bytes_are_no_end)
     strbuf_release(&found.text);
 }
 
-TEST(deep_nesting_is_passed_over)
+TEST(deep_nesting_is_skipped)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     strbuf_append_str(&text, "[{\"a\":");
@@ -182,7 +182,7 @@ TEST(text_around_a_list_is_bounded)
     }
 }
 
-TEST(a_sink_that_fails_ends_it)
+TEST(a_failing_sink_ends_the_list)
 {
     struct found found = {.text = STRBUF_INIT(4096), .stop_after = 2};
     assert_int_equal(run("[{},{},{}]", 10, 100, &found), -ENOSPC);
@@ -275,7 +275,7 @@ static void end_list(struct strbuf *list)
     assert_int_equal(list->error, 0);
 }
 
-TEST(a_long_list_is_handed_on_in_order)
+TEST(a_long_list_is_delivered_in_order)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 30000);
@@ -346,7 +346,7 @@ TEST(damage_is_reported_after_the_records_before_it)
     }
 }
 
-TEST(a_sink_can_stop_it_anywhere)
+TEST(a_sink_can_stop_the_list_at_any_record_read)
 {
     static const unsigned int places[] = {1, 2000, 7000, 19999, 20000};
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
@@ -361,7 +361,7 @@ TEST(a_sink_can_stop_it_anywhere)
 }
 
 /* Before each wait for more bytes, the sink has all records that arrived. */
-TEST(a_record_is_handed_on_as_soon_as_it_ends)
+TEST(a_record_is_delivered_as_soon_as_it_ends)
 {
     struct outcome outcome = {.count = 0};
     struct list_reader reader;
@@ -380,7 +380,7 @@ TEST(a_record_is_handed_on_as_soon_as_it_ends)
 }
 
 /* A server may ignore the limit, and a hostile one may never end the list. */
-TEST(no_more_are_taken_than_are_wanted)
+TEST(no_more_records_are_delivered_than_the_maximum)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 5000);

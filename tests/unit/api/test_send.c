@@ -159,7 +159,7 @@ API_TEST(an_unreachable_service_is_tried_again)
     api_service_free(fixture.service);
 }
 
-API_TEST(retry_after_is_handed_on)
+API_TEST(retry_after_is_passed_to_the_caller)
 {
     struct api_fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -175,7 +175,7 @@ API_TEST(retry_after_is_handed_on)
 
 /* ---------------------------------------------------------------- forms of the request */
 
-API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered)
+API_TEST(the_accepted_form_of_from_address_is_remembered)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 422, NAMES_FROM);
@@ -195,7 +195,7 @@ API_TEST(an_object_is_sent_where_it_is_wanted_and_remembered)
     assert_int_equal(known.idempotency_key, CAPABILITY_UNKNOWN);
 }
 
-API_TEST(an_idempotency_key_that_the_service_refuses_is_left_out_from_then_on)
+API_TEST(a_refused_idempotency_key_is_omitted_from_then_on)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 400, "{\"detail\": \"unknown field: idempotency_key\"}");
@@ -278,7 +278,7 @@ static const struct fallback_case fallback_cases[] = {
      NULL},
 };
 
-API_TEST(refusals_lead_to_other_forms)
+API_TEST(a_refusal_leads_to_another_form)
 {
     for (size_t i = 0; i < ARRAY_LEN(fallback_cases); i++) {
         const struct fallback_case *row = &fallback_cases[i];
@@ -300,7 +300,7 @@ API_TEST(refusals_lead_to_other_forms)
     }
 }
 
-API_TEST(a_message_that_may_have_been_sent_never_goes_without_its_key)
+API_TEST(a_message_that_may_have_been_sent_is_never_repeated_without_its_key)
 {
     static const char *const refusals[] = {NAMES_KEY, "Bad Request"};
     struct api_fixture *fixture = *state;
@@ -390,7 +390,7 @@ static void *send_many(void *argument)
     return (void *)failures;
 }
 
-API_TEST(threads_send_at_the_same_time)
+API_TEST(several_threads_send_at_the_same_time)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 422, NAMES_FROM); /* changes the profile meanwhile */

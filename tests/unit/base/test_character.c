@@ -110,7 +110,7 @@ __attribute__((format(printf, 3, 4))) static void format_plain(char *line, size_
     va_end(arguments);
 }
 
-TEST(a_line_is_plain_and_cut_where_its_room_ends)
+TEST(a_formatted_line_is_plain_and_fits_its_buffer)
 {
     char line[8];
     format_plain(line, sizeof(line), "%s%d", "a\033\n", 7);

@@ -21,7 +21,7 @@ static bool is_unusable(int fd)
 }
 
 /* Runs in a child process, since the report of the test goes to these descriptors. */
-TEST(closed_standard_descriptors_are_taken_and_still_fail)
+TEST(closed_standard_descriptors_are_opened_but_still_fail)
 {
     pid_t child = fork();
     assert_true(child >= 0);

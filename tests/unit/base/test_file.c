@@ -62,7 +62,7 @@ TEST_WITH(a_written_file_is_read_back, set_up, tear_down)
     assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
-TEST_WITH(a_leftover_of_a_crash_is_replaced, set_up, tear_down)
+TEST_WITH(a_temporary_file_of_a_crash_is_overwritten, set_up, tear_down)
 {
     int dir = dir_fd(state);
     assert_int_equal(file_replace_at(dir, "a.new", "a much longer leftover", 22, 0600), 0);
@@ -168,7 +168,7 @@ TEST_WITH(failures_are_reported, set_up, tear_down)
     assert_int_equal(faccessat(dir, "folder.new", F_OK, 0), -1);
 }
 
-TEST_WITH(positions_are_written_and_read, set_up, tear_down)
+TEST_WITH(bytes_are_written_and_read_at_an_offset, set_up, tear_down)
 {
     _cleanup_close_ int fd = openat(dir_fd(state), "a", O_RDWR | O_CREAT, 0600);
     char bytes[10] = "";

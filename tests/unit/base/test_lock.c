@@ -29,7 +29,7 @@ static bool is_locked_in_a_return(bool is_early)
     return is_locked(&first);
 }
 
-TEST(a_guard_holds_the_lock_while_the_result_is_computed_and_no_longer)
+TEST(a_guard_holds_the_lock_until_the_result_is_computed)
 {
     for (int i = 0; i < 2; i++) {
         assert_true(is_locked_in_a_return(i == 0));

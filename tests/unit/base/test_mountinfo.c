@@ -20,7 +20,7 @@ TEST(the_mounts_of_a_type_are_found)
     assert_true(found);
 }
 
-TEST(a_mount_is_known_by_its_type_and_path)
+TEST(a_mount_is_found_by_type_path_and_device)
 {
     assert_true(mountinfo_find("proc", "/proc", 0, NULL));
     assert_false(mountinfo_find("proc", "/pro", 0, NULL));
@@ -33,7 +33,7 @@ TEST(a_mount_is_known_by_its_type_and_path)
     assert_false(mountinfo_find("proc", "/proc", status.st_dev + 1, NULL));
 }
 
-TEST(a_type_is_a_whole_word)
+TEST(a_prefix_of_a_type_matches_no_mount)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     assert_int_equal(mountinfo_list("pro", &mounts), 0);

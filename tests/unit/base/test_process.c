@@ -50,7 +50,7 @@ TEST_WITH(a_closed_pipe_does_not_end_the_program, reset_signals, NULL)
     close(ends[1]);
 }
 
-TEST(there_is_no_core_file)
+TEST(core_files_are_disabled)
 {
     struct rlimit limit;
     process_forbid_core_files();

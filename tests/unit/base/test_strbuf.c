@@ -22,7 +22,7 @@ TEST(a_string_grows_with_its_text)
     assert_int_equal(strncmp(strbuf_str(&buffer) + 9990, "0123456789", 10), 0);
 }
 
-TEST(every_append_ends_the_text)
+TEST(every_append_terminates_the_text)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
     strbuf_append_str(&buffer, "a");
@@ -48,7 +48,7 @@ TEST(a_text_of_exactly_the_maximal_length_fits)
     assert_string_equal(strbuf_str(&buffer), "12345");
 }
 
-TEST(an_error_sticks_until_cleared)
+TEST(an_error_lasts_until_it_is_cleared)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(5);
     assert_int_equal(strbuf_appendf(&buffer, "%s", "123456"), -EMSGSIZE);
@@ -61,14 +61,14 @@ TEST(an_error_sticks_until_cleared)
     assert_string_equal(strbuf_str(&buffer), "1");
 }
 
-TEST(huge_lengths_do_not_wrap)
+TEST(a_huge_length_does_not_overflow)
 {
     _cleanup_strbuf_ struct strbuf buffer = STRBUF_INIT(100);
     strbuf_append_str(&buffer, "1");
     assert_int_equal(strbuf_reserve(&buffer, SIZE_MAX), -EMSGSIZE);
 }
 
-TEST(taking_hands_over_the_text)
+TEST(take_gives_the_text_to_the_caller)
 {
     struct strbuf buffer = STRBUF_INIT(5);
     size_t len = 42;
@@ -83,7 +83,7 @@ TEST(taking_hands_over_the_text)
     assert_string_equal(empty, "");
 }
 
-TEST(taking_gives_nothing_after_an_error)
+TEST(take_returns_null_after_an_error)
 {
     struct strbuf buffer = STRBUF_INIT(3);
     strbuf_append_str(&buffer, "12");

@@ -46,7 +46,7 @@ static void run_gated(struct worker_job *job)
     pthread_mutex_unlock(&gate->lock);
 }
 
-TEST(jobs_run_at_once_up_to_the_bound_and_all_are_done)
+TEST(jobs_run_in_parallel_up_to_the_bound)
 {
     static struct gated_job jobs[JOBS];
     struct gate gate = {.running = 0};
@@ -74,7 +74,7 @@ TEST(jobs_run_at_once_up_to_the_bound_and_all_are_done)
     pthread_mutex_destroy(&gate.lock);
 }
 
-TEST(jobs_taken_back_before_they_begin_do_not_run)
+TEST(jobs_withdrawn_from_the_queue_do_not_run)
 {
     enum {
         FEW = 6

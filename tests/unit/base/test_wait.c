@@ -105,7 +105,7 @@ TEST_WITH(a_condition_can_be_destroyed_right_after_its_wait, set_up, tear_down)
     }
 }
 
-TEST_WITH(cancelling_before_the_wait_is_seen, set_up, tear_down)
+TEST_WITH(a_cancel_that_was_set_before_ends_a_wait, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     cancel_set(&waiter->cancel);
@@ -124,7 +124,7 @@ TEST_WITH(a_null_cancel_is_never_set, set_up, tear_down)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-TEST_WITH(moving_the_time_wakes_a_waiter_when_it_has_come, set_up, tear_down)
+TEST_WITH(a_moved_clock_wakes_a_waiter_at_its_time, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     pthread_t thread;
@@ -141,7 +141,7 @@ TEST_WITH(moving_the_time_wakes_a_waiter_when_it_has_come, set_up, tear_down)
     assert_int_equal(clock_realtime_ms(&waiter->fake.clock), 1005000);
 }
 
-TEST_WITH(a_wait_for_the_past_returns, set_up, tear_down)
+TEST_WITH(a_wait_until_the_past_returns_at_once, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     waiter->until_ms = clock_monotonic_ms(&waiter->fake.clock);
@@ -151,7 +151,7 @@ TEST_WITH(a_wait_for_the_past_returns, set_up, tear_down)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-TEST_WITH(the_machines_clock_goes_on, set_up, tear_down)
+TEST_WITH(a_wait_on_the_system_clock_sleeps_until_its_time, set_up, tear_down)
 {
     struct clock *clock = clock_system();
     struct waiter *waiter = *state;
@@ -295,7 +295,7 @@ TEST(many_tasks_wake_all_threads)
     close_shop(&shop, hands);
 }
 
-TEST(a_sleep_ends_when_its_time_is_up)
+TEST(a_sleep_ends_at_its_time)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct clock *clock = clock_system();

@@ -108,7 +108,7 @@ static struct http_response perform(struct fixture *fixture, const struct http_r
 
 /* ---------------------------------------------------------------- requests and answers */
 
-TEST_WITH(a_get_brings_body_status_and_etag, set_up, tear_down)
+TEST_WITH(a_get_returns_body_status_and_etag, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -184,7 +184,7 @@ TEST_WITH(a_redirect_is_not_followed, set_up, tear_down)
 }
 
 /* libcurl would decompress four megabytes into a gigabyte. */
-TEST_WITH(an_answer_that_is_packed_is_refused, set_up, tear_down)
+TEST_WITH(a_compressed_transfer_coding_is_refused, set_up, tear_down)
 {
     static const char *const codings[] = {"gzip, chunked", "GZip", "chunked,gzip", "deflate"};
     struct fixture *fixture = *state;
@@ -233,7 +233,7 @@ TEST_WITH(retry_after_is_read_in_both_forms, set_up, tear_down)
     }
 }
 
-TEST_WITH(html_is_distinguished_from_json, set_up, tear_down)
+TEST_WITH(an_html_answer_is_recognised, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -258,7 +258,7 @@ TEST_WITH(one_connection_serves_many_requests, set_up, tear_down)
     assert_int_equal(scripted_server_connections(fixture->server), 1);
 }
 
-TEST_WITH(a_connection_closed_in_between_costs_nothing, set_up, tear_down)
+TEST_WITH(a_connection_closed_between_requests_is_replaced, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_CLOSE});
@@ -319,7 +319,7 @@ static size_t count_descriptors(void)
     return count;
 }
 
-TEST_WITH(a_get_on_a_silent_connection_goes_out_again, set_up, tear_down)
+TEST_WITH(a_get_on_a_silent_connection_is_repeated, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
@@ -436,7 +436,7 @@ TEST_WITH(a_post_that_the_kernel_never_sent_has_not_left, set_up, tear_down)
     assert_int_equal(network.requests, 2);
 }
 
-TEST_WITH(connections_do_not_outlast_a_sleep, set_up, tear_down)
+TEST_WITH(a_suspend_counts_as_idle_time, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request get = get_request(fixture);
@@ -453,7 +453,7 @@ TEST_WITH(connections_do_not_outlast_a_sleep, set_up, tear_down)
     }
 }
 
-TEST_WITH(a_unix_socket_is_spoken_to, set_up, tear_down)
+TEST_WITH(requests_go_over_a_unix_socket, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char path[64];
@@ -478,7 +478,7 @@ TEST_WITH(a_unix_socket_is_spoken_to, set_up, tear_down)
 
 /* ---------------------------------------------------------------- failures */
 
-TEST_WITH(an_answer_of_just_the_longest_length_is_taken, set_up, tear_down)
+TEST_WITH(an_answer_of_the_maximal_length_is_accepted, set_up, tear_down)
 {
     static const char body[] = "[1, 2]";
     struct fixture *fixture = *state;
@@ -493,7 +493,7 @@ TEST_WITH(an_answer_of_just_the_longest_length_is_taken, set_up, tear_down)
     }
 }
 
-TEST_WITH(an_answer_that_is_going_to_be_too_long_is_not_waited_for, set_up, tear_down)
+TEST_WITH(an_announced_length_above_the_maximum_ends_the_request, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server,
@@ -549,7 +549,7 @@ TEST_WITH(a_body_cut_off_on_its_way_is_not_written, set_up, tear_down)
 }
 
 /* The server closes the connection before it has read the body, so its answer may be lost. */
-TEST_WITH(an_early_refusal_is_heard_or_not_written, set_up, tear_down)
+TEST_WITH(an_early_refusal_is_read_or_the_request_is_not_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 32 * 1024 * 1024;
@@ -602,7 +602,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return EAI_AGAIN;
 }
 
-TEST_WITH(a_name_that_is_found_again_is_used_at_once, set_up, tear_down)
+TEST_WITH(a_failed_name_lookup_is_repeated_by_the_next_request, set_up, tear_down)
 {
     enum {
         FAILURES = 3
@@ -647,7 +647,7 @@ TEST_WITH(a_connection_without_a_descriptor_is_not_written, set_up, tear_down)
     assert_int_equal(perform(fixture, &request).error, 0);
 }
 
-TEST_WITH(a_server_without_tls_is_not_spoken_to_over_https, set_up, tear_down)
+TEST_WITH(https_to_a_server_without_tls_fails, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char url[128];
@@ -678,7 +678,7 @@ TEST_WITH(a_deadline_ends_a_request, set_up, tear_down)
 }
 
 /* The kernel takes the upload at once, but the server reads it for longer than the stall limit. */
-TEST_WITH(an_upload_that_makes_progress_is_no_stall, set_up, tear_down)
+TEST_WITH(an_upload_that_makes_progress_is_not_ended, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 3 * 1024 * 1024;
@@ -700,7 +700,7 @@ static void rest_before_chunk(void *context, size_t sent_bytes)
     nanosleep(&rest, NULL);
 }
 
-TEST_WITH(an_answer_that_only_drips_is_given_up, set_up, tear_down)
+TEST_WITH(an_answer_that_trickles_is_ended, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static char text[200]; /* static: the server still sends it after the test */
@@ -778,7 +778,7 @@ TEST_WITH(received_bytes_are_passed_on_before_waiting_for_more, set_up, tear_dow
     cancel_release(&cancel);
 }
 
-TEST_WITH(a_sink_can_give_up, set_up, tear_down)
+TEST_WITH(a_failing_sink_ends_the_request, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.body = "something"});
@@ -832,7 +832,7 @@ static void *make_requests(void *argument)
     return (void *)failures;
 }
 
-TEST_WITH(threads_share_a_client, set_up, tear_down)
+TEST_WITH(several_threads_share_a_client, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     pthread_t threads[THREADS];

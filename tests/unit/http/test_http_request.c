@@ -97,7 +97,7 @@ TEST(segments_are_encoded)
     }
 }
 
-TEST(queries_are_joined)
+TEST(query_parameters_are_joined)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     strbuf_append_str(&path, "/email");
@@ -158,7 +158,7 @@ TEST(malformed_content_types_are_replaced)
     }
 }
 
-TEST(the_boundary_is_the_same_all_through_and_new_each_time)
+TEST(each_body_has_one_boundary_of_its_own)
 {
     struct http_multipart one, other;
     assert_int_equal(http_multipart_init(&one, "file", "a", "text/plain"), 0);

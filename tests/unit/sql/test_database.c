@@ -146,7 +146,7 @@ TEST_WITH(writers_that_wait_together_share_a_commit, set_up, tear_down)
     assert_int_equal(0, returned_before_sync);
 }
 
-TEST_WITH(a_commit_is_not_put_off_for_ever, set_up, tear_down)
+TEST_WITH(many_waiting_writers_do_not_delay_a_commit, set_up, tear_down)
 {
     enum {
         MANY = 100, /* more turns than one transaction has */
@@ -163,7 +163,7 @@ TEST_WITH(a_commit_is_not_put_off_for_ever, set_up, tear_down)
     assert_int_equal(2, disk_count_syncs(""));
 }
 
-TEST_WITH(a_turn_is_undone_by_itself, set_up, tear_down)
+TEST_WITH(undoing_a_turn_undoes_no_other, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t failing = 0; failing < 3; failing++) {
@@ -276,7 +276,7 @@ static int copy_name(sqlite3 *db)
     return query_execute(db, "INSERT INTO copies SELECT name FROM settings", "");
 }
 
-TEST_WITH(an_older_file_takes_the_steps_that_it_lacks, set_up, tear_down)
+TEST_WITH(an_older_file_is_updated_by_the_missing_steps, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     const struct database_step more[] = {
@@ -312,7 +312,7 @@ static void write_garbage(const struct fixture *fixture)
     assert_int_equal(20, write(fd, "this is no database\n", 20));
 }
 
-TEST_WITH(a_damaged_file_is_refused_and_stays, set_up, tear_down)
+TEST_WITH(a_damaged_file_is_refused_and_not_changed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);
@@ -350,7 +350,7 @@ TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
 }
 
 /* The name belongs to a folder or a symbolic link. */
-TEST_WITH(a_name_that_is_no_file_is_set_aside, set_up, tear_down)
+TEST_WITH(a_link_in_place_of_the_file_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);
@@ -389,7 +389,7 @@ TEST_WITH(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down)
     assert_int_equal(1, count(fixture->database));
 }
 
-TEST_WITH(a_renewal_that_a_full_disk_stops_is_repeated, set_up, tear_down)
+TEST_WITH(a_renewal_stopped_by_a_full_disk_can_be_repeated, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct connection *connection = NULL;

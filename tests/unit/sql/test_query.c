@@ -27,7 +27,7 @@ static int open_and_use(const char *path)
     return error;
 }
 
-TEST(a_file_that_cannot_be_opened_says_why)
+TEST(a_failed_open_returns_the_systems_errno)
 {
     assert_int_equal(open_and_use("/nowhere/at/all"), -ENOENT);
     assert_int_equal(query_error_on(NULL, SQLITE_CANTOPEN), -EACCES);
@@ -35,7 +35,7 @@ TEST(a_file_that_cannot_be_opened_says_why)
 }
 
 /* SQLite opens the other files, such as the journal, only when a statement needs them. */
-TEST(too_many_open_files_are_no_lack_of_permission)
+TEST(too_many_open_files_are_reported_as_such)
 {
     struct temp_dir dir;
     sqlite3 *db = NULL;
@@ -188,7 +188,7 @@ TEST_WITH(a_value_that_is_too_long_is_refused, set_up, tear_down)
     assert_int_equal(count, 0);
 }
 
-TEST(without_a_database_everything_fails)
+TEST(statements_without_a_database_fail)
 {
     struct statements statements;
     statements_init(&statements, NULL, texts);
@@ -196,7 +196,7 @@ TEST(without_a_database_everything_fails)
     statements_release(&statements);
 }
 
-TEST(query_first_returns_whether_there_is_a_row)
+TEST(query_first_returns_enoent_without_a_row)
 {
     static const char sql[] = "WITH RECURSIVE n(i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
                               " SELECT i FROM n WHERE ?1 <= 3";
