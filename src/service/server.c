@@ -352,9 +352,10 @@ static enum MHD_Result answer(struct exchange *exchange, struct connection *clie
     if (route != NULL)
         connections_enter(connections, client, CONNECTION_WORKING);
     bool closes = exchange->is_last || connections_is_draining(connections);
-    if (exchange->reply.status == 0 && route != NULL && route->is_large)
+    bool is_unanswered = route != NULL && exchange->reply.status == 0;
+    if (is_unanswered && route->is_large)
         make_large_reply(exchange);
-    else if (exchange->reply.status == 0)
+    else if (is_unanswered)
         make_reply(exchange);
     enum MHD_Result result = reply_send(&exchange->reply, exchange->request.connection, closes);
     if (route != NULL)
