@@ -304,7 +304,11 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    ssize_t count = outbox_read(file_of(handle), handle_read_buffer(ret, len), len, offset);
+    struct outbox_handle *file = file_of(handle);
+    /* posix_fadvise(2) lets the kernel read a reply file, too, which is open for writing alone. */
+    if (file == NULL || ((struct item_handle *)handle)->answer != NULL)
+        return -EBADF;
+    ssize_t count = outbox_read(file, handle_read_buffer(ret, len), len, offset);
     if (count < 0)
         return (int)count;
     ret->len = (size_t)count;

@@ -98,6 +98,18 @@ TEST_WITH(reply_files_open_for_writing_alone, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
+/* As posix_fadvise(2) makes the kernel do it. */
+TEST_WITH(a_read_of_a_reply_that_is_open_for_writing_is_refused, set_up, fixture_tear_down)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
+    struct tree_data data = {0};
+    assert_int_equal(tree_read(handle, 16, 0, &data), -EBADF);
+    assert_int_equal(tree_write(handle, &any_caller, "Thanks.\n", 8, 0), 8);
+    assert_int_equal(tree_read(handle, 16, 0, &data), -EBADF);
+    finish(handle);
+}
+
 TEST_WITH(a_reply_that_is_only_truncated_sends_nothing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
