@@ -489,14 +489,16 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
         return error;
     error = count_parts(content, writer);
     int64_t row[3];
-    if (error == 0)
+    if (error == 0) {
         error =
             statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
-    if (error == 0) { /* the part is replaced */
-        content->bytes -= MIN((uint64_t)row[2], content->bytes);
-        error = delete_part(content, writer, row[0], row[1] != 0);
+        if (error == 0) { /* the part is replaced */
+            content->bytes -= MIN((uint64_t)row[2], content->bytes);
+            error = delete_part(content, writer, row[0], row[1] != 0);
+        } else if (error == -ENOENT) {
+            error = 0;
+        }
     }
-    error = error == -ENOENT ? 0 : error;
     if (error == 0)
         error = put_part(content, writer, part, compressed, len);
     if (error == 0 && part->message_id != NULL)
