@@ -310,9 +310,10 @@ static void search_locally(struct search *search)
     if (has_wanted)
         is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
     /* Facts alone find emails if no text is wanted. */
-    while (!has_wanted && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
-        is_whole &= look_through_inbox(search, &inbox);
-    search->local.is_truncated |= !is_whole;
+    bool continues = !has_wanted;
+    while (continues && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
+        continues = look_through_inbox(search, &inbox);
+    search->local.is_truncated |= !is_whole || (!has_wanted && !continues);
 }
 
 /* ---------------------------------------------------------------- the service */
