@@ -383,7 +383,7 @@ int database_begin_write(struct database *database, struct connection **ret_conn
     bool is_first = database->finished == NULL;
     int error = database->error;
     if (error == 0)
-        error = query_script(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn");
+        error = query_execute(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
     if (error != 0)
         return end_transaction(database, error);
     database->turns++;
