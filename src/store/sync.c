@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the bottom up: listings of mail, each of one or more requests; passes over the inboxes, their mail,
- * and sent mail; the thread that makes passes; the functions that request passes.
+ * This file defines, from the bottom up: listings of mail, each of one or more requests; passes over the
+ * inboxes, their mail, and sent mail; the thread that makes passes; the functions that request passes.
  */
 #include "store/sync.h"
 
@@ -28,9 +28,10 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* so the second answer is complete, and only 100 records arrive twice */
-    GROWTH_CAREFUL = 4,           /* growth after the service refused a limit */
-    REFUSAL_SYNCS = 3,            /* complete syncs after which a refused request is made again */
+    GROWTH_COMPLETE =
+        100 * 1000,     /* so large that the second answer is complete, and few records arrive twice */
+    GROWTH_CAREFUL = 4, /* growth after the service refused a limit */
+    REFUSAL_SYNCS = 3,  /* every third complete sync repeats refused requests */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
     BAD_REQUEST = 400,
@@ -38,14 +39,14 @@ enum {
     TOO_MANY_REQUESTS = 429,
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
-    INBOXES_LISTED_MAX = 20,         /* a poll lists up to this many inboxes one by one */
-    INBOXES_INTERVAL_MS = 60 * 1000, /* between lists of more inboxes than that, since such lists are long */
+    INBOXES_LISTED_MAX = 20,         /* a poll lists each inbox unless there are more than this */
+    INBOXES_INTERVAL_MS = 60 * 1000, /* between lists of inboxes if there are more than that */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 10 * 1000,  /* or the poll interval if it is longer; a failed connection adds 5 s */
-    SETTLE_MS = 500,             /* the kernel reports a change of the network in several steps */
-    NETWORK_PACE_MS = 10 * 1000, /* while online; router advertisements and containers cause changes, too */
-    JITTER_PARTS = 10,           /* an interval varies by this fraction, either way */
+    BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer; a failed connection adds 5 s */
+    SETTLE_MS = 500, /* pause after a change of the network, which the kernel reports in several steps */
+    NETWORK_PACE_MS = 10 * 1000, /* while online, since router advertisements and containers cause changes */
+    JITTER_PARTS = 10,           /* the poll interval varies by up to a tenth, either way */
     REQUESTS_PACE_MS = 250,
 };
 
@@ -57,17 +58,17 @@ struct sync_request {
     bool is_awaited;
     bool is_done;
     int error;
-    char *reason; /* of an awaited request; its thread frees it */
+    char *reason; /* for `error`; freed by the waiting thread; NULL if none waits */
 };
 
 /* A round of complete lists of many inboxes, a few with each poll (sync.h). */
 struct sync_round {
-    uint32_t next; /* the first inbox that is still to be listed */
+    uint32_t next; /* number of the next inbox to list; 0 if the next part begins a round */
     bool has_failed;
     unsigned int lost;          /* index.lost when the round began */
-    bool has_list;              /* the service has a list of inboxes */
-    int64_t inboxes_due_ms;     /* monotonic time of the next list of inboxes */
-    struct listing_state state; /* for the list of all mail */
+    bool has_list;              /* the last request for the list of inboxes succeeded */
+    int64_t inboxes_due_ms;     /* monotonic time of the next request for the list of inboxes */
+    struct listing_state state; /* of the listing of all mail at once */
 };
 
 struct sync {
@@ -85,12 +86,12 @@ struct sync {
     int64_t index_due_ms;    /* next work on the search index; CLOCK_FOREVER if the index is up to date */
     GQueue waiting;          /* struct sync_request, for the next pass */
     GQueue running;          /* struct sync_request that the current pass serves */
-    int64_t requests_due_ms; /* next pass for a request that is not urgent */
+    int64_t requests_due_ms; /* earliest pass for a request that is not urgent */
     struct backoff backoff;
-    struct sync_round round;       /* used by the sync thread alone */
+    struct sync_round round;       /* not locked, since only the sync thread uses the round */
     int64_t next_ms;               /* next poll; CLOCK_FOREVER if there are no polls */
     int64_t asked_until_ms;        /* the service asked that no poll begin before this time */
-    int64_t network_due_ms;        /* next poll for a change of the network while online */
+    int64_t network_due_ms;        /* earliest poll for a change of the network while online */
     int64_t complete_due_ms;       /* next complete poll */
     int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing; 0: never */
 };
@@ -103,10 +104,10 @@ struct sync_pass {
 
     pthread_mutex_t lock;   /* protects all below while several threads list inboxes */
     int error;              /* result_errno_of_listing() of the first failure, or 0 */
-    char *reason;           /* reason for the error, or why lists lack something; or NULL */
+    char *reason;           /* reason for `error`, or why a list is incomplete; or NULL */
     int64_t retry_after_ms; /* pause that the service asked for, or -1 */
     bool has_answer;        /* result_is_answer() was true for a request */
-    bool must_wait;         /* the pass ended early, or had no answer: the next pass waits for the backoff */
+    bool must_wait; /* further requests would fail: the pass ends, and the next waits for the backoff */
 };
 
 /* ---------------------------------------------------------------- one answer */
@@ -122,14 +123,14 @@ struct mail_listing {
     bool with_quarantined; /* also list emails that rules of the inbox hold back */
     bool only_known;       /* skip emails of unknown inboxes, since the service lists the inboxes */
     struct email_batch batch;
-    int error;            /* why records that arrived are not in the index, or 0 */
+    int error;            /* -errno if records of the answer could not be put into the index, or 0 */
     int unread;           /* positive errno if some records of the last answer cannot be read, or 0 */
     char *reason;         /* reason for `unread`; owned */
     unsigned int unknown; /* records of the last answer that were new or changed */
     unsigned int limit;   /* limit of the last request that was answered */
     unsigned int count;   /* number of records in that answer */
-    uint64_t before;      /* the inbox's count of changes when the listing began */
-    uint64_t changes;     /* changes that the listing has made */
+    uint64_t before;      /* email_list.changes of the inbox when the listing began */
+    uint64_t changes;     /* number of emails that the listing has changed */
     bool is_unchanged;    /* the last answer was "not modified" */
 };
 
@@ -161,7 +162,7 @@ static int take_email_of_inbox(void *context, struct email_record *record)
     return record == NULL ? flush_batch(listing) : put_email(listing, listing->inbox, record);
 }
 
-/* Sent mail that store_hide_sent() has quarantined stays in the quarantine. */
+/* Sent mail that store_hide_sent() has quarantined remains quarantined. */
 static int take_sent(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
@@ -257,7 +258,7 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
 
 /* ---------------------------------------------------------------- growing limits */
 
-/* Returns true if the service refuses a limit that is higher than the last answered one. */
+/* Returns true if the service has refused this limit, but answered a lower one. */
 static bool refuses_number(const struct mail_listing *listing, const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED && listing->limit > 0;
@@ -269,15 +270,15 @@ static void set_ok(struct service_result *result)
     *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
 }
 
-/* "Not modified" refers to the last answer to the same request. So the service may give that answer only if
- * the inbox has not changed since, by any thread. */
+/* "Not modified" stands for the last answer to the same request. It may be accepted only if no thread has
+ * changed the inbox since that answer. */
 static bool has_changed_since(const struct mail_listing *listing, uint64_t changes)
 {
     return listing->inbox_id != NULL && index_count_changes(listing->index, listing->inbox) != changes;
 }
 
 /* Returns true if the last answer was complete. An answer with more records than the limit is complete, since
- * that service ignores the limit. */
+ * the service then ignores limits. */
 static bool list_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
@@ -294,8 +295,8 @@ static bool list_newest(struct mail_listing *listing, struct service_result *ret
     }
 }
 
-/* Finds the highest limit that the service answers, with an error of about a quarter. Returns true if the
- * last answer was complete. */
+/* Finds the highest limit that the service accepts, to within about a quarter. Returns true if the last
+ * answer was complete. */
 static bool list_up_to_refusal(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
 {
     while (refused - listing->limit > listing->limit / 4) {
@@ -383,8 +384,8 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
     free(listing->reason);
 }
 
-/* If another thread changed the inbox during the listing, the inbox may differ from the answer: UINT64_MAX
- * then prevents "not modified". */
+/* If another thread changed the inbox during the listing, the inbox may differ from the answer. UINT64_MAX
+ * then prevents that "not modified" is accepted. */
 static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_state *state = listing->state;
@@ -399,13 +400,13 @@ static void note_shown(const struct mail_listing *listing, enum sync_depth depth
         state->changes_at_newest = changes;
 }
 
-/* Makes sure that the next answer is not "not modified". */
+/* Makes the next requests accept full answers only. */
 static void forget_answers(struct listing_state *state)
 {
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
-/* Another with_quarantined makes another request, so "not modified" must not refer to earlier answers. */
+/* A changed with_quarantined makes a different request, to which earlier answers do not apply. */
 static void set_with_quarantined(struct mail_listing *listing, bool with_quarantined)
 {
     struct listing_state *state = listing->state;
@@ -415,7 +416,7 @@ static void set_with_quarantined(struct mail_listing *listing, bool with_quarant
 }
 
 /* A service may not know with_invalid and refuse the request. The request is then repeated without the
- * parameter. The refusal is remembered only if its status can be about the parameter. */
+ * parameter. The refusal is remembered only if its HTTP status may be due to the parameter. */
 static bool list_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
                                              size_t known, struct service_result *ret)
 {
@@ -488,8 +489,8 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
 static void list_all(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
     struct index *index = &pass->store->index;
-    /* A new state suffices: only emails without an inbox are removed here, and a complete list restores them.
-     */
+    /* A new state suffices, because this listing removes only emails without an inbox, which a complete list
+     * restores. */
     struct listing_state state = {.max_listed = 0};
     struct mail_listing listing = {.pass = pass, .index = index, .state = &state, .name = "all inboxes"};
     size_t inboxes;
@@ -508,8 +509,8 @@ static void list_all(struct sync_pass *pass, enum sync_depth depth, struct servi
 
 /* ---------------------------------------------------------------- the outcome of a pass */
 
-/* Returns true if any other request would fail, too. A time-out of one request, or an error page of a proxy,
- * does not count once another request was answered. */
+/* Returns true if every other request would fail as well. A time-out of one request, or an error page of a
+ * proxy, does not count once another request was answered. */
 static bool concerns_all_locked(const struct sync_pass *pass, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
@@ -558,7 +559,7 @@ static void report_end(struct sync_pass *pass)
     const char *reason = pass->reason != NULL ? pass->reason : "the service is in trouble";
     if (pass->error == -EINTR)
         return;
-    /* The failure of an earlier part of a round is reported until the round ends. */
+    /* The failure of an earlier part of a round remains reported until the round ends. */
     if (pass->error != 0 || pass->reason != NULL || !pass->round->has_failed)
         contact_report_sync(&pass->store->contact, pass->error != 0 ? reason : pass->reason);
     if (pass->error == 0 || pass->has_answer)
@@ -604,9 +605,9 @@ static bool list_inboxes(struct sync_pass *pass)
 struct inbox_queue {
     struct sync_pass *pass;
     enum sync_depth depth;
-    uint32_t of_no_name; /* this inbox is skipped */
-    uint32_t next;       /* protected by pass->lock */
-    uint32_t end;
+    uint32_t of_no_name; /* number of the inbox to skip, or NUMBER_NONE */
+    uint32_t next;       /* number of the next inbox; protected by pass->lock */
+    uint32_t end;        /* number after that of the last inbox */
 };
 
 /* Returns NUMBER_NONE if no inbox is left, or if the pass ends early. */
@@ -630,7 +631,7 @@ static void *list_queued_inboxes(void *argument)
     return NULL;
 }
 
-/* Lists several inboxes at once, so that a long one does not delay the others. */
+/* Lists several inboxes at once, so that a large inbox does not delay the others. */
 static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t to, enum sync_depth depth)
 {
     pthread_t threads[LISTINGS_AT_ONCE - 1];
@@ -648,8 +649,8 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
         pthread_join(threads[--started], NULL);
 }
 
-/* Finds inboxes by the emails that name them, if the service has no list of inboxes. All mail is listed only
- * if no inbox is known yet, or if some emails name no inbox, since only this list has such emails. */
+/* For a service without a list of inboxes: finds inboxes by the emails that name them. Lists only the newest
+ * emails if inboxes are known and every email names one. Returns false if a request failed. */
 static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
@@ -803,7 +804,7 @@ static void plan_next_locked(struct sync *sync, const struct sync_pass *pass)
     sync->asked_until_ms = now_ms + pass->retry_after_ms;
 }
 
-/* Returns true if complete lists are spread over polls: for many inboxes, after the first complete pass. */
+/* Returns true if complete lists are spread over polls: with many inboxes, after the first complete pass. */
 static bool is_spread_locked(const struct sync *sync)
 {
     return sync->complete_due_ms != 0 && index_inbox_numbers(&sync->store->index) > INBOXES_LISTED_MAX;
@@ -847,8 +848,8 @@ static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
     pthread_mutex_destroy(&pass.lock);
 }
 
-/* Returns the time at which the next pass serves the waiting requests, or CLOCK_FOREVER. Requests for the
- * newest mail are delayed, since each webhook makes one: many webhooks must not cause as many requests. */
+/* Returns when a pass is to serve the waiting requests, or CLOCK_FOREVER if none waits. Requests for the
+ * newest mail are delayed, because each webhook makes one, and many webhooks should share a pass. */
 static int64_t requests_due_ms_locked(const struct sync *sync)
 {
     for (const GList *item = sync->waiting.head; item != NULL; item = item->next) {
@@ -875,7 +876,7 @@ static void serve_requests_locked(struct sync *sync)
     }
 }
 
-/* Afterwards pauses as long as the work took, so that readers of the cache get their turn. */
+/* Indexes some emails, then pauses for as long as that took, so that readers of the cache get their turn. */
 static void index_some_locked(struct sync *sync)
 {
     pthread_mutex_unlock(&sync->lock);
@@ -950,7 +951,7 @@ void sync_free(struct sync *sync)
 {
     if (sync == NULL)
         return;
-    g_queue_clear_full(&sync->waiting, free); /* no thread waits any more, so none is awaited */
+    g_queue_clear_full(&sync->waiting, free); /* all are on the heap, since no thread waits any more */
     g_queue_clear_full(&sync->running, free);
     pthread_cond_destroy(&sync->changed);
     pthread_mutex_destroy(&sync->lock);

@@ -26,7 +26,7 @@
 #include "base/wait.h"
 #include "store/store.h"
 
-#define SYNC_ALL UINT32_MAX /* all inboxes, instead of the number of one */
+#define SYNC_ALL UINT32_MAX /* all inboxes; used in place of an inbox number */
 
 enum sync_depth {
     SYNC_NEWEST,   /* the newest emails, and more while the last answer had unknown emails */
@@ -44,9 +44,10 @@ void sync_free(struct sync *sync);
 void sync_stop(struct sync *sync);
 
 /* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
- * (monotonic). Return: -EHOSTUNREACH after `until_ms`; otherwise as store_sync(), also *ret_reason. */
+ * (monotonic). Return: -EHOSTUNREACH after `until_ms`; otherwise, and *ret_reason: as store_sync(). */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
-/* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share it. */
+/* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share that
+ * pass. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);
 
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
