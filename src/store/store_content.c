@@ -28,27 +28,27 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* texts in memory, without those of open files */
-    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* an attachment or a raw message */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of texts in memory, besides those of open files */
+    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
-    MESSAGE_HEAD_BYTES = 64 * 1024, /* part of a raw message that is searched for the Message-ID */
+    MESSAGE_HEAD_BYTES = 64 * 1024, /* the start of a raw message, which is searched for the Message-ID */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
     ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
     LATER_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
-    LATER_MAX_MS = 10 * 1000,     /* the longest Retry-After that is waited for */
-    TOO_LONG_MAX = 64,            /* how many parts that were longer than allowed are remembered */
-    TOO_LONG_MS = 60 * 60 * 1000, /* how long such a part is not requested again */
+    LATER_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
+    TOO_LONG_MAX = 64,            /* number of parts that are remembered as too long */
+    TOO_LONG_MS = 60 * 60 * 1000, /* before such a part is requested again */
 
     AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; bounds JSON in memory to 100 MB */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
     AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
-    AHEAD_EMAILS = 128,                /* at most this many emails are fetched ahead of a reader, */
-    AHEAD_PER_EMAIL = 16,              /* and at most this many for each email that the reader has read */
+    AHEAD_EMAILS = 128,                /* bound of the emails that are fetched ahead of one reader */
+    AHEAD_PER_EMAIL = 16,              /* emails to fetch ahead for each email that the reader has read */
     STREAMS_MAX = 8,                   /* readers that are followed at the same time */
     STREAM_STRIDE_MAX = 8,             /* positions that a reader may skip, in either direction */
-    STREAM_LEN_TO_BEGIN = 2,           /* emails read after the first one before any is fetched ahead */
+    STREAM_LEN_TO_BEGIN = 2,           /* emails to be read after the first before any is fetched ahead */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
@@ -60,21 +60,21 @@ struct content_request {
     enum content_part part;
     uint32_t email;
     const char *email_id;
-    const char *attachment_id; /* or NULL */
-    bool is_ahead;             /* fetched ahead, so the lower bounds apply */
-    bool has_attachments;      /* the email's attachments are to be fetched ahead, too */
-    bool is_known_to_exist;    /* an answer of the service showed that it has the email */
+    const char *attachment_id; /* NULL for texts and raw messages */
+    bool is_ahead;             /* fetched ahead of readers, within the bounds AHEAD_... */
+    bool has_attachments;      /* the email's attachments are to be fetched ahead after its texts */
+    bool is_known_to_exist;    /* the service has just shown that it has the email */
 };
 
 struct too_long {
     int64_t key;
     int64_t until_ms; /* when the part may be requested again */
-    bool is_ahead;    /* too long to be fetched ahead, but not for a reader */
+    bool is_ahead;    /* too long to be fetched ahead, but perhaps not for a reader */
 };
 
 /* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
  * Parallel processes may overtake each other: a read a little behind the last one changes nothing. A program
- * that turns round becomes another stream once it is far enough away. */
+ * that changes direction becomes a new stream after STREAM_STRIDE_MAX positions. */
 struct read_stream {
     uint32_t inbox;
     enum content_part part;
@@ -82,22 +82,22 @@ struct read_stream {
     int step;         /* 1 or -1; 0: not known yet */
     unsigned int len; /* number of emails read after the first one */
     size_t covered;   /* number of positions beyond `position` that were fetched ahead */
-    uint64_t used;    /* value of the counter of uses at the last use; 0: never used */
+    uint64_t used;    /* contents.stream_uses at the last use; 0 if never used */
 };
 
 struct contents {
-    struct worker_job probe; /* must be first: run_probe() casts the job; in the pool while is_probing */
+    struct worker_job probe; /* first, since run_probe() casts it; in ahead_pool while is_probing */
     struct store *store;     /* borrowed */
     struct clock *clock;     /* borrowed */
     struct content_cache cache;
-    struct cancel cancel;            /* of requests to the service; set by contents_stop() */
+    struct cancel cancel;            /* cancels requests to the service; set by contents_stop() */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
     struct worker_pool *ahead_pool;  /* transfers ahead of readers, and the probe */
     atomic_bool has_content;
     atomic_bool has_raw;
     atomic_bool must_probe;     /* has_content and has_raw may be wrong */
-    uint64_t missing;           /* hash of the emails that the last probe found without content; 0: none */
-    unsigned int probes_spared; /* probes skipped for the emails of `missing`; only the probe uses this */
+    uint64_t missing;           /* hash of the emails that the last probe found without content, or 0 */
+    unsigned int probes_spared; /* probes skipped because of `missing`; used by the probe alone */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signalled at the end of a probe, and with is_stopping */
@@ -105,26 +105,26 @@ struct contents {
     bool is_probing;
     bool is_probe_wanted;  /* a sync ended after the current probe began */
     bool is_probe_overdue; /* a wait for the current probe timed out */
-    GHashTable *loaded;    /* texts: struct store_content by email, each with a reference */
+    GHashTable *loaded;    /* struct store_content (texts) by number of the email; owns references */
     GQueue loaded_order;   /* the members of `loaded`, oldest first */
     size_t loaded_bytes;
     GHashTable *transfers; /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
     uint64_t stream_uses;
-    unsigned int ahead_queued; /* transfers ahead of readers that have not ended */
+    unsigned int ahead_queued; /* number of unfinished transfers with is_ahead */
     struct too_long too_long[TOO_LONG_MAX];
-    size_t too_long_next; /* modulo TOO_LONG_MAX: index of the next entry to overwrite */
+    size_t too_long_next; /* modulo TOO_LONG_MAX, the index of the next entry to overwrite */
 };
 
-/* One part of an email on its way from the service to all readers of the part. No reader owns the transfer: a
- * reader that times out leaves, and the transfer goes on for later readers. A transfer that has not begun
- * when its last reader leaves is withdrawn. */
+/* A fetch of one part of an email, which all readers of the part share. No reader owns the transfer: if a
+ * reader times out, the transfer continues for later readers. A transfer that has not begun when its last
+ * reader leaves is withdrawn. */
 struct content_transfer {
-    struct worker_job job; /* must be first: run_transfer() casts the job */
+    struct worker_job job; /* first, since run_transfer() casts it */
     struct contents *contents;
     struct content_request request; /* owns its strings */
     pthread_cond_t done; /* separate from `changed`, since hundreds of readers may wait for other transfers */
-    unsigned int references; /* the job and the readers; protected by the lock, like all below */
+    unsigned int references; /* one of the job, one of each reader; protected by the lock, like all below */
     bool is_done;
     int error;                     /* valid when done */
     struct store_content *content; /* valid when done without an error */
@@ -173,7 +173,7 @@ static size_t count_memory_bytes(const struct store_content *content)
     return bytes;
 }
 
-/* Drops the oldest texts while they exceed the bound, but never the newest. */
+/* Adds texts to `loaded`. Drops the oldest while all exceed the bound, but never the newest. */
 static void remember_locked(struct contents *contents, struct store_content *content)
 {
     if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
@@ -189,7 +189,7 @@ static void remember_locked(struct contents *contents, struct store_content *con
     }
 }
 
-/* Loads a part from the cache. Return: 0; -ENOENT when the cache does not have it; -errno. */
+/* Loads a part from the cache. Return: 0; -ENOENT when the cache lacks the part; -errno. */
 static int load(struct contents *contents, const struct content_request *request,
                 struct store_content **ret_content)
 {
@@ -211,7 +211,7 @@ static int load(struct contents *contents, const struct content_request *request
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* The cache does not count files that are still being fetched. Together they may be as large as the cache. */
+/* Bounds each file, so that the unfinished ones, which the cache does not count yet, fit into the cache. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
@@ -221,7 +221,7 @@ static uint64_t ahead_file_max_bytes(const struct contents *contents)
 /* The answer to one request: the part, and the data that is stored with the part. */
 struct content_answer {
     struct store_content *content;
-    char *message_id;                       /* or NULL */
+    char *message_id;                       /* NULL if the answer has none */
     char file_name[CONTENT_FILE_NAME_SIZE]; /* "" if the part is not in a file */
 };
 
@@ -389,7 +389,7 @@ static bool is_too_long_locked(const struct contents *contents, const struct con
     return false;
 }
 
-/* Nothing is fetched ahead while the service is busy or unreachable: readers would have to wait. */
+/* Nothing is fetched ahead while the service is busy or unreachable, since readers would then wait longer. */
 static int check_may_fetch(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
@@ -458,7 +458,7 @@ static struct content_transfer *new_transfer(struct contents *contents, const st
     return NULL;
 }
 
-/* Finds or makes the transfer of a part, and takes a reference. The caller starts it if *ret_is_new. */
+/* Finds or makes the transfer of a part, and takes a reference. The caller submits its job if *ret_is_new. */
 static int join_locked(struct contents *contents, const struct content_request *request,
                        struct content_transfer **ret_transfer, bool *ret_is_new)
 {
@@ -481,7 +481,7 @@ static int join_locked(struct contents *contents, const struct content_request *
     return 0;
 }
 
-/* Drops a reference. Withdraws a transfer that has not begun and has no other reader: otherwise readers that
+/* Drops a reference. Withdraws a transfer that has not begun and has no other reader. Otherwise, readers that
  * give up on a slow service would leave an ever longer queue. */
 static void leave_locked(struct content_transfer *transfer)
 {
@@ -538,7 +538,7 @@ static int fetch(struct contents *contents, const struct content_request *reques
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* a part may be too long, or the service too busy, to fetch ahead but not for a reader */
+    do /* a transfer that failed only because it was ahead of readers is repeated for this reader */
         error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
     while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
     return error;
@@ -561,7 +561,7 @@ static bool make_request(struct contents *contents, uint32_t email, enum content
     return id != NULL;
 }
 
-/* Ignores errors: the read of the part reports them. */
+/* Ignores errors, since a later read of the part reports them. */
 static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
                         const char *attachment_id, bool has_attachments)
 {
@@ -586,8 +586,8 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. If none does and `is_new` is set, restarts the least
- * recently used. */
+/* Finds the stream that this position continues. If there is none, returns NULL or, if `is_new`, turns the
+ * least recently used stream into a new one. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
                                               enum content_part part, size_t position, bool is_new)
 {
@@ -606,8 +606,8 @@ static struct read_stream *find_stream_locked(struct contents *contents, uint32_
     return oldest;
 }
 
-/* Moves the stream to the position. Returns the number of emails to fetch ahead: 0 until the reader has read
- * half of those that were fetched before. */
+/* Moves the stream to the position. Returns the number of emails to fetch ahead, which is 0 until the reader
+ * has read half of the emails fetched before. */
 static size_t continue_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
                                      uint32_t ret_emails[AHEAD_EMAILS])
 {
@@ -644,7 +644,7 @@ static void follow_reader(struct contents *contents, const struct content_reques
         len = continue_stream_locked(contents, stream, position, emails);
     }
     pthread_mutex_unlock(&contents->lock);
-    /* The names of the attachments are known from the texts. */
+    /* The texts contain the ids of the attachments. */
     bool has_attachments = request->part == CONTENT_PART_ATTACHMENT;
     for (size_t i = 0; i < len; i++)
         fetch_ahead(contents, emails[i], has_attachments ? CONTENT_PART_TEXTS : request->part, NULL,
@@ -768,15 +768,15 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     return error;
 }
 
-/* Asks for one email after another until the capabilities are certain. */
+/* Requests the content of one email after another until the capabilities are certain. */
 static void probe_some(struct contents *contents, bool is_in_doubt)
 {
     struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
     size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
-    /* One email without content proves nothing about the service, so such emails are probed again only from
-     * time to time. */
+    /* Emails without content do not prove that the service has no content. The same emails are probed again
+     * only every 20th time. */
     if (!is_in_doubt && hash == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX)
         return;
     bool is_sure = false;
@@ -801,7 +801,7 @@ static bool exchange_flag(atomic_bool *flag, bool is_set)
     return atomic_exchange(flag, is_set) != is_set;
 }
 
-/* If a capability is unknown, the last answer stays valid. */
+/* An unknown capability keeps its last known value. */
 static void publish_abilities(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);

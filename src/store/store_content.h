@@ -42,7 +42,7 @@ struct store_content {
  * the service unless the cache has the texts. */
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content);
-/* Like store_content_get(), for an attachment (`attachment_id`: its entry's id) or the raw message (NULL). */
+/* Like store_content_get(), for the attachment with this content_entry.id, or the raw message (NULL). */
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content);
 /* Gets only the length in bytes. Does not read the bytes of a part that is in the cache. */
@@ -69,7 +69,7 @@ void contents_free(struct contents *contents);
 
 /* Starts a probe in the background, after a sync. NULL-safe. */
 void contents_probe(struct contents *contents);
-/* Waits until the current probe has ended, at most 30 s; does not wait for a probe for which another wait has
+/* Waits until the current probe has ended, at most 30 s; does not wait for a probe for which another call has
  * timed out. Return: 0; -EINTR when `cancel` is set. NULL-safe. */
 int contents_await_probe(struct contents *contents, struct cancel *cancel);
 
