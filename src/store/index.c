@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables, then loading, then the queries. Each query takes read_lock once, while it fills in views.
+ * This file has the tables, the loading, and the queries. A query holds read_lock while it fills in views.
  */
 #include "store/index.h"
 
@@ -202,7 +202,7 @@ static int add(struct inbox_table *table, const struct inbox_row *row, struct in
     return 0;
 }
 
-/* Returns `before` if the text is equal, otherwise a copy; NULL for NULL. */
+/* Returns NULL if `text` is NULL, `before` if both are equal, otherwise a copy. */
 static const char *copy_if_changed(struct inbox_table *table, const char *before, const char *text)
 {
     if (text == NULL || (before != NULL && strcmp(before, text) == 0))
@@ -364,7 +364,7 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
                             .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
     pthread_mutex_init(&index->write_lock, NULL);
     pthread_rwlockattr_init(&attributes);
-    /* Otherwise readers could keep a writer waiting for ever. */
+    /* By default, readers could keep a writer waiting for ever. */
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&index->read_lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
@@ -624,8 +624,8 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
     return fill_in_email(&store->index, email, ret);
 }
 
-/* If the record is replaced and deleted during the read, the new one is read. The cache has no record of an
- * email that is gone. */
+/* If the record is replaced and deleted during the read, the new record is read. The cache has no record of
+ * an email that is gone. */
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
     struct email_view view = {.record = 0};
@@ -740,8 +740,8 @@ uint32_t index_find_inbox_of_no_name(struct index *index)
 
 /* ---------------------------------------------------------------- senders */
 
-/* Finds the inbox with this address or, for NULL, the only one that has an address. Returns NULL if no inbox,
- * or more than one, fits. */
+/* Finds the inbox with this address or, if `address` is NULL, the only inbox that has an address. Returns
+ * NULL if no inbox, or more than one, fits. */
 static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;

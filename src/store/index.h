@@ -52,8 +52,8 @@ struct email_entry {
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* monotonic, of the first complete list that lacks it; 0: none; as seen_in */
-    uint32_t inbox : 24; /* at most INDEX_SENT */
+    uint32_t missing_ms; /* monotonic, of the first complete list without the email, or 0; write_lock */
+    uint32_t inbox : 24; /* number of its inbox, at most INDEX_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
 };
@@ -78,42 +78,42 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    GStringChunk *names;         /* and, after each name, the key */
+    GStringChunk *names;         /* the names, each followed by the email's key */
     struct email_entry *entries; /* by number; an unused entry has the name NULL */
     uint32_t len;                /* the highest number given so far, plus 1 */
     uint32_t capacity;
 };
 
 /* The emails of one inbox. */
-struct email_list { /* empty: all zeros */
-    uint32_t *order;
-    size_t len; /* including emails that are gone */
+struct email_list {  /* empty: all zeros */
+    uint32_t *order; /* numbers of the emails, ascending */
+    size_t len;      /* including emails that are gone */
     size_t capacity;
     size_t live;          /* number of emails that are shown */
     size_t quarantined;   /* number of quarantined emails */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
-    GHashTable *by_name;  /* numbers, including those of emails that are gone; NULL if empty */
-    GHashTable *by_key;   /* likewise */
+    GHashTable *by_name;  /* numbers by name, also of emails that are gone; NULL if empty */
+    GHashTable *by_key;   /* numbers by key, likewise */
 };
 
 /* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
 struct listing_state {
     unsigned int max_listed;      /* the highest limit that the service accepts; 0 if it refused none */
-    unsigned int complete_syncs;  /* number of complete syncs; every few of them, refusals are forgotten */
+    unsigned int complete_syncs;  /* number of complete syncs; every third forgets the refusals */
     bool refuses_quarantine;      /* the service refused to list quarantined emails */
-    bool with_quarantined;        /* the lists below were requested with quarantined emails */
-    unsigned int complete_limit;  /* of the last complete list */
+    bool with_quarantined;        /* the last lists were requested with quarantined emails */
+    unsigned int complete_limit;  /* limit of the last complete list */
     uint64_t changes_at_complete; /* email_list.changes when the inbox was equal to that list */
     uint64_t changes_at_newest;   /* likewise for the last list of the newest emails */
 };
 
 struct inbox {
-    /* The cache has the same row. The table owns the strings, the row owns the JSON. Another inbox may get
-     * the name while this one is gone; INDEX_SENT has no name. */
+    /* A copy of the row in the cache. The table owns the strings, the row owns the JSON. While the inbox is
+     * gone, another inbox may get its name. INDEX_SENT has no name. */
     struct inbox_row row;
     char *folded_name; /* file_name_fold() of the name */
-    bool is_unsaved;   /* the cache did not take the row */
+    bool is_unsaved;   /* the row could not be written to the cache */
     struct email_list emails;
     uint32_t seen_in; /* this and missing_ms: as in struct email_entry, but for lists of inboxes */
     uint32_t missing_ms;
@@ -155,13 +155,13 @@ struct index {
     bool shows_quarantine;          /* the service lists quarantined emails; protected by both */
     bool inboxes_are_listed;        /* GET /inbox has answered in this mount; protected by both */
     struct index_size size;         /* protected by both */
-    struct index_size max;          /* constant */
+    struct index_size max;          /* bounds of `size`; constant */
     uint64_t next_record;           /* the number of the next record; protected by write_lock */
     uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
-    atomic_uint open_jsonl_files;   /* open index.jsonl files; while there are any, no records are deleted */
-    atomic_uint lost;               /* number of lost records; unless 0, no answer may be "not modified" */
+    atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only at 0 */
+    atomic_uint lost;               /* number of lost records; unless 0, lists accept full answers only */
 };
 
 /* ---------------------------------------------------------------- lifecycle and notes */
@@ -181,7 +181,7 @@ int index_check_room_locked(const struct index *index, size_t emails, uint64_t b
 
 struct index_size index_get_size(struct index *index);
 
-/* Returns a number for a listing, never 0. Each email that the listing has gets it as seen_in. */
+/* Returns a number for a listing, never 0. Each email that the listing has gets the number as seen_in. */
 uint32_t index_begin_listing(struct index *index);
 
 /* Notes that the first sync has listed all mail, so that mail of inboxes that appear later is announced.
@@ -233,7 +233,7 @@ size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);
 
 /* ---------------------------------------------------------------- tables; the caller holds the locks */
 
-/* Returns NULL if there is no such number. The pointer is valid until the table grows. */
+/* Returns NULL if no email has the number. The pointer is valid until the table grows. */
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number);
 
 /* Return the number of an email, gone or not, or NUMBER_NONE. */
@@ -248,16 +248,15 @@ const char *email_table_copy_name(struct email_table *emails, const char *name, 
 int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more);
 
 /* Adds an email, for which there must be room. `number` is at least emails->len. Returns false if the list
- * has its name or key already. */
+ * has an email with this name or key. */
 bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry);
 
-/* Add an email to the sums of its list, and subtract it before it changes. Both ignore an email that is
- * gone. */
+/* Add an email to the sums of its list; subtract it, before it changes. Both ignore an email that is gone. */
 void email_list_count_in(struct email_list *list, const struct email_entry *entry);
 void email_list_count_out(struct email_list *list, const struct email_entry *entry);
 
-/* Returns NULL if there is no such number. */
+/* Return NULL if there is no such inbox. */
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number);
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
 

@@ -28,7 +28,7 @@ static bool has_taken(const struct email_batch *batch, const char *name_or_key)
     return batch->len > 0 && g_hash_table_contains(batch->taken, name_or_key);
 }
 
-/* `known` is the email's entry; `name` is the name of a new email. */
+/* `known` is the email's entry, or NULL for a new email, whose name is `name`. */
 static int email_batch_add_locked(struct email_batch *batch, struct index *index, enum index_put put,
                                   uint32_t number, const struct email_record *record,
                                   const struct email_entry *known, const char *name)
@@ -157,7 +157,7 @@ static int assign_numbers(struct email_batch *batch, const struct index *index, 
     return 0;
 }
 
-/* The time always grows, even if the clock was set back: it shows the kernel whether a listing is older than
+/* The time grows even if the clock was set back, because it shows the kernel whether a listing is older than
  * the change. */
 static void touch_locked(struct inbox *inbox, int64_t now_ms)
 {
@@ -268,7 +268,7 @@ static int choose_name(const struct email_list *list, const struct email_record 
     }
 }
 
-/* A record that the cache has lost is changed, so that it is written again. */
+/* A record that the cache has lost counts as changed, so that it is written again. */
 static enum index_put find_difference(struct index *index, const struct email_entry *entry,
                                       const struct email_record *record)
 {
@@ -335,7 +335,7 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
     return error;
 }
 
-/* ---------------------------------------------------------------- what is gone */
+/* ---------------------------------------------------------------- removing emails */
 
 /* Numbers of listings may wrap around, so their difference is compared. */
 static bool was_seen(uint32_t seen_in, uint32_t since)
@@ -363,10 +363,10 @@ struct complete_list {
     uint32_t listing;
     uint32_t now_ms;
     bool with_quarantined;
-    bool is_lacking; /* it lacks emails that are not yet confirmed as gone */
+    bool is_lacking; /* the list lacks emails that are not yet confirmed as gone */
 };
 
-/* Finds emails that are gone from *place on, and moves *place. Returns their number. */
+/* Finds, from *place on, emails that are confirmed as gone, and moves *place. Returns their number. */
 static size_t find_gone(const struct index *index, const struct inbox *inbox, struct complete_list *list,
                         size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
@@ -435,7 +435,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     size_t removed = 0;
     size_t len;
     bool is_sent = inbox == INDEX_SENT;
-    /* Hidden sent mail is not removed, so that it stays hidden if the service lists it later. */
+    /* Hidden sent mail is not removed, so that it remains hidden if the service lists it later. */
     struct complete_list list = {.listing = listing,
                                  .now_ms = short_monotonic_ms(index),
                                  .with_quarantined = with_quarantined && !is_sent};

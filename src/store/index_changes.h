@@ -2,17 +2,17 @@
 /*
  * Changes to the index. Each change is written to the cache, then shown, then reported to the listener.
  * Emails that cannot be written (a full disk) are not shown until a later list has them again. Inboxes are
- * shown all the same; they are written with the next emails that can be.
+ * shown even then; their rows are written with their next emails.
  *
  * New and changed emails are collected in a batch, which email_batch_flush() writes in one transaction and
  * shows all at once. The caller flushes the batch before it waits for the network.
  *
  * A new email gets its file name when it is put into a batch. choose_name() skips the names of all emails of
  * the inbox, also of those removed since the start; a batch that has the name is flushed first. The name is
- * in the email's row, and lasts as long as the cache; index_open() takes two emails of an inbox with one name
- * for damage. email_batch_flush() checks again for keys and names that another thread has added.
+ * in the email's row, and lasts as long as the cache; index_open() treats two emails of an inbox with one
+ * name as damage. email_batch_flush() checks again for keys and names that another thread has added.
  *
- * The emails of an inbox are removed and return with it, and are not reported one by one.
+ * When an inbox is removed or returns, its emails do as well, and are not reported one by one.
  *
  * One complete list without an email or inbox removes nothing: a service that starts may list nothing, or
  * only half, for a while, and a mail program may copy a Maildir in that time. The email or inbox is removed
@@ -43,18 +43,18 @@ enum index_put {
 
 struct batch_item {
     enum index_put put;
-    uint32_t number;          /* NUMBER_NONE until a new email gets one */
-    bool is_new;              /* no email of the index has the key, not even a removed one */
+    uint32_t number;          /* of the email; NUMBER_NONE until the flush gives one to a new email */
+    bool is_new;              /* no email of the inbox has the key, not even a removed one */
     size_t offset;            /* of the email's JSON in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
 
 struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* number of the inbox of all items */
-    uint32_t listing; /* the listing that had them, or 0 */
+    uint32_t listing; /* number of the listing that has all items, or 0 */
     size_t len;
     struct strbuf json; /* of all items */
-    GHashTable *taken;  /* a set of the names and keys of all items, which the index owns */
+    GHashTable *taken;  /* a set of the names and keys of all items (owned by the index) */
     struct batch_item items[EMAIL_BATCH_MAX];
 };
 
@@ -77,9 +77,8 @@ enum {
 };
 
 /* Call after the complete list `listing` (with quarantined emails if `with_quarantined`). Removes the emails
- * that this list confirms to be gone, and returns their number. Sets *ret_is_lacking if the list lacked
- * others, which stay.
- */
+ * that this list confirms to be gone, and returns their number. Sets *ret_is_lacking if the list also
+ * lacks emails that are not removed yet. */
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_quarantined,
                            bool *ret_is_lacking);
 
@@ -88,7 +87,7 @@ bool index_has_assigned(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Adds or updates an inbox. `listing`: the list of inboxes that had it, or 0. The origin INBOX_FROM_MAIL does
+/* Adds or updates an inbox. `listing`: number of the list that has it, or 0. The origin INBOX_FROM_MAIL does
  * not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the record is too long;
  * -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
@@ -107,7 +106,7 @@ uint32_t index_inbox_numbers(struct index *index);
 /* Counts the emails of the inbox that were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);
 
-/* Notes that all mail of the inbox is known: later mail is announced. */
+/* Notes that all mail of the inbox is known, so that later mail is announced. */
 void index_end_backfilling(struct index *index, uint32_t number);
 
 /* Gives all inboxes later times, since their folders now show other names, and reports each. */

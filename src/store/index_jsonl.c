@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In memory, an open index.jsonl has the offset of each line and the number of its record. Records are not
- * deleted while it is open, so each read makes only the lines that it returns. Lines never move: a read at
- * the end first adds lines, in order of date, for the emails that arrived in the meantime.
+ * For an open index.jsonl, memory holds the offset of each line and the number of its record. No record is
+ * deleted while the file is open, so a read makes only the lines that it returns. Lines never move: a read
+ * at the end first adds lines, in order of date, for the emails that arrived in the meantime.
  */
 #include "store/store_private.h"
 
@@ -24,12 +24,12 @@ struct jsonl_line {
 };
 
 struct store_jsonl {
-    struct index *index; /* its open_jsonl_files counts this file, so it deletes no records */
+    struct index *index; /* borrowed; open_jsonl_files counts this file, so no record is deleted */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
-    uint64_t bytes;        /* protected by lock, like all below */
+    uint64_t bytes;        /* size of the file; protected by lock, like all below */
     GArray *lines;         /* struct jsonl_line */
-    uint64_t changes;      /* the inbox's count of changes when lines were last added */
+    uint64_t changes;      /* email_list.changes of the inbox when lines were last added */
     GArray *taken;         /* bytes, with a bit for each position in email_list.order that has a line */
 };
 
