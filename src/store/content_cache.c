@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows and files of parts, their bound, and the serialized form of texts. zlib's checksum shows that
- * a row is damaged; the hash in its row shows that a file is damaged.
+ * This file has the rows and files of parts, their bound, and the serialized form of texts. zlib's checksum
+ * reveals damage to a row; the hash in the row reveals damage to its file.
  */
 #include "store/content_cache.h"
 
@@ -30,21 +30,21 @@ enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
     LEVEL = 1,                /* of zlib; level 6 makes texts 8 % shorter in twice the time */
-    USE_INTERVAL_S = 60 * 60, /* a use within this time after the last written one is not written */
-    AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still read */
+    USE_INTERVAL_S = 60 * 60, /* a use is written only this long after the last written use */
+    AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still be reading */
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: up to here, a new part is settled */
-    LEFT_PERCENT = 95,        /* of the bound: at the bound, parts are removed down to this */
-    PASSING_PERCENT = 5,      /* of the bound: when passing parts have no more, settled ones go */
+    LEFT_PERCENT = 95,        /* of the bound: if it is exceeded, parts are removed down to this */
+    PASSING_PERCENT = 5,      /* of the bound: passing parts are first removed only down to this */
 };
 
 /* ---------------------------------------------------------------- serialized texts */
 
-/* Part of the key of texts. Raise it whenever struct packed_entry or the content of an entry changes: old
- * parts are then no longer found. */
+/* Part of the key of texts. Raise it whenever struct packed_entry or the content of an entry changes, so
+ * that old parts are no longer found. */
 static const char pack_version[] = "4";
 
-/* The numbers are in the machine's byte order. The bytes of name, id and content follow. */
+/* The numbers are in the machine's byte order. The bytes of name, id and content follow the struct. */
 struct packed_entry {
     uint32_t kind;
     uint32_t name_len;
@@ -397,7 +397,7 @@ static int delete_parts(struct content_cache *content, struct connection *writer
                                     (int64_t)is_passing);
     if (error != 0)
         return error;
-    /* The rows are sorted, so all of them are read before the first is deleted. */
+    /* SQLite sorts the rows, so it has read all of them before the first is deleted. */
     int more = statements_begin(&writer->statements, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing,
                                 content->last_number);
     while (error == 0 && more > 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes) {
@@ -492,7 +492,7 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     if (error == 0) {
         error =
             statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
-        if (error == 0) { /* the part is replaced */
+        if (error == 0) { /* an older part with this key is replaced */
             content->bytes -= MIN((uint64_t)row[2], content->bytes);
             error = delete_part(content, writer, row[0], row[1] != 0);
         } else if (error == -ENOENT) {

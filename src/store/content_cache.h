@@ -43,18 +43,18 @@ struct content_bytes {
 };
 
 struct content_cache {
-    struct cache *cache; /* borrowed */
-    int dir_fd;          /* the folder of the files */
-    uint64_t max_bytes;
+    struct cache *cache;            /* borrowed */
+    int dir_fd;                     /* the folder of the files */
+    uint64_t max_bytes;             /* bound of `bytes` */
     pthread_mutex_t lock;           /* no other lock is taken while it is held */
     int64_t used[CONTENT_USED_MAX]; /* keys of parts whose use is not written yet; protected by lock */
     size_t used_len;                /* protected by lock */
     atomic_uint files;              /* number of files created so far */
-    /* Only the thread that has the turn to write uses the next four. */
+    /* Only the thread that has the turn to write uses the members below. */
     atomic_bool is_counted;
     unsigned int renewals; /* cache.renewals when the parts were counted */
     uint64_t bytes;        /* total size of all parts */
-    int64_t last_number;
+    int64_t last_number;   /* the highest number of a part so far */
 };
 
 /* Opens the folder "parts" in `dir_fd` (borrowed), and removes files that have no row. Return: 0; -errno when
@@ -96,8 +96,7 @@ struct content_new_part {
  * bound; another -errno when it cannot be written. */
 int content_cache_put(struct content_cache *content, const struct content_new_part *part);
 
-/* Serializes the texts of an email, and parses them. Return: 0; -EBADMSG when the bytes are damaged; -ENOMEM.
- */
+/* Serialize and parse the texts of an email. Return: 0; -EBADMSG when the bytes are damaged; -ENOMEM. */
 int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret);
 int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder);
 

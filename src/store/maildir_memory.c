@@ -29,11 +29,11 @@ enum {
 struct maildir_box {
     uint32_t number; /* primary key in the database */
     uint32_t uidvalidity;
-    char *id;              /* the inbox's; owned */
+    char *id;              /* the service's id of the inbox; owned */
     GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
-    GHashTable *by_email;  /* the messages whose emails were seen in this mount */
+    GHashTable *by_email;  /* messages by number of the email, if it was seen in this mount */
     GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
-    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown */
+    uint32_t present[MAILDIR_FOLDERS]; /* numbers of shown messages */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may have changed since the last sync */
     bool has_changed; /* the inbox changed after maildir_memory_begin_sync() */
@@ -128,7 +128,7 @@ static void box_mark_stale(struct maildir_box *box)
 
 /* Folders whose modification times change, and the new times. */
 struct touch {
-    unsigned int folders; /* 1 << enum maildir_folder for each */
+    unsigned int folders; /* bits 1 << enum maildir_folder */
     int64_t ns[MAILDIR_FOLDERS];
 };
 
@@ -140,7 +140,7 @@ static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FO
             changed_ns[i] = touch->ns[i] > changed_ns[i] ? touch->ns[i] : changed_ns[i] + 1;
 }
 
-/* Finds a box by the inbox's id or, if `id` is NULL, by its number in the database. */
+/* Finds a box by the inbox's id or, if `id` is NULL, by the box's number in the database. */
 static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, const char *id)
 {
     for (guint i = 0; i < boxes->len; i++) {
@@ -165,7 +165,7 @@ struct noted_size {
 struct maildir_memory {
     struct clock *clock;       /* borrowed */
     struct database *database; /* NULL if the database cannot be used */
-    int error;                 /* why `database` is NULL; else 0 */
+    int error;                 /* -errno why `database` is NULL, or 0 */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
     struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
@@ -189,7 +189,7 @@ static const char *const statements[] = {
 };
 
 static const struct database_step steps[] = {
-    /* version 0.2 */
+    /* the tables of version 0.2 */
     {.sql = "CREATE TABLE boxes (number INTEGER PRIMARY KEY, uidvalidity INTEGER NOT NULL,"
             " new_ns INTEGER NOT NULL, cur_ns INTEGER NOT NULL, id TEXT NOT NULL, hash INTEGER NOT NULL);"
             "CREATE TABLE mails (place INTEGER PRIMARY KEY, digest BLOB NOT NULL, epoch_s INTEGER NOT NULL,"
@@ -245,7 +245,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
     if (error == 0 && box != NULL) {
         int64_t changed_ns[MAILDIR_FOLDERS];
-        pthread_rwlock_rdlock(&memory->read_lock); /* all that maildir_memory_note_gone() holds */
+        pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() holds no other */
         memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
         pthread_rwlock_unlock(&memory->read_lock);
         apply_touch(touch, changed_ns);
@@ -263,7 +263,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
 
 /* ---------------------------------------------------------------- loading */
 
-/* An invalid row is damage, and is not skipped: its number would be given a second time. */
+/* An invalid row counts as damage. If it were skipped, its number would be given a second time. */
 static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
 {
     int64_t number = sqlite3_column_int64(row, 0);
@@ -342,7 +342,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         maildir_memory_free(memory);
         return error;
     }
-    if (error != 0) { /* the file stays as it is, since flags and U numbers are nowhere else */
+    if (error != 0) { /* the file is not changed, since flags and U numbers are nowhere else */
         bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
         database_free(TAKE_PTR(memory->database));
         g_ptr_array_set_size(memory->boxes, 0);
@@ -399,7 +399,7 @@ int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, cons
             number++;
         if (number >= BOXES_MAX)
             return -EOVERFLOW;
-        /* The uidvalidity is the current time: a database that replaces a lost one then has other values. */
+        /* The uidvalidity is the current time, so that a database that replaces a lost one has another. */
         box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
         int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
         if (error != 0) {
@@ -547,7 +547,7 @@ static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
         add_change(plan, &mail);
     }
     g_free(is_seen);
-    /* The inbox does not say when mail left or returned, so the folders change now. */
+    /* It is not known when mail left or returned, so the folders get the current time. */
     plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
     plan->touch.ns[MAILDIR_NEW] =
         plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of the Maildirs that the service does not have: the uidvalidity of each inbox; the U number,
- * folder, flags and size of each message (the size is known only after a fetch). It is in memory, and in two
- * tables of maildir/maildir.sqlite3. U numbers and flags are durable before they are shown. The database is
- * not in the cache, since a user may delete the cache. A damaged database, or one of a newer version, is not
- * changed; the log reports it, and there are no Maildirs.
+ * Keeps the state of the Maildirs, which the service does not have: the uidvalidity of each inbox; the U
+ * number, folder, flags and size of each message (the size is known only after a fetch). The state is in
+ * memory, and in two tables of maildir/maildir.sqlite3. U numbers and flags are durable before they are
+ * shown. The database is not in the cache, since a user may delete the cache. A damaged database, or one of a
+ * newer version, is not changed; the log reports it, and there are no Maildirs.
  *
  * Each message gets the next U number, from 1 on, when it is first seen, and no other message ever gets that
  * number. A message that leaves the inbox has the same number when it returns. A message that a user removed
@@ -88,7 +88,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 struct maildir_state {
     uint32_t uidvalidity;
     uint32_t uid_max;                  /* the highest U number */
-    uint32_t present[MAILDIR_FOLDERS]; /* messages that are shown, as of the last sync */
+    uint32_t present[MAILDIR_FOLDERS]; /* numbers of shown messages, as of the last sync */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale; /* the inbox may have changed since the last maildir_memory_sync() */
 };
@@ -99,7 +99,7 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 
 /* Returns true if the inbox is stale: the caller then lists its emails and calls maildir_memory_sync(). One
- * thread at a time may do so. An inbox that changes in between stays stale. */
+ * thread at a time may do so. An inbox that changes in between remains stale. */
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
 /* Gives U numbers to new emails, in this order, and puts them into new/; notes emails that left or returned
  * (waits for the disk). `arrived_ns`: when the inbox changed; it becomes the time of new/ if mail only
@@ -116,7 +116,7 @@ struct maildir_mark {
     bool has_info;
     uint64_t flags;
 };
-/* Sets the folder and the flags of a message or, if `mark` is NULL, removes it permanently; durably (waits
+/* Durably sets the folder and the flags of a message or, if `mark` is NULL, removes it permanently (waits
  * for the disk). Return: 0; -ENOENT when the message is not shown; -errno of the database. After an error
  * nothing has changed. */
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,

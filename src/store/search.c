@@ -6,8 +6,8 @@
  * search index. While the service does not answer, or cannot search, the hits of the search index are the
  * whole result.
  *
- * A server may ignore search_term and list every email (interface, GET /api/v1/email). Therefore the first
- * request has a random term that no email contains.
+ * A server may ignore search_term and list every email (docs/INTERFACE.md, GET /api/v1/email). Therefore the
+ * first request has a random term that no email contains.
  */
 #include <errno.h>
 #include <glib.h>
@@ -30,8 +30,8 @@
 /* ---------------------------------------------------------------- emails found */
 
 struct search_hits {
-    GHashTable *emails; /* a set of their numbers */
-    bool is_truncated;  /* other emails match, too */
+    GHashTable *emails; /* a set of numbers of emails */
+    bool is_truncated;  /* other emails may match */
 };
 
 static struct search_hits search_hits_new(void)
@@ -118,7 +118,7 @@ static int list_newest(const struct search_hits *hits, struct store *store, bool
 
 /* ---------------------------------------------------------------- parts of a query */
 
-/* Returns true if the group of terms belongs to the part of the query that is copied. */
+/* Returns true if copy_groups() is to copy this group of terms. */
 typedef bool (*group_test)(const struct search_term *first, size_t len);
 
 static bool is_wanted_text(const struct search_term *first, size_t len)
@@ -172,7 +172,7 @@ static bool copy_groups(const struct search_query *query, group_test test, struc
 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
-    OFFLINE_TIMEOUT_MS = 2 * 1000, /* used if the service did not answer the last request */
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* used unless the service is known to be online */
     CATCH_UP_TIMEOUT_MS = 1000,
     SERVICE_TERMS_MAX = 4,     /* the service is asked for the longest terms only, one request each */
     LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
@@ -190,7 +190,7 @@ struct search {
     struct search_hits unwanted;                        /* emails with a negated text, from both */
     struct search_hits *taking;                         /* take_hit() adds to this set */
     const struct search_term *asked[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
-    uint32_t unknown_inbox; /* the inbox of a hit that the store does not have yet; or NUMBER_NONE */
+    uint32_t unknown_inbox; /* number of the inbox of a hit that the index lacks, or NUMBER_NONE */
     bool has_facts;
     bool is_service_asked; /* the service answered every request */
 };
@@ -203,7 +203,7 @@ static bool has_facts(const struct search_query *query)
     return false;
 }
 
-/* Tests a hit of the service or of the index: every hit in the result has passed. */
+/* Returns true if a hit of the service or of the index may be in the result. */
 static bool is_hit(const struct search *search, uint32_t email)
 {
     struct email_view view;
@@ -240,7 +240,7 @@ static bool find_locally(struct search *search, const struct search_query *part,
     return search_index_find(&search->store->cache, part, take_hit, is_over, search) == 0;
 }
 
-/* Indexes every email that was noted, for at most a second. Returns false if some were left. */
+/* Indexes every email that was noted, for at most a second. Returns false if some remain. */
 static bool catch_up(const struct search *search)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
@@ -250,7 +250,8 @@ static bool catch_up(const struct search *search)
     return more == 0;
 }
 
-/* Adds the emails that meet the facts. Returns false after the time-out, or when out of memory. */
+/* Adds the emails of an inbox that meet the facts. Returns false after the time-out, or when out of memory.
+ */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];
@@ -269,8 +270,8 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     return name != NULL && !is_over(search);
 }
 
-/* Returns true if the query asks for attachments, and an email matches but for its attachments, which are
- * unknown until its content is fetched. */
+/* Returns true if the query asks for attachments, and an email meets all other terms, but its attachments are
+ * unknown, since its content has not been fetched. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
     _cleanup_hits_ struct search_hits unread = search_hits_new();
@@ -309,7 +310,7 @@ static void search_locally(struct search *search)
     uint64_t position = 0;
     if (has_wanted)
         is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
-    /* Facts alone find emails if no text is wanted. */
+    /* If the query wants no text, the facts alone select emails. */
     bool continues = !has_wanted;
     while (continues && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
         continues = look_through_inbox(search, &inbox);
@@ -318,7 +319,7 @@ static void search_locally(struct search *search)
 
 /* ---------------------------------------------------------------- the service */
 
-/* Skips an email whose inbox is unknown or gone, and one that is gone. */
+/* Skips emails that are gone, or whose inbox is unknown or gone. */
 static int take_remote(void *context, struct email_record *record)
 {
     struct search *search = context;
@@ -374,13 +375,13 @@ static enum search_ability test_ability(struct search *search)
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, take_nothing, &count);
-    /* Checked before the outcome: a list of every email may be too long to be read. */
+    /* The count is checked first, since a list of every email may be too long to be read. */
     if (count > 0 || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT)
         return SEARCH_ABILITY_ABSENT;
     return outcome == SERVICE_OK ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_UNKNOWN;
 }
 
-/* Returns true if the service can search. Tests this once an hour, if the account has an email. */
+/* Returns true if the service can search (tested once an hour), and the account has emails. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -407,7 +408,7 @@ static bool has_ability(struct search *search)
     return ability == SEARCH_ABILITY_PRESENT;
 }
 
-/* Returns the id of the only inbox that `in:` allows; NULL if it allows several or the query has none. */
+/* Returns the id of the only inbox that `in:` allows; NULL if the query has no `in:` or allows several. */
 static const char *only_inbox(const struct search *search)
 {
     struct search_query inboxes;
@@ -487,8 +488,8 @@ static void merge_group_hits(struct search_hits *found, struct search_hits *more
     found->is_truncated = is_truncated;
 }
 
-/* Finds the service's hits for the words of a group. If the service is not asked for one of its terms, adds
- * the index's hits for the group. Returns false if the service did not answer. */
+/* Finds the service's hits for the words of a group. If the service is not asked for a term of the group,
+ * adds the index's hits for the group. Returns false if the service did not answer. */
 static bool ask_for_group(struct search *search, const char *inbox_id, const struct search_term *first,
                           size_t len, struct search_hits *ret_hits)
 {
@@ -518,7 +519,7 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
         const struct search_term *first = &query->terms[i];
         _cleanup_hits_ struct search_hits more = search_hits_new();
         end = search_query_group_end(query, i);
-        /* A group cannot narrow the result if the service is not asked for one of its words. */
+        /* A group of one word that the service is not asked for cannot narrow its hits. */
         if (!is_wanted_text(first, end - i) || !has_words(first, end - i) ||
             (end - i == 1 && !is_asked_for(search, first)))
             continue;
@@ -556,8 +557,8 @@ static bool ask_service(struct search *search)
     return true;
 }
 
-/* A hit that the store does not know starts a sync of its inbox, but only from time to time, since the
- * service may find emails that its lists never have. */
+/* Syncs the inbox of a hit that the index lacks, at most once in SYNC_INTERVAL_MS, since the service may find
+ * emails that its lists never have. Returns true if the sync succeeded. */
 static bool fetch_unknown(struct search *search)
 {
     struct store *store = search->store;
@@ -575,7 +576,7 @@ static bool fetch_unknown(struct search *search)
 
 static void search_service(struct search *search)
 {
-    /* The result may be truncated anyway, and the service is then not needed. */
+    /* If the local hits alone exceed the maximum, the service is not needed. */
     bool is_local_enough = g_hash_table_size(search->unwanted.emails) == 0 &&
                            g_hash_table_size(search->local.emails) > STORE_SEARCH_MAX;
     if (is_local_enough || !choose_terms(search) || cancel_is_set(search->cancel) || !has_ability(search))
