@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller waits until the function has ended, its own cancel is set, or the time has passed.
+ * The caller waits until the function has ended, the caller's cancel is set, or the time has passed.
  */
 #include "store/bounded_call.h"
 

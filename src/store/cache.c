@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables, their statements, and the hashes that show whether a row is damaged.
+ * This file has the tables, their statements, and the hashes that show whether a row is damaged.
  */
 #include "store/cache.h"
 
@@ -113,7 +113,7 @@ static const struct database_format format = {
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
     .statements = statements,
-    /* A log of 64 MB, so that a long list is checkpointed rarely. */
+    /* The write-ahead log may grow to 64 MB, so that a long list is checkpointed rarely. */
     .pragmas = "PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -4096",
     .is_expendable = true,
 };

@@ -3,9 +3,9 @@
  * The cache: one database, cache/mail.sqlite3, of data that can be fetched from the service again. A user
  * may delete it while the program is not running.
  *
- * - inboxes: one row for each inbox, with its record. Sent mail has its own, which is not shown.
- * - emails: one narrow row for each email, with all that the index (index.h) needs. Its number is the
- *   email's.
+ * - inboxes: one row for each inbox, with its record. Sent mail (INDEX_SENT, index.h) has no row.
+ * - emails: one narrow row for each email, with all that the index (index.h) needs. The row's number is
+ *   the number of the email.
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_clean()).
@@ -47,7 +47,7 @@ enum cache_statement {
     CACHE_DELETE_REPLACED,
     CACHE_FORGET_REPLACED,
     CACHE_HAS_GONE,
-    CACHE_UNINDEX_GONE, /* cache_load() executes this one and the next three in this order */
+    CACHE_UNINDEX_GONE, /* the first of four that cache_load() executes in this order */
     CACHE_REPLACE_GONE,
     CACHE_DELETE_GONE_EMAILS,
     CACHE_DELETE_GONE_INBOXES,
@@ -97,8 +97,8 @@ int64_t cache_digest(const char *text);
 /* Returns `error`, or -EIO for -EUCLEAN, which marks the cache as damaged. May be called from any thread. */
 int cache_note(struct cache *cache, int error);
 
-/* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno: every use
- * of the cache then fails until a later call succeeds. */
+/* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno, after
+ * which every use of the cache fails until a later call succeeds. */
 int cache_renew(struct cache *cache);
 
 /* Begin and end a turn to write (database_begin_write(), database_end_write()), and pass errors to
@@ -126,7 +126,7 @@ struct inbox_row {
     int64_t changed_ms;  /* when the record, or the set of emails, changed */
     const char *id;
     const char *address; /* NULL if not known */
-    const char *name;    /* of its folder */
+    const char *name;    /* name of its folder */
     const char *json;
     size_t json_len;
 };
@@ -135,7 +135,7 @@ struct email_row {
     uint32_t number;
     uint32_t inbox; /* number of its inbox */
     uint32_t json_len;
-    uint32_t line_len; /* in index.jsonl, without the file name: email_record.h */
+    uint32_t line_len; /* bytes in index.jsonl, without the file name (email_record.h) */
     int64_t date_ms;
     int64_t seen_ms;     /* when this record was first seen */
     bool is_quarantined; /* the service holds the email back, so it is not listed with the others */

@@ -201,7 +201,7 @@ const struct inbox_record *inbox_list_find(const struct inbox_list *list, const 
 struct first_contact {
     struct mail_service *service;
     struct inbox_list inboxes;
-    bool is_listed; /* `inboxes` is the service's list */
+    bool is_listed; /* the service answered with the list `inboxes` */
     struct service_result result;
 };
 

@@ -29,11 +29,11 @@ enum contact_state {
 };
 
 struct contact {
-    const struct index *index; /* borrowed, for its clock and its listeners */
-    pthread_mutex_t lock;      /* no other lock is taken while it is held */
-    enum contact_state state;  /* protected by lock, like all below */
-    int64_t last_answer_ms;    /* realtime; 0: never */
-    int64_t unreachable_until_ms;
+    const struct index *index;    /* borrowed, for its clock and its listeners */
+    pthread_mutex_t lock;         /* no other lock is taken while it is held */
+    enum contact_state state;     /* protected by lock, like all below */
+    int64_t last_answer_ms;       /* realtime; 0 if there was none */
+    int64_t unreachable_until_ms; /* monotonic, like busy_until_ms */
     int64_t busy_until_ms;
     char error[256];      /* reason of the last failure, "" while online */
     char sync_error[256]; /* why the last complete sync lacks something; "" if it is complete */

@@ -24,7 +24,7 @@
 
 enum {
     UPSERT_TIMEOUT_MS = 5 * 1000,
-    UPDATE_TIMEOUT_MS = 15 * 1000, /* for reading, writing, and reading again */
+    UPDATE_TIMEOUT_MS = 15 * 1000, /* to read, write, and read the settings again */
     MARK_TIMEOUT_MS = 5 * 1000,
     INBOX_LIST_TIMEOUT_MS = 5 * 1000,
     INBOX_LIST_SLOW_MS = 1000,
@@ -69,8 +69,8 @@ static void list_new_inboxes(void *context, struct cancel *cancel)
 }
 
 /* Lists the inboxes once while online (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
- * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS: each of many messages that are
- * handed in at once calls this function, and rm of an attachment waits for all of them. */
+ * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS, because each of many messages
+ * that are handed in at once calls this function, and rm of an attachment waits for all of them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
@@ -145,7 +145,7 @@ struct update {
     const char *text;
     size_t len;
     int error;
-    char *reason; /* reason for the error, or NULL */
+    char *reason; /* reason for `error`, or NULL */
 };
 
 static void fail_update(struct update *update, int error, const char *reason)
@@ -245,8 +245,7 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
     return reason_give(ret_reason, error, "%s", reason);
 }
 
-/* Updates the email with the record of the answer. Returns false if the answer has none of this email.
- */
+/* Updates the email from the answer. Returns false if the answer has no record of the email. */
 static bool take_record(struct index *index, uint32_t inbox, const char *id,
                         const struct email_record *record)
 {
@@ -262,7 +261,7 @@ static bool take_record(struct index *index, uint32_t inbox, const char *id,
 }
 
 /* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder
- * locked meanwhile; after a time-out the sync goes on in the background. */
+ * locked meanwhile; after a time-out the sync continues in the background. */
 static int list_again(struct store *store, const struct email_view *email, const char *id, int64_t until_ms,
                       struct cancel *cancel, char **ret_reason)
 {
@@ -329,14 +328,14 @@ static int make_record(struct store *store, const char *id, struct email_record 
     return text.error != 0 ? text.error : email_record_from_text(text.data, text.len, ret_record);
 }
 
-/* Ignores errors: the email then appears again. */
+/* Ignores errors: the email is then shown again. */
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
     struct email_record record = {.key = NULL};
     enum index_put put;
     store->service->ops->get_capabilities(store->service, &capabilities);
-    /* If the service has no list of sent mail, no sent mail is shown. */
+    /* If the service has no list of sent mail, there is nothing to hide. */
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
@@ -344,7 +343,7 @@ void store_hide_sent(struct store *store, const char *id)
         return;
     record.is_quarantined = true;
     int error;
-    do { /* -EAGAIN: another thread took the name */
+    do { /* until no other thread has taken the name meanwhile (-EAGAIN) */
         error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
         if (error == 0)
             error = email_batch_flush(batch, &store->index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of a Message-ID's digest and an email's id, in the order in which they were noted.
+ * Each row has a Message-ID's digest and an email's id. The rows are in the order in which they were noted.
  */
 #include "store/message_ids.h"
 

@@ -4,7 +4,7 @@
  * it answers by Message-ID. The mail program has read that email in the mount, so it is enough to note the
  * Message-ID of a message when its content is fetched. The service's lists do not have Message-IDs.
  *
- * It is a table of the cache (cache.h), bounded in number: the oldest rows go first. One Message-ID may
+ * It is a table of the cache (cache.h), bounded in rows: the oldest go first. One Message-ID may
  * belong to several emails, one in each inbox that got the message. Senders choose Message-IDs, so the number
  * of emails for each is bounded, too; the first ones are kept. A row has 64 bits of the Message-ID's digest.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The errno of each outcome of a request, by its kind: a list, a change, content.
+ * Each kind of request (a list, a change, content) has its own errno for an outcome.
  */
 #include "store/result_errno.h"
 

@@ -250,8 +250,7 @@ static bool catch_up(const struct search *search)
     return more == 0;
 }
 
-/* Adds the emails of an inbox that meet the facts. Returns false after the time-out, or when out of memory.
- */
+/* Adds an inbox's emails that meet the facts. Returns false after the time-out, or when out of memory. */
 static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];

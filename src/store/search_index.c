@@ -80,7 +80,7 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
     if (error != 0)
         return error == -EBADMSG ? 0 : error;
     bool has_row = false;
-    if (attached == NULL) { /* the content in the index stays */
+    if (attached == NULL) { /* the index keeps the content that it has */
         error = statements_execute(statements, CACHE_REINDEX_RECORD, "issss", email, record.subject,
                                    record.sender, record.recipients, record.reply_to);
         has_row = sqlite3_changes(connection->db) > 0;
@@ -132,13 +132,13 @@ enum {
     STEPS_BETWEEN_LOOKS = 2000, /* SQLite instructions between calls of `stop`: less than 1 ms */
 };
 
-/* Quotes each term as an FTS5 string. Only a quote has a meaning there, and terms have none. A "*" after it
- * makes the last word a prefix. */
+/* Quotes each term as an FTS5 string, in which only quotes have a meaning. Terms have no quotes. A "*" after
+ * the string makes its last word a prefix. */
 static char *match_expression(const struct search_query *query)
 {
     static const struct {
         const char *column;
-        const char *word; /* NULL: the term's text */
+        const char *word; /* NULL to use the term's text */
     } kinds[] = {
         [SEARCH_WORD] = {"", NULL},
         [SEARCH_SUBJECT] = {"subject : ", NULL},

@@ -21,7 +21,7 @@
 #include "store/cache.h"
 
 enum {
-    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* part of a body that is indexed */
+    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* the beginning of a body, which is indexed */
 };
 
 /* Notes, in a turn, that the record of an email is new or changed. Return: 0; -errno of SQLite. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store: index, sync, cache and content, opened, started and freed together.
+ * Opens, starts and frees the parts of the store together: index, sync, cache and content.
  */
 #include "store/store.h"
 
@@ -94,7 +94,7 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
         return error;
     error = -ENOENT;
     for (size_t i = 0; i < len; i++) {
-        /* Only one inbox has the id, so it does not matter which inbox is searched first. */
+        /* Only one inbox has the id, so the search may begin with any inbox. */
         if (error != 0 && store_find_email_by_id(store, 0, email_ids[i], &email) &&
             store_get_inbox(store, email.inbox, &inbox)) {
             bool is_in_inbox = inbox.address != NULL && address_equals(inbox.address, from);

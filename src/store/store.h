@@ -26,20 +26,20 @@ struct store;
 enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
-    STORE_REMOVED,  /* complete lists of the service no longer contain it */
+    STORE_REMOVED,  /* complete lists of the service lack the inbox or email */
     STORE_MOVED,    /* an email's is_quarantined changed */
-    STORE_RETURNED, /* a removed email is listed again; it is not announced */
+    STORE_RETURNED, /* a removed email is listed again, which is not announced */
 };
 
 struct email_view {
     uint32_t number;
     uint32_t inbox;      /* number of its inbox */
     const char *name;    /* file name with ".json", unique in its inbox */
-    size_t json_len;     /* bytes of the file: store_read_email() */
+    size_t json_len;     /* size of the file, as read by store_read_email() */
     uint64_t record;     /* number of the record; a changed record has a new number */
     int64_t date_ms;     /* mtime: the record's date or, without one, when it was first seen */
     int64_t seen_ms;     /* ctime: when this content was first seen */
-    bool is_quarantined; /* rules or checks of the inbox hold the email back: store_list_quarantined() */
+    bool is_quarantined; /* rules or checks of the inbox hold the email back (store_list_quarantined()) */
 };
 
 struct inbox_view {
@@ -47,7 +47,7 @@ struct inbox_view {
     const char *name; /* folder name, unique: the address, or made from the id */
     const char *id;
     const char *address;  /* NULL if not known */
-    size_t json_len;      /* bytes of inbox.json: store_read_inbox() */
+    size_t json_len;      /* size of inbox.json, as read by store_read_inbox() */
     int64_t changed_ms;   /* mtime of the folder: when the record, or the set of emails, last changed */
     int64_t record_ms;    /* mtime of inbox.json: when the record last changed */
     size_t emails;        /* number of emails shown */
@@ -61,7 +61,7 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail changed: store_get_email() finds it. The first list of many is reported by one call.
+    /* Sent mail, which store_get_email() finds, has changed. One call reports the first list of many emails.
      */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
@@ -76,7 +76,7 @@ struct store_config {
     struct mail_service *service;   /* borrowed */
     struct clock *clock;            /* borrowed */
     int state_dir_fd;               /* borrowed; the cache is its folder "cache" */
-    int64_t poll_interval_ms;       /* 0: no polls */
+    int64_t poll_interval_ms;       /* 0 for no polls */
     bool adopt_state;               /* accept a cache that has no inbox of this key's account */
     uint64_t content_cache_bytes;   /* bound for cached content (store_content.h); 0 turns content off */
     struct store_listener listener; /* functions may be NULL */
@@ -112,7 +112,7 @@ bool store_find_inbox(struct store *store, const char *name, struct inbox_view *
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* also one that is gone */
-/* Finds an email by id; looks in this inbox first. */
+/* Finds an email by id; looks in `inbox` first. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
 /* Returns true once a sync has listed all mail of the account since the cache was made. Until then the
@@ -128,8 +128,8 @@ const char *store_get_email_id(struct store *store, uint32_t email);
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Lists at most `max` of them from `position` on (0 at first). ret_positions[i] is the position after view i.
- * Positions stay valid while the list changes. Returns the number of views filled in, 0 at the end. */
+/* Fill in at most `max` views from `position` on (0 at first). ret_positions[i] is the position after view i.
+ * Positions remain valid while the list changes. Return the number of views, 0 at the end. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
@@ -234,14 +234,14 @@ void store_search_release(struct store_search *search);
 struct store_status {
     bool is_online;       /* the last answers showed that the service works and takes the key */
     bool has_synced;      /* a complete sync has succeeded in this mount */
-    int64_t last_sync_ms; /* realtime of the last answer; 0: never */
+    int64_t last_sync_ms; /* realtime of the last answer; 0 if there was none */
     int64_t last_full_ms; /* realtime of the last successful complete sync */
-    int64_t next_poll_ms; /* realtime of the next poll, now during a poll; 0: no polls */
+    int64_t next_poll_ms; /* realtime of the next poll, the current time during a poll; 0 for no polls */
     size_t inboxes;
     size_t emails;
     size_t kept_emails; /* emails that count towards the bound, including those that are gone */
     size_t kept_emails_max;
-    uint64_t kept_bytes; /* of records */
+    uint64_t kept_bytes; /* size of the records of emails and inboxes */
     uint64_t kept_bytes_max;
     char error[256];      /* reason of the last failure, "" while online */
     char sync_error[256]; /* why the last complete sync lacks something; "" if it is complete */

@@ -34,16 +34,16 @@ struct inbox_list { /* empty: all zeros */
 
 struct store {
     struct mail_service *service; /* borrowed */
-    int64_t poll_interval_ms;     /* 0: no polls */
-    bool adopt_state;
-    struct cache cache; /* shared by the parts */
+    int64_t poll_interval_ms;     /* 0 for no polls */
+    bool adopt_state;             /* of struct store_config */
+    struct cache cache;           /* shared by the parts */
     struct index index;
     struct contact contact;
     struct contents *contents; /* NULL if content is turned off */
     struct sync *sync;
     pthread_mutex_t inbox_list_lock; /* held while store_find_sender() lists the inboxes (edit.c) */
-    atomic_uint inbox_lists;         /* how often it has listed them */
-    int64_t inbox_list_due_ms;       /* monotonic; it lists them no earlier; protected by inbox_list_lock */
+    atomic_uint inbox_lists;         /* number of lists that store_find_sender() has requested */
+    int64_t inbox_list_due_ms; /* monotonic; the earliest next such list; protected by inbox_list_lock */
     struct searcher searcher;
 };
 
