@@ -7,8 +7,8 @@
  * Inboxes and emails have numbers. The number of an email is that of its row in the cache. Numbers grow in
  * the order in which emails became known, which is the order of listings; emails that were removed before
  * this start leave gaps. Each inbox finds its emails by file name, and by key (the service's id, or a
- * substitute: email_record.h). A removed email stays in memory, so that it gets its old number and name if it
- * returns.
+ * substitute: email_record.h). A removed email remains in memory, so that it gets its old number and name if
+ * it returns.
  *
  * Sent mail is in the inbox INDEX_SENT, which no list of inboxes contains. Sent mail that the user hid is
  * marked as quarantined.
@@ -52,7 +52,7 @@ struct email_entry {
     uint32_t json_len;
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* monotonic, of the first complete list without the email, or 0; write_lock */
+    uint32_t missing_ms; /* monotonic, of the first complete list without the email, or 0; under write_lock */
     uint32_t inbox : 24; /* number of its inbox, at most INDEX_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
@@ -160,7 +160,7 @@ struct index {
     uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
-    atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only at 0 */
+    atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */
     atomic_uint lost;               /* number of lost records; unless 0, lists accept full answers only */
 };
 

@@ -33,7 +33,7 @@ struct maildir_box {
     GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
     GHashTable *by_email;  /* messages by number of the email, if it was seen in this mount */
     GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
-    uint32_t present[MAILDIR_FOLDERS]; /* numbers of shown messages */
+    uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may have changed since the last sync */
     bool has_changed; /* the inbox changed after maildir_memory_begin_sync() */
@@ -165,7 +165,7 @@ struct noted_size {
 struct maildir_memory {
     struct clock *clock;       /* borrowed */
     struct database *database; /* NULL if the database cannot be used */
-    int error;                 /* -errno why `database` is NULL, or 0 */
+    int error;                 /* -errno if `database` is NULL, else 0 */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
     struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */

@@ -88,7 +88,7 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
 struct maildir_state {
     uint32_t uidvalidity;
     uint32_t uid_max;                  /* the highest U number */
-    uint32_t present[MAILDIR_FOLDERS]; /* numbers of shown messages, as of the last sync */
+    uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown, as of the last sync */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale; /* the inbox may have changed since the last maildir_memory_sync() */
 };

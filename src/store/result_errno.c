@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each kind of request (a list, a change, content) has its own errno for an outcome.
+ * The errno of an outcome depends on the kind of the request: a list, a change, or content.
  */
 #include "store/result_errno.h"
 

@@ -4,7 +4,7 @@
  * disk, for the next mount. The sync thread keeps them up to date with the service.
  *
  * Inboxes and emails have numbers, given from 0 in order of appearance and never reused while the store
- * lives (inode numbers are made of them). Strings in views stay valid and unchanged until store_free(). A
+ * lives (inode numbers are made of them). Strings in views remain valid and unchanged until store_free(). A
  * function waits for the network or the disk only if its comment says so.
  */
 #ifndef INBOXFS_STORE_STORE_H
@@ -61,8 +61,7 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail, which store_get_email() finds, has changed. One call reports the first list of many emails.
-     */
+    /* Sent mail (store_get_email() finds it) changed. One call reports the first list of many emails. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);

@@ -39,7 +39,7 @@ enum {
     LATER_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
     LATER_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
     TOO_LONG_MAX = 64,            /* number of parts that are remembered as too long */
-    TOO_LONG_MS = 60 * 60 * 1000, /* before such a part is requested again */
+    TOO_LONG_MS = 60 * 60 * 1000, /* time until such a part may be requested again */
 
     AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; bounds JSON in memory to 100 MB */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
@@ -79,7 +79,7 @@ struct read_stream {
     uint32_t inbox;
     enum content_part part;
     size_t position;  /* position of the email that was read last */
-    int step;         /* 1 or -1; 0: not known yet */
+    int step;         /* 1 or -1; 0 if not known yet */
     unsigned int len; /* number of emails read after the first one */
     size_t covered;   /* number of positions beyond `position` that were fetched ahead */
     uint64_t used;    /* contents.stream_uses at the last use; 0 if never used */

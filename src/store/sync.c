@@ -28,10 +28,9 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE =
-        100 * 1000,     /* so large that the second answer is complete, and few records arrive twice */
-    GROWTH_CAREFUL = 4, /* growth after the service refused a limit */
-    REFUSAL_SYNCS = 3,  /* every third complete sync repeats refused requests */
+    GROWTH_COMPLETE = 100 * 1000, /* large: the second answer is complete, and few records arrive twice */
+    GROWTH_CAREFUL = 4,           /* growth after the service refused a limit */
+    REFUSAL_SYNCS = 3,            /* every third complete sync repeats refused requests */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
     BAD_REQUEST = 400,
@@ -40,7 +39,7 @@ enum {
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
     INBOXES_LISTED_MAX = 20,         /* a poll lists each inbox unless there are more than this */
-    INBOXES_INTERVAL_MS = 60 * 1000, /* between lists of inboxes if there are more than that */
+    INBOXES_INTERVAL_MS = 60 * 1000, /* pause between lists of inboxes if there are more than that */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer; a failed connection adds 5 s */
@@ -93,7 +92,7 @@ struct sync {
     int64_t asked_until_ms;        /* the service asked that no poll begin before this time */
     int64_t network_due_ms;        /* earliest poll for a change of the network while online */
     int64_t complete_due_ms;       /* next complete poll */
-    int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing; 0: never */
+    int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing, or 0 */
 };
 
 struct sync_pass {
@@ -385,7 +384,7 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
 }
 
 /* If another thread changed the inbox during the listing, the inbox may differ from the answer. UINT64_MAX
- * then prevents that "not modified" is accepted. */
+ * then keeps "not modified" from being accepted. */
 static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_state *state = listing->state;

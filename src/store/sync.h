@@ -44,10 +44,9 @@ void sync_free(struct sync *sync);
 void sync_stop(struct sync *sync);
 
 /* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
- * (monotonic). Return: -EHOSTUNREACH after `until_ms`; otherwise, and *ret_reason: as store_sync(). */
+ * (monotonic). Return and *ret_reason: as store_sync(), except -EHOSTUNREACH after `until_ms`. */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
-/* Requests a sync of an inbox (or SYNC_ALL) without waiting. Calls before the next pass begins share that
- * pass. */
+/* Requests a sync of an inbox (or SYNC_ALL). Does not wait. Calls before the next pass share that pass. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);
 
 /* Fills in has_synced, last_full_ms and next_poll_ms. */
