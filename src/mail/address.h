@@ -2,7 +2,7 @@
 /*
  * Email addresses, and lists of them as headers hold them (RFC 5322 section 3.4).
  *
- * An address keeps its quotes and the case of its letters. Reading one only removes the blanks, line ends and
+ * An address keeps its quotes and the case of its letters. The parsers only remove the blanks, line ends and
  * comments between its parts. Not every address can name a folder: address_is_folder_name() is the narrower
  * test.
  */
@@ -15,8 +15,8 @@
 struct json_writer;
 
 enum {
-    ADDRESS_MAX_BYTES = 254, /* RFC 5321 section 4.5.3.1.3, less the angle brackets */
-    ADDRESS_LIST_MAX = 1000, /* addresses in one text */
+    ADDRESS_MAX_BYTES = 254, /* a path of RFC 5321 section 4.5.3.1.3, without its angle brackets */
+    ADDRESS_LIST_MAX = 1000, /* number of addresses that one text may hold */
 };
 
 struct address {
@@ -27,13 +27,13 @@ struct address {
 struct address_list {
     struct address *items;
     size_t len;
-    char *unusable; /* in a received email: the first text in this list that is not an address, or NULL. A
-                       caller that needs every address fails and names this text */
+    char *unusable; /* the first text of a received email's list that is not an address, or NULL. A caller
+                       that needs every address fails, and quotes this text */
 };
 
 void address_list_release(struct address_list *list);
 
-/* Writes the key and an array with an object for each address; the unusable text, if any, is a string. */
+/* Writes the key and an array: an object for each address, then any unusable text as a string. */
 void address_list_write(const struct address_list *list, struct json_writer *writer, const char *key);
 
 /* Returns true if the text is one bare `local@domain` that a header and a request can hold unchanged:
@@ -49,16 +49,16 @@ bool address_is_folder_name(const char *text);
 /* Returns true if the text can be the name of an address: UTF-8 without control characters. */
 bool address_name_is_valid(const char *name);
 
-/* Appends a copy of one address; `name` is NULL or "" for no name. Return: 0; -EBADMSG if either is not
- * valid. */
+/* Appends a copy of one address; `name` is NULL or "" for no name. Return: 0; -EBADMSG if the address or the
+ * name is not valid. */
 int address_list_append(struct address_list *list, const char *address, const char *name);
 
-/* Appends the addresses of an RFC 5322 address-list header value, folded or not. It also accepts the obsolete
+/* Appends the addresses of an RFC 5322 address-list header value, folded or not. Also accepts the obsolete
  * forms of section 4.4, raw UTF-8 and windows-1252 in names, ";" for ",", and names with an "@" in them
  * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. An ambiguous
  * text is refused. Return: 0; -EBADMSG if some part is not an address; -EMSGSIZE for more than
- * ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On -EBADMSG, *ret_refused is the part
- * as it was written (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
+ * ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On -EBADMSG, *ret_refused is that
+ * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, char **ret_refused);
 
 /* Parses as address_list_parse(), but completes a local part alone with "@" and `domain`, which is not
@@ -66,8 +66,8 @@ int address_list_parse(struct address_list *list, const char *text, char **ret_r
 int address_list_parse_at(struct address_list *list, const char *text, const char *domain,
                           char **ret_refused);
 
-/* Receives an item of a list that is not an address, as it was written, with the ";" behind it, if any. A
- * result other than 0 ends the reading. */
+/* Receives a list's item that is not an address, unchanged, with any ";" that follows. A result other than 0
+ * ends the reading. */
 typedef int address_other_fn(void *context, const char *item, size_t len);
 
 /* Appends the addresses that can be read, and calls `other` for each other item. Stops without an error when

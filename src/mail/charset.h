@@ -2,9 +2,9 @@
 /*
  * Charsets: converts the text of senders to UTF-8.
  *
- * A label names a charset. Senders write labels in many ways and often wrongly: text labelled iso-8859-1 is
- * really windows-1252, and gb2312 is GB 18030. Labels are read by the WHATWG Encoding Standard, as in
- * browsers and the large mail services. iconv(3) gets every label that the standard lacks.
+ * A label names a charset. Senders write labels in many ways and often wrongly: text labelled iso-8859-1 may
+ * be windows-1252, and text labelled gb2312 may be GB 18030. Labels are read by the WHATWG Encoding Standard,
+ * as in browsers and the large mail services. iconv(3) gets every label that the standard lacks.
  */
 #ifndef INBOXFS_MAIL_CHARSET_H
 #define INBOXFS_MAIL_CHARSET_H
@@ -15,14 +15,14 @@
 
 /* The treatment of bytes that are valid neither in their charset nor in UTF-8. */
 enum charset_damage {
-    CHARSET_REFUSE,  /* appends nothing: -EILSEQ */
-    CHARSET_REPLACE, /* appends U+FFFD for each; reads them as windows-1252 if the charset is unknown */
+    CHARSET_REFUSE,  /* append nothing, and return -EILSEQ */
+    CHARSET_REPLACE, /* append U+FFFD for each, or read them as windows-1252 if the charset is unknown */
 };
 
 /* Converts bytes to UTF-8 and appends them. Bytes that do not fit their charset, or whose label is unknown,
- * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE does not take ISO 2022 and HZ for UTF-8,
- * although their bytes look like it. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read
- * as UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
+ * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE also refuses damaged ISO 2022 and HZ, whose
+ * bytes are always valid UTF-8. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read as
+ * UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
  * NUL. Return: 0; -EILSEQ for refused bytes; the buffer's error. */
 int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
                    enum charset_damage damage);

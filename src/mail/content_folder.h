@@ -15,7 +15,7 @@ enum content_kind {
     CONTENT_HEAD = 1,   /* subject and addresses for a reply, as JSON that email_content_from_text() reads */
     CONTENT_TEXT,       /* a file of the folder: body.txt and so on */
     CONTENT_ATTACHMENT, /* name and id; the store fetches the bytes by the id */
-    CONTENT_PREVIOUS,   /* an earlier email of the thread: its id, and a file in case the mount lacks it */
+    CONTENT_PREVIOUS, /* an earlier email of the thread: its id, and its text if the mount lacks the email */
 };
 
 struct content_entry {
@@ -23,7 +23,7 @@ struct content_entry {
     char *name;      /* harmless (file_name.h), without characters that turn the direction of text; unique
                         within its kind, regardless of case and Unicode normalisation */
     char *id;        /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
-    char *bytes;     /* owned, or NULL */
+    char *bytes;     /* owned; NULL if the entry has no text */
     size_t len;      /* of `bytes` */
     int64_t date_ms; /* CONTENT_PREVIOUS: time of sending since 1970 UTC; 0 if unknown */
 };
@@ -36,8 +36,7 @@ struct content_folder {
 /* Makes the folder. The caller releases it. Return: 0 or -ENOMEM. */
 int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder);
 
-/* Appends an entry with copies of name and id, without bytes. Returns the entry, borrowed until the next one.
- */
+/* Appends an entry with copies of name and id, without bytes. The next call may move the returned entry. */
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id);
 

@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads ISO 8601 with any number of fraction digits, and `Z`, an offset, or no suffix for UTC. A date alone
- * is its midnight. Return: 0; -EBADMSG if the text is not such a date. */
+/* Reads ISO 8601 with any number of fraction digits, and with `Z`, an offset, or neither (UTC). A date
+ * without a time means 00:00 UTC. Return: 0; -EBADMSG if the text is not such a date. */
 int date_parse(const char *text, int64_t *ret_ms);
 
-/* Read the time of day (milliseconds) or the offset (minutes) at the beginning of *text, and move *text
- * behind it. Return false if *text does not begin with one. A leap second counts as the first second of the
- * next minute. Offsets are "+0100", "+01:00", "+01", and without zeros "+1:00", "+100" and "+1". */
+/* Read a time of day (in milliseconds) or an offset (in minutes) at the beginning of *text, and move *text
+ * behind it. Return false if there is no such value. A leap second counts as the first second of the next
+ * minute. An offset is "+0100", "+01:00" or "+01", or lacks the first zero: "+100", "+1:00", "+1". */
 bool date_take_time(const char **text, int64_t *ret_ms);
 bool date_take_offset(const char **text, int *ret_minutes);
 

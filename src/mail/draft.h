@@ -39,12 +39,12 @@ struct draft_part {
 struct draft {
     char *from;    /* the sending address that the message names, or NULL */
     char *request; /* the send request as JSON text, without from_address, attachments and idempotency_key.
-                      attachment_ids given in JSON form stay in it */
+                      The text keeps the attachment_ids of a JSON draft */
     char **attachment_names; /* files in attachments/ */
     size_t attachment_names_len;
     struct draft_part *parts;
     size_t parts_len;
-    char **message_ids; /* Message-IDs of the message that the draft answers, the likeliest first, without
+    char **message_ids; /* Message-IDs that the answered message may have, the likeliest first, without
                            brackets. Empty if the request has existing_email_id */
     size_t message_ids_len;
     char **not_carried; /* descriptions of the parts of the draft that the request cannot express */
@@ -57,10 +57,11 @@ struct draft {
  * -EMSGSIZE if the parts exceed ATTACHMENTS_MAX_BYTES together, or the message exceeds a bound above;
  * -ENOMEM.
  *
- * `answered` is the result of reply_make() (reply.h) for the email that the message answers, or NULL. The
- * text of an answer may be a body alone: it has headers if it begins with a header section that holds a
- * header that counts. If its first line is such a header, the header section must be valid. Fields of the
- * message (headers, or JSON) replace those of `answered`, except existing_email_id and message_type. */
+ * `answered` is the result of reply_make() (reply.h) for the email that the message answers, or NULL. An
+ * answer may be a body alone: its first lines are headers only if they form a header section with a header
+ * such as To (HEADER_COUNTS in draft_mime.c). If the first line is such a header, the section must be valid.
+ * Fields of the message (headers, or JSON) replace those of `answered`, except existing_email_id and
+ * message_type. */
 int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
                 char **ret_reason);
 
@@ -72,14 +73,14 @@ int draft_check_beginning(const char *bytes, size_t len, const char *answered, c
 /* NULL-safe. */
 void draft_free(struct draft *draft);
 
-/* Completes draft->request with `from` and, behind its own attachment_ids, the pool ids given here. If the
- * draft has message_ids, the request becomes a reply to the email `replies_to`, unless that is NULL. `api`
- * adds the idempotency_key. The caller frees *ret_request. Return: 0 or -ENOMEM. */
+/* Completes draft->request with `from`, and appends the given pool ids to the request's attachment_ids. If
+ * the draft has message_ids and `replies_to` is an email's id, the request becomes a reply to that email.
+ * `api` adds the idempotency_key. The caller frees *ret_request. Return: 0 or -ENOMEM. */
 int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
                            const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request);
 
 /* Computes the sequence of a message: a digest of its sender and its set of recipients, regardless of case,
- * order and names. Messages of one sequence go out one after the other, since their recipients see the order.
+ * order and names. Messages of one sequence are sent one after another, since their recipients see the order.
  * `request` is that of a draft. Return: 0; -EBADMSG if `request` is not a JSON object. */
 int draft_sequence(const char *request, const char *from, char ret_sequence[65]);
 

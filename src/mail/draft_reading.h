@@ -17,16 +17,16 @@
 #include "mail/mime_text.h"
 
 struct draft_reading {
-    bool is_answer;     /* missing fields will be those of the answered email */
-    bool is_from_email; /* read from an answered email, whose lists may have an unusable text */
+    bool is_answer;     /* missing fields are taken from the answered email */
+    bool is_from_email; /* the source is an answered email, whose lists may have an unusable text */
     char *from;
-    bool has_to; /* the message itself has this list, perhaps an empty one */
+    bool has_to; /* the message itself has a To list, which may be empty; likewise has_cc */
     bool has_cc;
     struct address_list to;
     struct address_list cc;
     struct address_list bcc;
     struct address_list reply_to;
-    char *subject;    /* NULL if left out; in an answer the service then uses the original's */
+    char *subject;    /* NULL if the message has none; the service then uses the original's for an answer */
     char *plain_text; /* NULL means "" */
     char *html;       /* NULL if there is none */
     bool alternative_content;
@@ -34,13 +34,13 @@ struct draft_reading {
     char *message_type;        /* NULL for a new message */
     GPtrArray *attachment_ids; /* of strings, as every GPtrArray here */
     GPtrArray *attachment_names;
-    GPtrArray *in_reply_to; /* the first Message-IDs of the header */
-    GPtrArray *references;  /* the last Message-IDs of the header */
-    GPtrArray *content_ids; /* one for each part; "" for a part without one */
+    GPtrArray *in_reply_to; /* the first DRAFT_MESSAGE_IDS_MAX ids of In-Reply-To */
+    GPtrArray *references;  /* the last DRAFT_MESSAGE_IDS_MAX ids of References */
+    GPtrArray *content_ids; /* the Content-ID of each part; "" if the part has none */
     GPtrArray *not_carried; /* as in struct draft */
     GArray *parts;          /* of struct draft_part */
     struct mime_texts texts;
-    const char *message; /* beginning of the text; borrowed, like ret_reason */
+    const char *message; /* the RFC 5322 text, for line numbers; borrowed, like ret_reason */
     char **ret_reason;
 };
 
@@ -49,7 +49,7 @@ void draft_parts_free(struct draft_part *parts, size_t len);
 void draft_reading_init(struct draft_reading *reading, char **ret_reason);
 void draft_reading_release(struct draft_reading *reading);
 
-/* Adds a description of a part of the message that the request cannot express, unless the list has it. */
+/* Adds a description of a part of the message that the request cannot express, unless already noted. */
 __attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
                                                                   const char *format, ...);
 
@@ -63,13 +63,13 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
                          struct address_list *list);
 
-/* Notes that the message itself has this list, perhaps an empty one. */
+/* Sets has_to if `list` is reading->to, and has_cc if it is reading->cc. */
 void draft_note_given(struct draft_reading *reading, const struct address_list *list);
 
 /* Returns the number of blanks and line ends at the beginning of the text. */
 size_t draft_blank_len(const char *bytes, size_t len);
 
-/* Reads the JSON form. The bytes must hold no NUL, here and below. */
+/* Reads the JSON form. The bytes must hold no NUL; likewise below. */
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len);
 
 /* Reads the RFC 5322 form. */

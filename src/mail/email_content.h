@@ -18,7 +18,7 @@ enum {
     EMAIL_CONTENT_PREVIOUS_MAX = 1000,
 };
 
-/* UTF-8 with a NUL at its end; it may hold other NULs. `bytes` is NULL if the service has no such text. */
+/* UTF-8 with a NUL at its end, perhaps with other NULs. `bytes` is NULL if the service has no such text. */
 struct email_text {
     char *bytes;
     size_t len;
@@ -26,7 +26,7 @@ struct email_text {
 
 struct email_attachment {
     char *id;       /* never NULL: the reader leaves out attachments without an id */
-    char *filename; /* as the sender wrote it (not a safe file name: file_name.h), or NULL */
+    char *filename; /* unchanged from the sender, so not a safe file name (file_name.h); or NULL */
 };
 
 /* Every pointer is owned, and NULL if the service sent no such field or one of another type. */
@@ -35,7 +35,7 @@ struct email_content {
     char *subject;
     int64_t date_ms; /* since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    struct address_list from; /* texts that are not addresses are in `unusable` of each list */
+    struct address_list from; /* `unusable` of each list is its first text that is not an address */
     struct address_list to;
     struct address_list cc;
     struct address_list reply_to;
@@ -48,8 +48,7 @@ struct email_content {
     bool alternative_content; /* both bodies have the same text; false only if the service says so */
     struct email_attachment *attachments;
     size_t attachments_len;
-    struct email_content
-        *previous_emails; /* in the service's order, oldest first; these have none themselves */
+    struct email_content *previous_emails; /* in the service's order (oldest first); not nested further */
     size_t previous_emails_len;
 };
 

@@ -17,33 +17,33 @@ enum {
 };
 
 struct email_record {
-    const char *key;      /* identifies the email: its id, or "~" and a hash of a record without an id */
+    const char *key;      /* the email's id; if the record has none, "~" and a hash of the record */
     const char *inbox_id; /* NULL if the record has none */
-    const char *stem;     /* its file name without ".json" (file_name.h); index_put_email() makes it unique */
+    const char
+        *stem; /* file name of the email without ".json" (file_name.h); index_put_email() makes it unique */
     const char
         *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
     size_t json_len; /* bytes */
-    size_t line_len; /* bytes of the same record in index.jsonl: email_record_write_line(), without the file
-                        name */
+    size_t line_len; /* bytes of the line that email_record_write_line() makes, without the file name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
     bool is_quarantined; /* held back by rules or checks: its `status` is not "valid", and no user marked it
                             valid */
-    char *owned;         /* the memory of these texts if the record owns them, else NULL */
+    char *owned;         /* the memory of the texts above if the record owns them, else NULL */
 };
 
 /* Reads the JSON text of one record. Known fields may have any type. The caller releases the record. Return:
- * 0; -EBADMSG if the text is not a JSON object; -EILSEQ if it is not UTF-8; -EEXIST if a key is in it twice;
- * -EMSGSIZE if it is longer than EMAIL_RECORD_MAX_BYTES, has too many fields, or is nested too deep; -ENOMEM.
- */
+ * 0; -EBADMSG if the text is not a JSON object; -EILSEQ if it is not UTF-8; -EEXIST if two of its fields have
+ * one key; -EMSGSIZE if it is longer than EMAIL_RECORD_MAX_BYTES, has too many fields, or is nested too deep;
+ * -ENOMEM. */
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);
 
 /* Writes the record as a line of index.jsonl with its line break: compact JSON, with the file name as the
- * last field. `json` and `line_len` are those of one record. `name` must need no JSON escapes, like the names
- * of file_name_stem(). Exactly line_len + name_len bytes are written, even if `json` is damaged. */
+ * last field. `json` and `line_len` are those of one record. `name` must not need JSON escapes; no name of
+ * file_name_stem() needs them. Exactly line_len + name_len bytes are written, even if `json` is damaged. */
 void email_record_write_line(const char *json, size_t json_len, const char *name, size_t name_len,
                              size_t line_len, char *ret_line);
 

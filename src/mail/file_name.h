@@ -21,12 +21,12 @@ enum {
  * (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
-/* Makes "re-dinner" of "Re: Dinner!", or "no-subject" if no usable character is left. At most
+/* Makes "re-dinner" of "Re: Dinner!", or "no-subject" if no usable character is left. A slug has at most
  * FILE_NAME_SLUG_MAX_BYTES. */
 char *file_name_slug(const char *subject);
 
-/* Makes a longer stem with more of the key, for `attempt` 1, 2 and so on while the name is taken, which the
- * caller checks. Equal arguments give equal stems. */
+/* Appends a part of the key's digest to the stem. The caller passes `attempt` 1, 2 and so on until no other
+ * email has the name. Equal arguments give equal stems. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
 
 /* Makes the name of an inbox's folder from its address or id: the text itself if it is harmless, else a

@@ -21,8 +21,8 @@ struct inbox_record {
  * usable id; -ENOMEM. */
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record);
 
-/* Makes a record with an id alone, for an inbox that only an email named. Return: 0; -EINVAL if the id is not
- * usable; -ENOMEM. */
+/* Makes a record with an id alone, for an inbox that is known only from an email. Return: 0; -EINVAL if the
+ * id is not usable; -ENOMEM. */
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
 
 void inbox_record_release(struct inbox_record *record);
@@ -32,8 +32,8 @@ void inbox_record_release(struct inbox_record *record);
 int inbox_request_create(const char *address, char **ret_request);
 
 /* Makes the record of a new inbox from the request and the id in the service's answer, since some services
- * answer with the id alone. Return: 0; -EBADMSG if the request is not an object; -EINVAL
- * if the id is not usable; -ENOMEM. */
+ * answer with the id alone. Return: 0; -EBADMSG if the request is not a JSON object; -EINVAL if the id is not
+ * usable; -ENOMEM. */
 int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record);
 
 /* Makes the request that changes an inbox: the fields of `current` (just read from the service), overridden
@@ -43,7 +43,8 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 
-/* Returns true if the text is one complete JSON object or array: then a write to inbox.json takes effect. */
+/* Returns true if the text is one complete JSON object or array; only such text in inbox.json takes
+ * effect. */
 bool inbox_text_is_complete(const char *text, size_t len);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads untrusted JSON text (RFC 8259) with jansson, including valid JSON that jansson refuses, for any
- * sender can write half a surrogate pair into a subject. Such an escape becomes U+FFFD; if a key has a NUL,
- * so do all NULs of the text; a number out of range becomes a string.
+ * Reads untrusted JSON text (RFC 8259) with jansson, including valid JSON that jansson refuses, since any
+ * sender can write half a surrogate pair into a subject. Half a pair becomes U+FFFD; if any key has a NUL,
+ * all NULs of the text become U+FFFD; a number out of range becomes a string.
  */
 #ifndef INBOXFS_MAIL_JSON_VALUE_H
 #define INBOXFS_MAIL_JSON_VALUE_H

@@ -58,7 +58,7 @@ void json_member_boolean(struct json_writer *writer, const char *key, bool value
 /* Writes an ISO date in UTC (date_format()); 0 writes null. */
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
 
-/* ---------------------------------------------------------------- values of jansson's */
+/* ---------------------------------------------------------------- values of jansson */
 
 static inline void cleanup_json(json_t **value)
 {
@@ -66,12 +66,11 @@ static inline void cleanup_json(json_t **value)
 }
 #define _cleanup_json_ _cleanup_(cleanup_json)
 
-/* Writes the value, with its keys in their order. Recurses once per level; jansson's parser bounds these
+/* Writes the value, with its keys in their order. Recurses once per level; jansson's parser bounds the levels
  * (JSON_PARSER_MAX_DEPTH). */
 void json_value_write(const json_t *value, struct json_writer *writer);
 
-/* Returns the text of a string without NULs, borrowed from `value`, which may be NULL; NULL for anything
- * else. */
+/* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */
 const char *json_value_text(const json_t *value);
 
 /* Reads an id, which services write as a string or a number. *ret_id (the caller frees) is NULL for any other

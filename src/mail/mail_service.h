@@ -22,7 +22,7 @@
 enum service_outcome {
     SERVICE_OK,
     SERVICE_RETRY, /* the request had no effect, and can be repeated later: no connection, failure or cancel
-                      before the request was written, 429, 503, 403 or 407 of a proxy; or a failed read */
+                      before the request was written, 429, 503, 403 or 407 of a proxy; or a GET failed */
     SERVICE_UNAUTHORIZED, /* 401, or 403 by the service: it refuses the key; the request had no effect */
     SERVICE_REJECTED,     /* 3xx, other 4xx: a repetition would be refused, too; the request had no effect */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
@@ -68,7 +68,7 @@ struct service_capabilities {
 
 struct service_counters {
     uint64_t requests; /* HTTP requests made */
-    uint64_t failures; /* those of them without a 2xx */
+    uint64_t failures; /* requests without a 2xx answer */
     uint64_t received_bytes;
     uint64_t sent_bytes;
 };
@@ -76,7 +76,7 @@ struct service_counters {
 /* Receives the records one by one, in the thread that lists, while the answer is still arriving. Each record
  * is released after the call. An inbox_sink may take fields by TAKE_PTR; an email_sink must copy texts. The
  * inbox_id of an email may come from the query. A result of -errno stops the listing. A NULL email means that
- * all complete records of the bytes so far were passed on; the result of that call is ignored. */
+ * all complete records received so far were passed on; the result of that call is ignored. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
@@ -89,13 +89,13 @@ struct email_query {
     const char *inbox_id; /* NULL for all inboxes */
     unsigned int limit;   /* number of records to ask for, at least 1 */
     size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
-                     fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. It never
-                     fails so with a limit of 1, which only asks whether the server answers */
+                     fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. A call with
+                     limit 1, which only asks whether the server answers, never fails for this reason */
     const char *search_term; /* in subject, bodies, attachment names; NULL for no search. A Core server may
                                 ignore the term and answer with all emails */
     bool with_invalid;       /* also lists emails that rules or checks held back (valid_only=false) */
-    bool may_be_unchanged;   /* an answer equal to the last whole one of this query gives SERVICE_OK with
-                                http_status 304 and the last *ret_count, without a call of the sink */
+    bool may_be_unchanged; /* an answer equal to the last complete answer to this query gives SERVICE_OK with
+                              http_status 304 and the last *ret_count, without a call of the sink */
 };
 
 struct upload_request {
@@ -123,7 +123,7 @@ struct content_query {
     uint64_t max_bytes;
 };
 
-/* The file for the bytes, written from offset 0 on. After a failure it may hold a part. */
+/* The file that receives content, from offset 0 on. After a failure it may hold a part of the content. */
 struct content_target {
     int fd;
     uint64_t max_bytes; /* longer content is SERVICE_REJECTED with EFBIG */
@@ -142,7 +142,7 @@ struct mail_service_ops {
     void (*list_emails)(struct mail_service *service, const struct email_query *query, email_sink sink,
                         void *context, struct cancel *cancel, unsigned int *ret_count,
                         struct service_result *ret);
-    /* `request` is of inbox_request_create() or _update(). Waits at most `timeout_ms`. */
+    /* `request` comes from inbox_request_create() or _update(). Waits at most `timeout_ms`. */
     void (*upsert_inbox)(struct mail_service *service, const char *request, int64_t timeout_ms,
                          struct cancel *cancel, char **ret_id, struct service_result *ret);
     void (*upload)(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
@@ -151,24 +151,24 @@ struct mail_service_ops {
      * out or sends an object, by the rules of the interface, and so do later calls. */
     void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
                  char **ret_id, struct service_result *ret);
-    /* Lists sent mail in such records, whose `status` is pending, sent or failed. */
+    /* Lists sent mail as email records, whose `status` is pending, sent or failed. */
     void (*list_outbound)(struct mail_service *service, const struct email_query *query, email_sink sink,
                           void *context, struct cancel *cancel, unsigned int *ret_count,
                           struct service_result *ret);
     /* SERVICE_ABSENT: the service has no content of any email; most later calls make no request, but some do,
-     * since the service may get the endpoint. *ret_content is set only if SERVICE_OK. */
+     * since the service may gain the endpoint. *ret_content is set only if SERVICE_OK. */
     void (*get_content)(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct email_content *ret_content, struct service_result *ret);
-    /* *ret_len is the length of the file if SERVICE_OK. get_raw(): SERVICE_ABSENT as get_content(). A failure
-     * to write is SERVICE_RETRY with its errno. */
+    /* *ret_len is the length of the file if SERVICE_OK. get_raw() uses SERVICE_ABSENT as get_content() does.
+     * A failure to write is SERVICE_RETRY with its errno. */
     void (*get_attachment)(struct mail_service *service, const struct content_query *query,
                            const char *attachment_id, const struct content_target *target,
                            struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
     void (*get_raw)(struct mail_service *service, const struct content_query *query,
                     const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
                     struct service_result *ret);
-    /* Marks an email valid or not. *ret_record is its new record (the caller releases it); its key is NULL if
-     * the answer has no record. */
+    /* Marks an email valid or not. *ret_record is the email's new record (the caller releases it), whose key
+     * is NULL if the answer has no record. */
     void (*mark_email)(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                        struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
     void (*get_capabilities)(struct mail_service *service, struct service_capabilities *ret);

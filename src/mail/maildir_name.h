@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", with ":2,FLAGS" behind once a program has marked the
+ * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", followed by ":2,FLAGS" once a program has marked the
  * message. Only the numbers in a name depend on senders and servers.
  *
  * Flags are ASCII letters: D F P R S T mean draft, flagged, passed, replied, seen and trashed; other letters

@@ -2,11 +2,11 @@
 /*
  * Reads Message-IDs (RFC 5322, section 3.6.4), which headers write between `<` and `>`. In-Reply-To and
  * References may also hold phrases, commas, comments, ids folded in the middle, and ids in encoded words (RFC
- * 2047). Only texts in brackets are ids; the blanks of a folding within are removed. In a value without
- * brackets, words with an `@` are ids if there are no other words.
+ * 2047). Only texts in brackets are ids; blanks within an id, left by folding, are removed. In a value
+ * without brackets, words with an `@` are ids if there are no other words.
  *
  * All code that compares Message-IDs reads them here, so that the form in which an id was written does not
- * matter. The time is in proportion to the text.
+ * matter. Reading takes time in proportion to the text.
  */
 #ifndef INBOXFS_MAIL_MESSAGE_ID_H
 #define INBOXFS_MAIL_MESSAGE_ID_H
@@ -14,16 +14,18 @@
 #include <stddef.h>
 
 enum {
-    MESSAGE_ID_MAX_BYTES = 995 /* a line's 998 (section 2.1.1) less brackets and the blank of a folding */
+    MESSAGE_ID_MAX_BYTES =
+        995 /* the longest line, 998 (section 2.1.1), less two brackets and a leading blank */
 };
 
-/* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL
- * when out of memory. Empty ids, those longer than MESSAGE_ID_MAX_BYTES, and those with control characters
- * are left out. Only the end of a very long value is read, since it has the newest ids. The caller frees by
+/* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL when
+ * out of memory. Empty ids, ids longer than MESSAGE_ID_MAX_BYTES and ids with control characters are left
+ * out. Only the last 64 KiB of a value are read, since the newest ids are at its end. The caller frees by
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list(); NULL if there is none, or out of memory. The caller frees. */
+/* Returns the first id of message_id_list(); NULL if there is none, or when out of memory. The caller
+ * frees. */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message, which may be cut off behind that header; NULL

@@ -14,8 +14,8 @@
  *
  * Roles depend on headers alone, so that two readings of the same bytes count the same attachments.
  *
- * Any bytes can be read. If they break the grammar, mime_read() goes on as far as it can, and reports a
- * defect to the visitor, who may stop. All functions take time in proportion to the text.
+ * Any bytes can be read. If they break the grammar, mime_read() reads as much as it can, and reports a defect
+ * to the visitor, which may stop the reading. All functions take time in proportion to the text.
  */
 #ifndef INBOXFS_MAIL_MIME_H
 #define INBOXFS_MAIL_MIME_H
@@ -70,7 +70,7 @@ bool mime_next_field(struct span *header, const char *name, struct span *ret_val
 struct span mime_find_field(struct span header, const char *name);
 
 /* Decodes a parameter of a field (header_text.h), of which the first 64 KiB are read. *ret_text is NULL if
- * there is none; the caller frees. Return: 0 or -ENOMEM. */
+ * the field lacks it; the caller frees. Return: 0 or -ENOMEM. */
 int mime_read_parameter(struct span header, const char *field, const char *parameter, char **ret_text);
 
 #define MIME_TYPE_OF_BYTES "application/octet-stream"
@@ -80,8 +80,8 @@ enum {
     MIME_CONTENT_ID_SIZE = 256,
 };
 
-/* Reads "type/subtype" in small letters; `without` if the header has no type; MIME_TYPE_OF_BYTES if it is
- * malformed. */
+/* Reads "type/subtype" in small letters; `without` if the header has no type; MIME_TYPE_OF_BYTES if the type
+ * is malformed. */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE]);
 
 /* Reads the Content-ID without its brackets; "" if there is none that a header and a link can hold. */
@@ -125,7 +125,7 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* of a multipart */
-    bool has_usual_text; /* a multipart/alternative with plain text or HTML: no other type gives its text */
+    bool has_usual_text; /* a multipart/alternative has plain text or HTML, so no other type gives its text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };
@@ -137,8 +137,8 @@ enum mime_defect {
     MIME_TOO_DEEP, /* multiparts are nested more than MIME_NESTING_MAX deep; the innermost is attached */
 };
 
-/* Each returns 0 to go on; any other number ends the reading, and mime_read() returns it. All but `leaf` may
- * be NULL. */
+/* Each function returns 0 to continue; mime_read() stops at any other result, and returns it. All but `leaf`
+ * may be NULL. */
 struct mime_visitor {
     void *context;
     int (*begin)(void *context, const struct mime_entity *entity); /* before an entity is read */
@@ -152,16 +152,17 @@ int mime_read(struct span message, const struct mime_visitor *visitor);
 /* Returns true if the entity has this type; "text/" matches every text. */
 bool mime_is_type(const struct mime_entity *entity, const char *type);
 
-/* Return: 1 if the disposition of the leaf is attachment, or it names a file within a multipart; else 0;
- * -ENOMEM. */
+/* Return: 1 if the disposition of the leaf is attachment, or the leaf is in a multipart and names a file;
+ * else 0; -ENOMEM. */
 int mime_is_file(const struct mime_entity *leaf);
 
 /* Names the file of a part: the part's own name without folders, at most 255 bytes, with "_" for characters
- * that terminals obey; if the part has no name, one of its number and type. The caller frees. Return: 0 or
- * -ENOMEM. */
+ * that terminals obey; a part without a name gets one made of `number` and its type. The caller frees.
+ * Return: 0 or -ENOMEM. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name);
 
-/* Returns an identity of the outermost multipart/alternative around the leaf; NULL if there is none. */
+/* Returns a pointer that identifies the outermost multipart/alternative around the leaf; NULL if there is
+ * none. */
 const void *mime_alternative_of(const struct mime_entity *leaf);
 
 #endif

@@ -23,12 +23,12 @@ enum {
 struct receipt {
     const char *state;
     const char *kind;
-    const char *id;      /* of the sent email, or of the file in the pool; NULL if there is none */
+    const char *id;      /* the service's id of the sent email or uploaded file; NULL if there is none */
     const char *key;     /* idempotency key; "" if there is none */
     int64_t accepted_ms; /* since 1970; 0 if not accepted yet; likewise finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
-    int http_status;         /* of the last answer; 0 if there was none */
+    int http_status;         /* of the service's last answer; 0 if there was none */
     const char *error;       /* a message for the user, or NULL */
     const char *not_carried; /* a line for each part of the message that the request lacks; or NULL */
     const char *request;     /* JSON text as sent, or NULL */

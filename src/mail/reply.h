@@ -23,18 +23,18 @@ enum reply_kind {
 /* The email that is answered. */
 struct reply_original {
     const char *email_id;
-    const char *inbox_address;        /* of the inbox that has the email; NULL if not known */
-    const struct email_content *head; /* its subject and its addresses */
-    const char *const *own_addresses; /* of all inboxes; an answer to all leaves them out */
+    const char *inbox_address;        /* address of the inbox that has the email; NULL if not known */
+    const struct email_content *head; /* the email's subject and addresses */
+    const char *const *own_addresses; /* addresses of all inboxes; REPLY_ALL leaves them out */
     size_t own_addresses_len;
 };
 
 /* Makes the request, as JSON text without the bodies (the caller frees): from_address, to_addresses,
  * cc_addresses, subject, existing_email_id, message_type, without empty lists. A reply goes to Reply-To,
  * unless that is the inbox itself, else to From; if the inbox itself wrote the original, to the original's
- * To. A reply to all also goes to To and Cc. A forward has no recipients. A text that is not an address stays
- * in its list: draft_parse() refuses a message that needs it. Equal originals give equal texts. Return: 0;
- * -EMSGSIZE if the recipients exceed REPLY_MAX_BYTES; -ENOMEM. */
+ * To. A reply to all also goes to To and Cc. A forward has no recipients. A text that is not an address is
+ * kept in its list, and draft_parse() refuses a message that needs that text. Equal originals give equal
+ * texts. Return: 0; -EMSGSIZE if the recipients exceed REPLY_MAX_BYTES; -ENOMEM. */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
 /* Makes "Re: Dinner" of "AW: Re: Dinner", and "Fwd: Re: Dinner" of "Re: Dinner": marks of other programs and

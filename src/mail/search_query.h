@@ -3,9 +3,9 @@
  * Queries of search/, and the texts of an email for their comparison. A query consists of terms, and an email
  * has to match all of them:
  *
- * - WORD, "SOME WORDS": words in a row, in any text; the last word of WORD may be the beginning of a longer
- * one
- * - subject: from: to: the same in that field alone (to: is To, Cc and Bcc)
+ * - WORD, "SOME WORDS": words in a row, in any text; the last word of WORD also matches longer words that
+ *   begin with it
+ * - subject: from: to: before WORD or "SOME WORDS" search that field alone (to: means To, Cc and Bcc)
  * - has:attachment
  * - in:TEXT: the folder name of the inbox contains TEXT
  * - after:DATE before:DATE: the email is not older, or is older, than the beginning of 2026-11-20, 2026-11 or
@@ -14,7 +14,7 @@
  * - TERM OR TERM: the email matches one of them; OR binds closer than a blank
  *
  * The search index compares texts; in:, after: and before: are facts, which the store compares in memory. An
- * OR joins texts or facts, not both, because neither side can compare both.
+ * OR joins texts or facts, not both, because neither the index nor the store compares both.
  */
 #ifndef INBOXFS_MAIL_SEARCH_QUERY_H
 #define INBOXFS_MAIL_SEARCH_QUERY_H
@@ -44,9 +44,9 @@ enum search_term_kind {
 struct search_term {
     enum search_term_kind kind;
     bool is_quoted;      /* the last word of `text` is a whole word */
-    bool is_negated;     /* a group of its own; never SEARCH_ATTACHMENT or SEARCH_NO_ATTACHMENT */
+    bool is_negated;     /* the term is a group of its own; never SEARCH_ATTACHMENT or SEARCH_NO_ATTACHMENT */
     bool is_alternative; /* belongs to the group of the previous term */
-    char *text;          /* words, never empty, without quotes; SEARCH_IN: search_fold()ed; else NULL */
+    char *text;          /* words without quotes, never empty (SEARCH_IN: folded by search_fold()), or NULL */
     int64_t date_ms;     /* SEARCH_AFTER, SEARCH_BEFORE: since 1970 UTC */
 };
 
@@ -63,7 +63,7 @@ struct search_query {
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason);
 void search_query_release(struct search_query *query);
 
-/* Returns the index of the term behind the group that begins with `first`. */
+/* Returns the index of the term behind the group that begins at index `first`. */
 size_t search_query_group_end(const struct search_query *query, size_t first);
 
 static inline bool search_term_is_fact(const struct search_term *term)

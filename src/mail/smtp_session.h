@@ -26,7 +26,7 @@ enum {
     SMTP_RECIPIENTS_MAX = 1000,
     SMTP_ANSWER_MAX_BYTES = 500, /* length of a host's answer; RFC 5321 allows 512 with the line end */
     SMTP_MISTAKES_MAX = 20,      /* wrong commands before the session ends */
-    SMTP_FIRST_MISTAKES_MAX = 2, /* the same bound for a client that has not sent EHLO or the like */
+    SMTP_FIRST_MISTAKES_MAX = 2, /* wrong commands before EHLO, HELO or LHLO */
 };
 
 enum smtp_dialect {
@@ -43,9 +43,9 @@ struct smtp_message {
     size_t text_len;
 };
 
-/* The program that takes the messages: the offers of its sessions, and its functions. A function returns an
+/* The program that takes the messages: the offers of its sessions, and its callbacks. A callback returns an
  * answer with its code, such as "550 5.1.1 No inbox has this address", which stays valid until the session
- * calls the next function. The client gets the answer with all but printable ASCII replaced. */
+ * calls the next callback. The client gets the answer with all but printable ASCII replaced. */
 struct smtp_host {
     void *context;
     enum smtp_dialect dialect;
@@ -53,7 +53,7 @@ struct smtp_host {
     const char *domain;     /* name of the host */
     bool takes_login;       /* offers AUTH, and takes any user and password */
     bool offers_tls;        /* by STARTTLS */
-    bool keeps_local_names; /* a recipient without a domain stays without one; else it gets `domain` */
+    bool keeps_local_names; /* keeps a recipient without a domain unchanged; if false, appends `domain` */
     size_t message_max_bytes;
     size_t texts_max_bytes;    /* bound for the incomplete messages of all sessions together */
     atomic_size_t *text_bytes; /* current size of these messages */
@@ -76,7 +76,7 @@ void smtp_session_free(struct smtp_session *session);
  */
 void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len);
 
-/* Returns true if a message's text is under way. */
+/* Returns true while the text of a message is being received. */
 bool smtp_session_is_in_message(const struct smtp_session *session);
 
 /* Returns true from the answer to STARTTLS until smtp_session_encrypt(). The session ignores the bytes that

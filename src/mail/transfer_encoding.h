@@ -17,8 +17,8 @@ const char *transfer_encoding_name(struct span header);
 
 /* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
  * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (uuencode, or an unknown encoding) and -EBADMSG (damaged
- * content; *ret_words, static, name the damage). Without it, damage is skipped, and unknown encodings are
- * taken for none. */
+ * content; *ret_words, static, name the damage). Without `is_strict`, damage is skipped, and an unknown
+ * encoding counts as none. */
 int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
                              size_t *ret_len, const char **ret_words);
 

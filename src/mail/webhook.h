@@ -23,15 +23,15 @@ enum {
 };
 
 /* Checks a body of `len` bytes against its signature header (NULL if there is none) and the current time.
- * Sets *ret_inbox_id (the caller frees), or NULL if the body names no inbox. Return: 0; -EACCES if the body
- * is not signed with this secret; -EBADMSG if it is not JSON or has no timestamp; -ESTALE if the timestamp
- * differs more than WEBHOOK_CLOCK_MAX_MS from now; -ENOMEM. */
+ * *ret_inbox_id (the caller frees) is NULL if the body names no inbox. Return: 0; -EACCES if the body is not
+ * signed with this secret; -EBADMSG if it is not JSON or has no timestamp; -ESTALE if the timestamp differs
+ * from `now_ms` by more than WEBHOOK_CLOCK_MAX_MS; -ENOMEM. */
 int webhook_check(const char *secret, const char *signature, const void *body, size_t len, int64_t now_ms,
                   char **ret_inbox_id);
 
 /* The newest accepted webhooks; all zeros if there are none. */
 struct webhook_memory {
-    uint64_t signatures[WEBHOOK_MEMORY_MAX]; /* the first 64 bits of each */
+    uint64_t signatures[WEBHOOK_MEMORY_MAX]; /* first 64 bits of each signature; 0 if unused */
     size_t next;                             /* index of the signature to overwrite next */
 };
 
