@@ -2,7 +2,7 @@
 /*
  * Reads lists of addresses in one pass. Separators (`,` `;` `:`) outside quotes, brackets and comments divide
  * the text into items. scan_item() finds the tokens of an item first: if the item has "<…>", all text before
- * that is its name; else the whole item has to be an address.
+ * the "<" is the name; else the whole item has to be an address.
  *
  * GMime can parse such lists, but only for display: it drops invalid text, rewrites quotes, and turns xn--
  * domains into Unicode.
@@ -85,8 +85,8 @@ bool address_equals(const char *one, const char *other)
 
 /* ---------------------------------------------------------------- tokens */
 
-/* Each of these functions takes the beginning of a token and returns its end; NULL if the token has no end,
- * or is not allowed there. Texts end at a NUL. */
+/* Each function below takes the beginning of a token and returns its end; NULL if the token has no end, or is
+ * not allowed at its position. Texts end at a NUL. */
 
 /* Skips blanks and comments. */
 static const char *skip_gap(const char *c)
@@ -104,8 +104,8 @@ static const char *skip_literal(const char *c)
     return *c == ']' ? c + 1 : NULL;
 }
 
-/* Skips an encoded word. Senders put forbidden characters into it: "=?utf-8?q?Smith,_John?=". The search ends
- * at the first "?" of its text, so that many words without an end are scanned in linear time. */
+/* Skips an encoded word, also with characters that are forbidden in it: "=?utf-8?q?Smith,_John?=". The search
+ * ends at the first "?" of the word's text, so that many words without an end are scanned in linear time. */
 static const char *skip_encoded_word(const char *c)
 {
     size_t charset_len = strncmp(c, "=?", 2) == 0 ? strcspn(c + 2, "?<>@,;:()\" \t\r\n") : 0;
@@ -176,7 +176,7 @@ static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *
     return NULL;
 }
 
-/* Returns true for a literal, or for labels of letters, digits, "-", "_" and non-ASCII; none is empty. */
+/* Returns true for a literal, or for non-empty labels of letters, digits, "-", "_" and non-ASCII. */
 static bool is_domain(const char *text)
 {
     if (text[0] == '[')
@@ -258,7 +258,7 @@ struct list_item {
     bool is_damaged;     /* a token has no end, or is not allowed at its position */
 };
 
-/* Returns the position behind "<…>"; NULL if it has no end. */
+/* Returns the position behind "<…>"; NULL if the ">" is missing. */
 static const char *skip_brackets(const char *c)
 {
     for (c++; c != NULL && *c != '\0'; c = character_is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
@@ -296,8 +296,7 @@ static void scan_item(const char *text, struct list_item *ret)
 }
 
 /* Appends a name as it was written, with one blank in place of each gap. *ret_has_at is true if the name has
- * an
- * "@" outside quotes. Returns the number of words. */
+ * an "@" outside quotes. Returns the number of words. */
 static unsigned int read_phrase(const char *start, const char *end, struct strbuf *text, bool *ret_has_at)
 {
     bool is_behind_gap = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Labels of charsets, and iconv(3) behind them.
+ * Finds the charset that a label means, and converts its text by iconv(3).
  */
 #include "mail/charset.h"
 
@@ -57,7 +57,7 @@ static const struct charset {
     {"MACINTOSH", "macintosh csmacintosh mac xmacroman"},
     {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian"},
     {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* iconv reads its byte order mark */
-    {"HZ", "hzgb2312 hz"},                                   /* iconv lacks it */
+    {"HZ", "hzgb2312 hz"},                                   /* iconv lacks HZ */
 };
 
 static bool has_label(const char *labels, const char *label, size_t len)
@@ -68,8 +68,9 @@ static bool has_label(const char *labels, const char *label, size_t len)
     return false;
 }
 
-/* Returns iconv's name of the charset, or NULL. A name that is not in the table must have a digit, as the
- * charsets of mail have: names with another meaning to iconv, such as that of the locale, have none. */
+/* Returns iconv's name of the charset, or NULL. A label that is not in the table must have a digit, as the
+ * charsets of mail have: labels with another meaning to iconv, such as the name of the locale's charset, have
+ * none. */
 static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
 {
     char simple[LABEL_MAX_BYTES + 1];
@@ -98,11 +99,12 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
 static pthread_mutex_t charsets_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Returns the descriptor of a charset, in its initial state; (iconv_t)-1 if iconv does not know the charset.
- * Descriptors are never closed: glibc would unload the library of a charset with its last descriptor, and a
- * header with a dozen charsets in turn cost 4 s of CPU per megabyte. glibc has 1,180 names. */
+ * Descriptors are never closed: glibc would unload a charset's library with its last descriptor, and a header
+ * that alternates between a dozen charsets cost 4 s of CPU per megabyte. glibc's 1,180 names bound the
+ * table. */
 static iconv_t find_charset_locked(const char *name)
 {
-    static GHashTable *descriptors; /* by names in capital letters, since glibc ignores case */
+    static GHashTable *descriptors; /* keys: names in capital letters, since glibc ignores case */
     if (descriptors == NULL)
         descriptors = g_hash_table_new(g_str_hash, g_str_equal);
     g_autofree char *key = g_ascii_strup(name, -1);
@@ -151,10 +153,10 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     if (charset == (iconv_t)-1)
         return -EILSEQ;
 
-    /* WHATWG reads a byte that one of these leaves undefined as a control character, as in iso-8859-1. */
+    /* WHATWG reads bytes that a windows charset leaves undefined as control characters (iso-8859-1). */
     bool is_windows = g_str_has_prefix(name, "CP125");
     size_t len_before = text->len;
-    char *in = (char *)bytes; /* iconv does not write to it */
+    char *in = (char *)bytes; /* iconv does not write to its input */
     bool is_ended = false;
     bool is_refused = false;
     while (!is_ended && !is_refused && text->error == 0) {

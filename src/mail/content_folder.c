@@ -74,8 +74,8 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
 
 static const char control_shown[] = "\xef\xbf\xbd";
 
-/* Returns the text that is shown instead of the first character, or NULL. Line ends become LF. CHARACTER_MARK
- * is shown unchanged, since texts in Hebrew and Arabic need these characters. */
+/* Returns the text that replaces the first character, or NULL if the character is shown unchanged. Line ends
+ * become LF. CHARACTER_MARK is not replaced, since texts in Hebrew and Arabic need these characters. */
 static const char *replacement_of(const char *text, size_t len, size_t *ret_character_len)
 {
     const struct character character = character_at(text, len);
@@ -213,8 +213,8 @@ static char *attachment_name(const struct email_attachment *attachment)
                          : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
-/* Returns the name, with a number if `taken` has a similar one, and adds it to `taken`. The caller frees;
- * NULL when out of memory. */
+/* Returns the name, numbered if `taken` has its file_name_fold() already, and adds the fold to `taken`. The
+ * caller frees; NULL when out of memory. */
 static char *unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);

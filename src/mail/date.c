@@ -21,7 +21,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Takes `min` to `max` digits. Returns how many; 0 if there are fewer than `min`. */
+/* Takes `min` to `max` digits. Returns the number of digits taken; 0 if there are fewer than `min`. */
 static int take_digits(const char **text, int min, int max, int *ret_number)
 {
     int number = 0;

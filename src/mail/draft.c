@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * draft_parse() works in three steps: it finds the form of the message, reads it into a `struct
- * draft_reading`, and checks this as a whole and writes it as a request.
+ * draft_reading`, and checks the reading as a whole and writes it as a request.
  */
 #include "mail/draft.h"
 
@@ -38,8 +38,8 @@ static void take_text(char **text, char **missing)
         *text = TAKE_PTR(*missing);
 }
 
-/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text: it names
- * the answered email, so an answer cannot name another. */
+/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text, which
+ * names the answered email: the answer cannot name another email. */
 static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
                              const char *answered)
 {
@@ -283,7 +283,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
     _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    /* Both are valid JSON, written by this file, so only a lack of memory can make these calls fail. */
+    /* draft->request is valid JSON of this file, so these calls fail only when out of memory. */
     if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
         return -ENOMEM;
     if (replies_to != NULL && draft->message_ids_len > 0 &&

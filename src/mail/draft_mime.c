@@ -70,8 +70,8 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
     return draft_read_addresses(reading, name, raw, list);
 }
 
-/* The first ids of In-Reply-To count: it names one email, and some programs write other ids behind that one.
- * The last ids of References count, since the list begins with the oldest email of the thread. */
+/* The first ids of In-Reply-To count, since the first is the answered email's, but some programs add other
+ * ids. The last ids of References count, since the list begins with the oldest email of the thread. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
@@ -242,7 +242,7 @@ static int read_other_header(struct draft_reading *reading, struct span name)
     int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
     if (has_prefix(name, "Content-"))
         return 0;
-    /* No standard has such a header: the user means Attach, and would miss the file in a sent message. */
+    /* No standard header begins with "Attach". The user means Attach, and would miss the file. */
     if (has_prefix(name, "Attach"))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
@@ -328,8 +328,8 @@ static int refuse_content(const struct draft_reading *reading, const struct mime
     }
 }
 
-/* Returns true for a piece of a message, or a reference to one (RFC 2046 section 5.2). It cannot be read
- * without the parameters of its Content-Type, such as its number among the pieces. */
+/* Returns true for a piece of a message, or a reference to one (RFC 2046 section 5.2). Such a part cannot be
+ * read without the parameters of its Content-Type, such as its number among the pieces. */
 static bool is_incomplete_message(const struct mime_entity *part)
 {
     return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
@@ -430,7 +430,7 @@ static int judge_defect(void *context, const struct mime_entity *entity, enum mi
     return 0;
 }
 
-/* Notes the pictures that the html refers to by Content-ID, which attachments of the service do not have. */
+/* Notes the pictures that the html names by Content-ID, since the service's attachments have none. */
 static void note_content_ids(struct draft_reading *reading)
 {
     if (reading->html == NULL || reading->parts->len == 0)
@@ -483,8 +483,8 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
-    /* A body is cut above its bound, for check_whole() (draft.c) to refuse it. The cut is at a character,
-     * which has at most four bytes. */
+    /* A long body is cut up to four bytes above its bound, at the end of a character, so that check_whole()
+     * (draft.c) refuses it. */
     if (error == 0)
         error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
                                 &reading->html, &reading->alternative_content);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of reading a draft that its two forms share: refusals in words, lists of recipients, and notes.
+ * What reading shares between both forms of a draft: reasons for refusals, lists of recipients, and notes.
  */
 #include "mail/draft_reading.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads one record of any server, which must only be a JSON object. For speed, this file copies most of the
- * record into its layout without making jansson values: it parses brackets, and strings without escapes.
- * Jansson parses everything else, and the known fields. The last section of the file makes a line of
- * index.jsonl from the text.
+ * Reads one record, which may come from any server, and must only be a JSON object. For speed, this file
+ * copies most of the record into its layout without making jansson values: it parses brackets, and strings
+ * without escapes. Jansson parses everything else, and the known fields. The last section of the file makes a
+ * line of index.jsonl from the text.
  */
 #include "mail/email_record.h"
 
@@ -111,7 +111,7 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Checks a number. One that is out of jansson's range is valid if all its bytes are part of the number. */
+/* Checks a number. A number out of jansson's range is valid if strtod() reads all its bytes. */
 static int check_number(const char *text, size_t len)
 {
     json_error_t problem;
@@ -158,7 +158,7 @@ static int take_key(struct record_reading *reading)
     return 0;
 }
 
-/* Reads the items of an array or an object behind its bracket, and the closing bracket. */
+/* Reads the items of an array or an object behind its opening bracket, and the closing bracket. */
 static int take_items(struct record_reading *reading, char bracket,
                       int (*take_item)(struct record_reading *reading))
 {
@@ -283,7 +283,7 @@ static void append_field(struct strbuf *texts, const struct record_reading *read
  * replaced by the opening bracket. */
 static int write_json(const struct record_reading *reading, struct strbuf *texts, struct email_record *record)
 {
-    size_t line_breaks = reading->count > 0 ? 2 : 1; /* outside the layout of the fields */
+    size_t line_breaks = reading->count > 0 ? 2 : 1; /* not counted in layout_bytes */
     for (size_t known = 0; known < FIRST_FIELDS; known++)
         for (size_t i = 0; i < reading->count; i++)
             if (reading->table[i].known == known)
@@ -310,8 +310,8 @@ static bool is_quarantined(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-/* Equal records give equal keys, regardless of the order of their fields. If a nested object has a key
- * twice, the last one counts. */
+/* Equal records give equal keys, regardless of the order of their fields. If a nested object has a key twice,
+ * the last value counts. */
 static int make_key(const char *text, size_t len, char **ret_key)
 {
     char digest[65];
@@ -324,7 +324,7 @@ static int make_key(const char *text, size_t len, char **ret_key)
     return asprintf(ret_key, "~%.16s", digest) < 0 ? -ENOMEM : 0;
 }
 
-/* Appends the text with a NUL. Returns its position among the texts. */
+/* Appends the text with a NUL. Returns the offset of the text in `texts`. */
 static size_t append_text(struct strbuf *texts, const char *text)
 {
     size_t at = texts->len;

@@ -17,7 +17,7 @@
 enum {
     KEY_CHARS = 8,
     DIGEST_CHARS = 64,
-    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read; more could not change the slug */
+    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read; further bytes do not change the slug */
     SAFE_TEXT_MAX_BYTES = 180, /* bytes of a text that are kept when it is made safe */
     EXTENSION_MAX_BYTES = 32,  /* a longer extension counts as part of the stem */
 };
@@ -30,7 +30,7 @@ static bool is_invisible(gunichar c)
            (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* Makes a slug, not yet cut, with composed characters. Returns NULL when out of memory. */
+/* Makes a slug of any length, with composed characters. Returns NULL when out of memory. */
 static char *make_slug(const char *subject, size_t len)
 {
     _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
@@ -210,7 +210,7 @@ bool file_name_is_backup(const char *name)
     return is_autosave || is_rescued(name) || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
-/* Returns the last dot of the name, or its end. */
+/* Returns the extension with its dot, or the end of the name if it has none. */
 static const char *find_extension(const char *name)
 {
     const char *dot = strrchr(name, '.');

@@ -18,7 +18,7 @@
 #include "mail/header_text.h"
 
 enum {
-    HEADER_DATE_MAX_BYTES = 998 /* the longest line; GMime needs memory of many times this size */
+    HEADER_DATE_MAX_BYTES = 998 /* the longest line of RFC 5322; GMime needs memory of many times this size */
 };
 
 /* Appends the date without comments, stray ")" and blanks around colons. A comment without an end extends to
@@ -53,7 +53,7 @@ static void mend_dots(char *date)
     }
 }
 
-/* Returns where the time of day begins, by the first colon between digits; NULL if there is none. */
+/* Finds the time of day by the first colon between digits. Returns its beginning, or NULL. */
 static char *find_time(char *date)
 {
     char *colon = strchr(date, ':');
@@ -73,7 +73,7 @@ static bool take_word(const char **text, const char *word)
     return true;
 }
 
-/* Takes "10:14:36 PM" and "GMT+0100", but leaves a zone that is only a name to GMime. */
+/* Takes "10:14:36 PM" and "GMT+0100", but leaves a zone without an offset, such as "EST", to GMime. */
 static bool take_time_and_offset(const char **text, int64_t *ret_ms)
 {
     const int64_t noon_ms = INT64_C(12) * 3600 * 1000;

@@ -121,7 +121,7 @@ static void end_words(struct decoding *decoding)
     strbuf_clear(&decoding->bytes);
 }
 
-/* Appends the text before an encoded word, between two, or behind the last. */
+/* Appends the text before, between or behind encoded words, except blanks alone between two words. */
 static void append_plain(struct decoding *decoding, const char *start, const char *end, bool is_before_word)
 {
     size_t len = (size_t)(end - start);
@@ -216,7 +216,7 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
         } else if (is_quoted && value[i] == '\\' && i + 1 < len) {
             strbuf_append_char(&flat, value[++i]);
         } else if (!is_quoted && value[i] == '=' && find_word(value + i, value + len, &has_no_end, &word)) {
-            strbuf_append(&flat, value + i, (size_t)(word.end - (value + i))); /* it may hold quotes */
+            strbuf_append(&flat, value + i, (size_t)(word.end - (value + i))); /* a word may hold quotes */
             i = (size_t)(word.end - value) - 1;
         } else if (!character_is_blank(value[i])) {
             strbuf_append_char(&flat, value[i]);
@@ -277,7 +277,7 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
-/* Returns the closing quote of the string at `at`, or the end. */
+/* Returns the closing quote of the string at `at`, or `end`. */
 static const char *skip_quoted(const char *at, const char *end)
 {
     for (at++; at < end && *at != '"'; at++)
@@ -360,7 +360,7 @@ static void append_piece(struct strbuf *flat, const struct piece *piece)
     }
 }
 
-/* Decodes pieces of which at least one is escaped. They are joined before the charset of the first piece is
+/* Decodes pieces of which at least one is escaped. All are joined before the charset of the first piece is
  * applied, since a character may begin in one piece and end in the next. */
 static int decode_pieces(const struct parameter *parameter, char **ret_text)
 {
@@ -402,7 +402,8 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         read_parameter(&parameter, at, next, name);
         at = next;
     }
-    /* If a program writes the name in both forms, the numbered pieces are the better text, and are used. */
+    /* If the parameter is written with and without pieces, the pieces are used, since their text is
+     * better. */
     const struct piece *pieces = parameter.pieces;
     _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter.max_bytes);
     for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {

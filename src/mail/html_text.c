@@ -119,8 +119,8 @@ static void blank_declaration(char *at)
         memset(at, ' ', (size_t)(end + 1 - at));
 }
 
-/* Returns the copy for the parser; g_free() it. A start tag with more than ATTRIBUTES_MAX attributes, or one
- * that HTML parsers read differently, loses its attributes or becomes text. */
+/* Returns the copy for the parser (free by g_free()). A start tag with more than ATTRIBUTES_MAX attributes,
+ * or one that HTML parsers read differently, loses its attributes or becomes text. */
 static char *html_input_copy(const char *html, size_t len, size_t *ret_len)
 {
     char *copy = g_utf8_make_valid(html, (gssize)len);
@@ -158,11 +158,11 @@ enum html_meaning {
     HTML_HIDDEN,
 };
 
-/* The elements of each meaning. Lists depend on their depth, and have no breaks here. */
+/* The elements of each meaning. The breaks around a list depend on its depth, and are not here. */
 static const struct {
     const char *names;   /* with a blank before and behind each */
     unsigned int breaks; /* line ends before and after the element; 2 leave a blank line */
-    const char *prefix;  /* of its lines, or NULL */
+    const char *prefix;  /* prefix of the element's lines, or NULL */
 } elements[] = {
     [HTML_LINE] =
         {" address article aside caption center div dt fieldset figcaption footer form header main nav "
@@ -295,9 +295,9 @@ struct text_layout {
     bool keeps_blanks; /* set by the caller to keep blanks at the beginning of a line */
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
     size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* end of each level in `prefix`; [0] is 0 */
-    unsigned int level;                             /* may pass TEXT_LAYOUT_LEVELS_MAX */
-    unsigned int lowest_level;                      /* since the last text; blank lines have its prefix */
-    char mark[TEXT_LAYOUT_MARK_SIZE];               /* replaces the innermost prefix of the next line */
+    unsigned int level;                             /* may exceed TEXT_LAYOUT_LEVELS_MAX */
+    unsigned int lowest_level;        /* lowest level since the last text; blank lines have its prefix */
+    char mark[TEXT_LAYOUT_MARK_SIZE]; /* replaces the innermost prefix of the next line */
 };
 
 static bool text_layout_is_empty(const struct text_layout *layout)
@@ -313,7 +313,7 @@ static void text_layout_break(struct text_layout *layout, unsigned int breaks)
     layout->pending_blanks = 0;
 }
 
-/* Adds a line end. Several in a row keep the author's blank lines, up to PENDING_BREAKS_MAX - 1. */
+/* Adds a line end. Several line ends in a row keep the author's blank lines, up to PENDING_BREAKS_MAX - 1. */
 static void text_layout_line_end(struct text_layout *layout)
 {
     if (layout->pending_breaks < PENDING_BREAKS_MAX)
@@ -401,7 +401,7 @@ enum {
     HTML_LISTS_MAX = 12 /* all deeper lists share one counter */
 };
 
-/* The innermost row of a table. As long as its text fits in one line, its cells share this line, although
+/* The innermost row of a table. While the text of the row is in one line, its cells share that line, although
  * mail programs put each cell's text into a paragraph of its own. A heading, a list or another element from
  * HTML_HEADING to HTML_TABLE ends the row. */
 struct table_row {
@@ -415,17 +415,18 @@ struct table_row {
 /* Initialize with zeros, except layout.out and layout.begin. */
 struct html_reading {
     struct text_layout layout;
-    unsigned int markdown_level; /* headings get a level below this one; 0 for plain text */
+    unsigned int markdown_level; /* level of the heading above this text; 0 for plain text */
     struct table_row row;
-    bool shows_all; /* also text that the style hides */
+    bool shows_all; /* also shows text that a style hides */
     bool has_image;
-    unsigned int open;                          /* number of open elements */
-    unsigned int hidden;                        /* open elements from the outermost hidden one inwards */
-    unsigned int preformatted;                  /* open preformatted elements */
-    unsigned int lists;                         /* open lists */
-    unsigned int next_item[HTML_LISTS_MAX + 1]; /* by depth of list; 0 if not numbered; [0] outside lists */
-    char *link;                                 /* address of the open link, or NULL */
-    size_t link_begin;                          /* offset in the output at which the link's text begins */
+    unsigned int open;         /* number of open elements */
+    unsigned int hidden;       /* open elements from the outermost hidden one inwards */
+    unsigned int preformatted; /* open preformatted elements */
+    unsigned int lists;        /* open lists */
+    unsigned int
+        next_item[HTML_LISTS_MAX + 1]; /* number by depth of list; 0 if not numbered; [0] outside lists */
+    char *link;                        /* address of the open link, or NULL */
+    size_t link_begin;                 /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 
@@ -758,8 +759,8 @@ static void on_text(void *context, const xmlChar *text, int len)
         read_text(&reader->reading, (const char *)text, (size_t)len);
 }
 
-/* Called by the parser to read more text. Unlike a parser of memory, a restarted one thus does not copy all
- * the remaining text. */
+/* Called by the parser to read more text. Reading from memory, each restarted parser would copy all the
+ * remaining text. */
 static int hand_over(void *context, char *buffer, int size)
 {
     struct source *source = context;

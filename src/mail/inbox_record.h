@@ -43,8 +43,7 @@ int inbox_record_created(const char *request, const char *id, struct inbox_recor
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 
-/* Returns true if the text is one complete JSON object or array; only such text in inbox.json takes
- * effect. */
+/* Returns true if the text is one complete JSON object or array; no other text of inbox.json takes effect. */
 bool inbox_text_is_complete(const char *text, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A text that jansson refuses is copied with replacements for values that jansson cannot represent, and
- * parsed again. The copying only tells strings from the text between them: jansson finds the errors.
+ * parsed again. The copying only distinguishes strings from the text between them; jansson finds the errors.
  */
 #include "mail/json_value.h"
 
@@ -127,7 +127,7 @@ bool json_has_too_many_values(const char *text, size_t len, size_t max)
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value)
 {
     json_error_t problem;
-    if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson would end at a NUL */
+    if (len == 0 || memchr(text, '\0', len) != NULL) /* jansson would stop at a NUL */
         return -EBADMSG;
     if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
         return -EMSGSIZE;

@@ -233,7 +233,7 @@ void json_value_write(const json_t *value, struct json_writer *writer)
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         json_begin_object(writer);
-        json_object_foreach ((json_t *)value, key, member) { /* its iterators take no const */
+        json_object_foreach ((json_t *)value, key, member) { /* the macro takes no const */
             json_key(writer, key);
             json_value_write(member, writer);
         }

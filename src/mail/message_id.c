@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each byte is read once: outside brackets, comments and quoted strings are skipped as a whole.
+ * Each byte is read once, since comments and quoted strings outside brackets are skipped as a whole.
  */
 #include "mail/message_id.h"
 
@@ -16,7 +16,7 @@ enum {
     VALUE_MAX_BYTES = 64 * 1024
 };
 
-/* Copies an id without the blanks of a folding. */
+/* Copies an id without the blanks that folding leaves in it. */
 static void add_id(GPtrArray *ids, const char *begin, size_t len)
 {
     g_autofree char *id = g_malloc(len + 1);

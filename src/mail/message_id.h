@@ -14,8 +14,7 @@
 #include <stddef.h>
 
 enum {
-    MESSAGE_ID_MAX_BYTES =
-        995 /* the longest line, 998 (section 2.1.1), less two brackets and a leading blank */
+    MESSAGE_ID_MAX_BYTES = 995 /* 998 bytes of a line (section 2.1.1) less two brackets and a leading blank */
 };
 
 /* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL when
@@ -24,8 +23,7 @@ enum {
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list(); NULL if there is none, or when out of memory. The caller
- * frees. */
+/* Returns the first id of message_id_list() (the caller frees); NULL if there is none or no memory. */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message, which may be cut off behind that header; NULL

@@ -228,7 +228,7 @@ bool mime_is_type(const struct mime_entity *entity, const char *type)
     return type[len - 1] == '/' ? strncmp(entity->type, type, len) == 0 : strcmp(entity->type, type) == 0;
 }
 
-/* Returns false for types, such as text/csv, that are no text of a message for people. */
+/* Returns false for types, such as text/csv, that are not written for people to read. */
 static bool is_prose(const struct mime_entity *leaf)
 {
     static const char *const others[] = {
@@ -311,8 +311,8 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
     return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
-/* Returns true if this leaf can be the text of this role in all multiparts around it, and then notes its
- * number in them. The first pass checks all multiparts, the second notes. */
+/* If the leaf can be the text of this role in all multiparts around it, notes the number of the chosen part
+ * in each, and returns true. The first pass checks all multiparts, the second notes. */
 static bool take_place(struct mime_entity *leaf, enum mime_role role)
 {
     bool notes = false;
@@ -364,8 +364,8 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
     int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
     if (found < 0)
         return found;
-    /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but says nothing about a
-     * file. */
+    /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but a file of this type may
+     * hold any bytes. */
     struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
     if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
         strcpy(leaf->type, MIME_TYPE_OF_BYTES);
@@ -377,7 +377,8 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* A multipart without parts may hold text: some programs put parts with its boundary behind it. */
+/* A multipart without parts may hold text: some programs put the parts with its boundary behind the
+ * multipart. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

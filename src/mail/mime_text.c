@@ -17,7 +17,7 @@
 #include "mail/html_text.h"
 
 struct flowed_line {
-    const char *marks; /* of a quote, with the blanks between and behind them */
+    const char *marks; /* quote marks, with the blanks between and behind them */
     size_t marks_len;
     size_t depth;        /* number of marks */
     const char *content; /* without the blank that RFC 3676 adds before "From " and ">" */
@@ -57,7 +57,7 @@ static struct flowed_line take_line(struct span *text)
 }
 
 /* A blank line, or a line of another depth, ends a paragraph even if the line before it flows. The line end
- * of that line then stays. */
+ * between the two is then kept. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp)
 {
     struct span rest = {text, len};
@@ -179,7 +179,7 @@ int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enu
     return out->error;
 }
 
-/* Programs that put files into the text often write blank texts between them. */
+/* Programs that put files into the text often write blank texts between the files. */
 static void drop_blank_pieces(struct mime_texts *texts)
 {
     size_t kept = 0;
@@ -217,7 +217,7 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 }
 
 /* Joins the texts of this role. With `takes_other`, a piece without a text of this role gives its other text.
- * *ret_text stays NULL if no piece has a text. */
+ * *ret_text is not set if no piece has a text. */
 static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                 char **ret_text)
 {

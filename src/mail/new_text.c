@@ -18,7 +18,7 @@
 /* ---- what mail programs write */
 
 enum phrase {
-    PHRASE_OPENING,   /* before the date in an attribution; others begin with the date itself */
+    PHRASE_OPENING,   /* before the date in an attribution; attributions without it begin with the date */
     PHRASE_VERB,      /* within an attribution */
     PHRASE_ORIGINAL,  /* between dashes, in a separator above history */
     PHRASE_FORWARDED, /* between dashes or before a colon, above a forwarded mail */
@@ -29,7 +29,8 @@ enum phrase {
     PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
     PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
     PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* another phrase that this line must have unless marks surround it; in small letters */
+    PHRASE_ANSWER, /* what a line with PHRASE_ABOVE must also have, unless marks surround it; in small letters
+                    */
     PHRASE_COUNT,
 };
 
@@ -237,7 +238,8 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A person writes commas: "Sent from my desk, as usual". */
+/* Returns true for "Sent from my iPhone". A comma shows that a person wrote the line: "Sent from my desk, as
+ * usual". */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");
@@ -268,7 +270,7 @@ static enum phrase header_of(struct text_line line)
     return PHRASE_COUNT;
 }
 
-/* What was found in a line that may be an attribution: the line with the date and the sender of a quote. */
+/* The evidence that a line may be an attribution: the line with the date and the sender of a quote. */
 struct evidence {
     bool digit;
     bool year;
@@ -375,8 +377,8 @@ enum {
     ATTRIBUTION_LINES_MAX = 4,
     HEADER_BLOCK_LINES = 12,
     HEADER_VALUE_LINES = 2,     /* consecutive lines without a label */
-    SHORT_SIGNATURE_LINES = 15, /* that may follow "--" without a blank, if it begins a signature */
-    REST_LINES_MAX = 20,        /* lines without a mark that continue a wrapped quoted line */
+    SHORT_SIGNATURE_LINES = 15, /* number of lines behind a "--" that begins a signature without its blank */
+    REST_LINES_MAX = 20,        /* number of lines without a mark that may continue a wrapped quoted line */
 };
 
 struct new_text {
@@ -443,8 +445,8 @@ static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_
     reading->has_left_out = true;
 }
 
-/* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", and that
- * line then is no quote. */
+/* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", and the
+ * line with "> wrote:" is then no quote. */
 static bool has_open_bracket(const char *text, size_t len)
 {
     const char *open = memrchr(text, '<', len);
@@ -535,7 +537,7 @@ enum history {
     HISTORY_QUOTE,
     HISTORY_ATTRIBUTION, /* an attribution with a quote behind it */
     HISTORY_HEADERS,     /* a block of headers; all the following text is history */
-    HISTORY_MARKED,      /* a separator or the like; all the following text is history */
+    HISTORY_MARKED,      /* a separator, reply line or sure attribution; all the following text is history */
 };
 
 /* Returns the kind of history that begins with this line; *ret_next is the position behind the line or the
@@ -573,8 +575,8 @@ static bool is_answer(const struct new_text *reading, const char *at)
 }
 
 /* Returns the position behind a quoted line and its rests: the lines without a mark that a mail program makes
- * when it wraps a quoted line. A doubtful line counts as new text. A rest begins with a small letter; once
- * one was found, later rests may begin with any letter if another quoted line follows them. */
+ * when it wraps a quoted line. A doubtful line counts as new text. A rest begins with a small letter; after
+ * the first rest, later rests may begin with any letter if another quoted line follows them. */
 static const char *skip_rests(struct new_text *reading, struct text_line quote)
 {
     struct text_line before = quote;

@@ -72,7 +72,7 @@ char *reply_subject(enum reply_kind kind, const char *subject)
     return asprintf(&text, bare[0] != '\0' ? "%s %s" : "%s%s", mark, bare) < 0 ? NULL : text;
 }
 
-/* A hash table of addresses, since a sender can name very many. */
+/* Sets of addresses are hash tables, since a sender can name very many addresses. */
 static void put_into(GHashTable *set, const char *address)
 {
     g_hash_table_add(set, g_ascii_strdown(address, -1));

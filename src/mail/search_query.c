@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses queries, and reads the texts of a record that they are compared with.
+ * Parses queries, and reads the texts of a record that queries are compared with.
  */
 #include "mail/search_query.h"
 
@@ -49,7 +49,7 @@ static bool has_letter_or_digit(const char *text)
 struct word {
     bool is_negated;
     bool is_quoted;
-    const char *name; /* of the possible operator, without the colon */
+    const char *name; /* name of the possible operator, without the colon */
     size_t name_len;  /* 0 if there is no operator */
     char *text;       /* owned */
 };
@@ -80,7 +80,7 @@ static int take_word(const char **text, struct word *ret)
     const char *end = start;
     while (*end != '\0' && *end != '"' && (ret->is_quoted || !character_is_blank(*end)))
         end++;
-    /* A quote that is not closed ends with the text. */
+    /* A quoted string without a closing quote ends with the text. */
     *text = ret->is_quoted && *end == '"' ? end + 1 : end;
     ret->text = strndup(start, (size_t)(end - start));
     return ret->text == NULL ? -ENOMEM : 0;
@@ -122,7 +122,7 @@ static bool parse_age(const char *text, int64_t now_ms, int64_t *ret_ms)
     return true;
 }
 
-/* Parses a date; a year or a month stands for its first day. */
+/* Parses a date; a year or a month means its first day. */
 static bool parse_date(const char *text, int64_t *ret_ms)
 {
     static const char first_day[] = "0000-01-01";
@@ -154,8 +154,7 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
             g_ascii_strcasecmp(word->text, "attachments") != 0)
             return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s",
                                word->text);
-        /* -has:attachment is a kind of its own, since an email whose content was not read yet matches
-         * neither. */
+        /* -has:attachment is a kind of its own: an email with unread content matches neither kind. */
         term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
         term->is_negated = false;
         return 0;
@@ -222,7 +221,7 @@ static int take_term(struct parsing *parsing, struct word *word)
     struct search_term term = {.is_negated = word->is_negated, .is_quoted = word->is_quoted};
     if (is_bare(word, "OR"))
         return take_or(parsing);
-    if (is_bare(word, "AND")) /* means no more than a blank */
+    if (is_bare(word, "AND")) /* has the meaning of a blank */
         return 0;
     if (is_bare(word, "NOT"))
         return reason_give(parsing->reason, -EINVAL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The file has three sections: the text of a message, byte by byte; the commands; and the session, which
- * passes the bytes to one of the other two.
+ * passes the bytes to one of the other sections.
  *
  * Answers carry the codes of RFC 3463. No answer made here repeats the client's text.
  */
@@ -43,7 +43,7 @@ struct smtp_session {
     bool is_logged_in;
     bool is_encrypted;
     bool wants_tls;
-    const struct mechanism *mechanism; /* of AUTH, while the next line is a response; else NULL */
+    const struct mechanism *mechanism; /* mechanism of AUTH while the next line is a response; else NULL */
     size_t responses;                  /* number of responses received for `mechanism` */
     bool is_in_message;
     bool is_over;
@@ -211,7 +211,7 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     return *ret_address != NULL;
 }
 
-/* Returns the answer that refuses the parameters of MAIL, or NULL. Splits the text. */
+/* Returns the answer that refuses the parameters of MAIL, or NULL. Writes NULs into the text. */
 static const char *check_parameters(char *text, size_t max_bytes)
 {
     while (text != NULL) {
@@ -244,7 +244,7 @@ enum {
 /* The mechanisms of AUTH, with the challenge for each response in base64. */
 static const struct mechanism {
     const char *name;
-    const char *challenges[RESPONSES_MAX]; /* NULL behind the last */
+    const char *challenges[RESPONSES_MAX]; /* NULL behind the last challenge */
 } mechanisms[] = {
     {"PLAIN", {""}},
     {"LOGIN", {"VXNlcm5hbWU6", "UGFzc3dvcmQ6"}}, /* "Username:", "Password:" */

@@ -91,7 +91,7 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
         *ret_words = "the base64 is cut off or damaged";
         return -EBADMSG;
     }
-    /* GMime drops an escape that the end of the content cuts. */
+    /* GMime drops an escape that is cut off at the end of the content. */
     bool ends_in_escape = content.len >= 2 && content.bytes[content.len - 2] == '=' &&
                           !g_ascii_isspace(content.bytes[content.len - 1]);
     if (is_strict && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE && ends_in_escape) {

@@ -19,7 +19,7 @@ enum {
     SIGNATURE_LEN = 64
 };
 
-/* Compares in constant time, so that the time does not tell how much of a forged signature is right. */
+/* Compares in constant time, so that the time taken does not show how much of a forged signature is right. */
 static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
 {
     unsigned int difference = 0;
