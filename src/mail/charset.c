@@ -69,8 +69,7 @@ static bool has_label(const char *labels, const char *label, size_t len)
 }
 
 /* Returns iconv's name of the charset, or NULL. A label that is not in the table must have a digit, as the
- * charsets of mail have: labels with another meaning to iconv, such as the name of the locale's charset, have
- * none. */
+ * charsets of mail have: iconv's name for the locale's charset, for example, has none. */
 static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
 {
     char simple[LABEL_MAX_BYTES + 1];
@@ -99,9 +98,8 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
 static pthread_mutex_t charsets_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Returns the descriptor of a charset, in its initial state; (iconv_t)-1 if iconv does not know the charset.
- * Descriptors are never closed: glibc would unload a charset's library with its last descriptor, and a header
- * that alternates between a dozen charsets cost 4 s of CPU per megabyte. glibc's 1,180 names bound the
- * table. */
+ * Descriptors are never closed (glibc has 1,180 names): glibc would unload a charset's library with its last
+ * descriptor, and a header that alternates between a dozen charsets cost 4 s of CPU per megabyte. */
 static iconv_t find_charset_locked(const char *name)
 {
     static GHashTable *descriptors; /* keys: names in capital letters, since glibc ignores case */

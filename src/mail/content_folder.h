@@ -24,7 +24,7 @@ struct content_entry {
                         within its kind, regardless of case and Unicode normalisation */
     char *id;        /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
     char *bytes;     /* owned; NULL if the entry has no text */
-    size_t len;      /* of `bytes` */
+    size_t len;      /* length of `bytes` */
     int64_t date_ms; /* CONTENT_PREVIOUS: time of sending since 1970 UTC; 0 if unknown */
 };
 

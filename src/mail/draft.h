@@ -23,9 +23,9 @@ enum {
     DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000,  /* one body after decoding */
     DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* To, Cc, Bcc and Reply-To together */
     DRAFT_JSON_VALUES_MAX = 10 * 1000,
-    ATTACHMENTS_MAX_BYTES = 10 * 1000 * 1000, /* all attachments of one email, and each file */
+    ATTACHMENTS_MAX_BYTES = 10 * 1000 * 1000, /* bound for all attachments of one email, and for each file */
     ATTACHMENTS_MAX = 1000,
-    DRAFT_MESSAGE_IDS_MAX = 40, /* from each of In-Reply-To and References */
+    DRAFT_MESSAGE_IDS_MAX = 40, /* ids read from each of In-Reply-To and References */
 };
 
 /* An attached MIME part, to be uploaded before the message is sent. */
@@ -60,8 +60,7 @@ struct draft {
  * `answered` is the result of reply_make() (reply.h) for the email that the message answers, or NULL. An
  * answer may be a body alone: its first lines are headers only if they form a header section with a header
  * such as To (HEADER_COUNTS in draft_mime.c). If the first line is such a header, the section must be valid.
- * Fields of the message (headers, or JSON) replace those of `answered`, except existing_email_id and
- * message_type. */
+ * Fields of the message replace those of `answered`, except existing_email_id and message_type. */
 int draft_parse(const char *bytes, size_t len, const char *answered, struct draft **ret_draft,
                 char **ret_reason);
 

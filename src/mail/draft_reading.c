@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What reading shares between both forms of a draft: reasons for refusals, lists of recipients, and notes.
+ * Functions for reading both forms of a draft: reasons for refusals, lists of recipients, and notes.
  */
 #include "mail/draft_reading.h"
 

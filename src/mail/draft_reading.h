@@ -32,13 +32,13 @@ struct draft_reading {
     bool alternative_content;
     char *existing_email_id;   /* NULL unless message_type is reply or forward */
     char *message_type;        /* NULL for a new message */
-    GPtrArray *attachment_ids; /* of strings, as every GPtrArray here */
+    GPtrArray *attachment_ids; /* array of strings, like every GPtrArray below */
     GPtrArray *attachment_names;
     GPtrArray *in_reply_to; /* the first DRAFT_MESSAGE_IDS_MAX ids of In-Reply-To */
     GPtrArray *references;  /* the last DRAFT_MESSAGE_IDS_MAX ids of References */
     GPtrArray *content_ids; /* the Content-ID of each part; "" if the part has none */
-    GPtrArray *not_carried; /* as in struct draft */
-    GArray *parts;          /* of struct draft_part */
+    GPtrArray *not_carried; /* descriptions, as in struct draft */
+    GArray *parts;          /* array of struct draft_part */
     struct mime_texts texts;
     const char *message; /* the RFC 5322 text, for line numbers; borrowed, like ret_reason */
     char **ret_reason;

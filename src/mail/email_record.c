@@ -111,7 +111,7 @@ static int take_string(struct record_reading *reading)
     return error;
 }
 
-/* Checks a number. A number out of jansson's range is valid if strtod() reads all its bytes. */
+/* Checks a number. A number out of jansson's range is valid if g_ascii_strtod() reads all its bytes. */
 static int check_number(const char *text, size_t len)
 {
     json_error_t problem;

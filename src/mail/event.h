@@ -23,7 +23,7 @@ enum event_kind {
 };
 
 struct event {
-    int64_t time_ms; /* since 1970 */
+    int64_t time_ms; /* since 1970 UTC */
     enum event_kind kind;
     const char *path;  /* relative to the mount point, or NULL */
     const char *id;    /* the service's id, or NULL */

@@ -402,8 +402,7 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         read_parameter(&parameter, at, next, name);
         at = next;
     }
-    /* If the parameter is written with and without pieces, the pieces are used, since their text is
-     * better. */
+    /* If the parameter is written with and without pieces, the pieces are used: their text is better. */
     const struct piece *pieces = parameter.pieces;
     _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter.max_bytes);
     for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {

@@ -419,14 +419,13 @@ struct html_reading {
     struct table_row row;
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
-    unsigned int open;         /* number of open elements */
-    unsigned int hidden;       /* open elements from the outermost hidden one inwards */
-    unsigned int preformatted; /* open preformatted elements */
-    unsigned int lists;        /* open lists */
-    unsigned int
-        next_item[HTML_LISTS_MAX + 1]; /* number by depth of list; 0 if not numbered; [0] outside lists */
-    char *link;                        /* address of the open link, or NULL */
-    size_t link_begin;                 /* offset in the output at which the link's text begins */
+    unsigned int open;                          /* number of open elements */
+    unsigned int hidden;                        /* open elements from the outermost hidden one inwards */
+    unsigned int preformatted;                  /* open preformatted elements */
+    unsigned int lists;                         /* open lists */
+    unsigned int next_item[HTML_LISTS_MAX + 1]; /* number by depth; 0 if not numbered; [0] outside lists */
+    char *link;                                 /* address of the open link, or NULL */
+    size_t link_begin;                          /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 enum {
-    JSON_VALUES_MAX = 200 * 1000, /* in a text for json_value_read() */
+    JSON_VALUES_MAX = 200 * 1000, /* number of values that json_value_read() accepts in one text */
 };
 
 /* Returns true if the text has more than `max` values. A value can be two bytes long, but jansson takes a

@@ -14,7 +14,7 @@
 
 enum {
     MAILDIR_LETTERS = 52,
-    MAILDIR_ID_BYTES = 8,   /* of a digest of the email's id, shown in hexadecimal */
+    MAILDIR_ID_BYTES = 8,   /* bytes of a digest of the email's id, shown in hexadecimal */
     MAILDIR_NAME_SIZE = 128 /* bytes of any name made here, with its NUL */
 };
 

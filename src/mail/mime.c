@@ -377,8 +377,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* A multipart without parts may hold text: some programs put the parts with its boundary behind the
- * multipart. */
+/* A multipart without parts may hold text: some programs put the parts behind the multipart. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

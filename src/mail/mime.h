@@ -124,7 +124,7 @@ struct mime_entity {
     unsigned int depth;
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
-    char *boundary;             /* of a multipart */
+    char *boundary;             /* boundary of a multipart, or NULL */
     bool has_usual_text; /* a multipart/alternative has plain text or HTML, so no other type gives its text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */

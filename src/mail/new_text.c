@@ -29,8 +29,7 @@ enum phrase {
     PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
     PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
     PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* what a line with PHRASE_ABOVE must also have, unless marks surround it; in small letters
-                    */
+    PHRASE_ANSWER, /* needed in a line with PHRASE_ABOVE unless marks surround it; in small letters */
     PHRASE_COUNT,
 };
 
@@ -238,8 +237,7 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A comma shows that a person wrote the line: "Sent from my desk, as
- * usual". */
+/* Returns true for "Sent from my iPhone". A person's line has a comma: "Sent from my desk, as usual". */
 static bool is_of_device(struct text_line line)
 {
     line = trim(line, "");

@@ -12,7 +12,7 @@
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
 
-/* Writes the request on one line; as a string if the database was damaged and the request is not JSON. */
+/* Writes the request on one line; as a string if damage of the database made the request invalid JSON. */
 static void write_request(struct json_writer *writer, const char *request)
 {
     _cleanup_json_ json_t *value = NULL;

@@ -25,7 +25,7 @@ struct receipt {
     const char *kind;
     const char *id;      /* the service's id of the sent email or uploaded file; NULL if there is none */
     const char *key;     /* idempotency key; "" if there is none */
-    int64_t accepted_ms; /* since 1970; 0 if not accepted yet; likewise finished_ms */
+    int64_t accepted_ms; /* since 1970 UTC; 0 if not accepted yet; likewise finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
     int http_status;         /* of the service's last answer; 0 if there was none */

@@ -154,7 +154,7 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
             g_ascii_strcasecmp(word->text, "attachments") != 0)
             return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s",
                                word->text);
-        /* -has:attachment is a kind of its own: an email with unread content matches neither kind. */
+        /* -has:attachment is a kind of its own: until its content is read, an email matches neither kind. */
         term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
         term->is_negated = false;
         return 0;

@@ -26,7 +26,7 @@ enum {
     SMTP_RECIPIENTS_MAX = 1000,
     SMTP_ANSWER_MAX_BYTES = 500, /* length of a host's answer; RFC 5321 allows 512 with the line end */
     SMTP_MISTAKES_MAX = 20,      /* wrong commands before the session ends */
-    SMTP_FIRST_MISTAKES_MAX = 2, /* wrong commands before EHLO, HELO or LHLO */
+    SMTP_FIRST_MISTAKES_MAX = 2, /* likewise, but for a client that has not sent EHLO, HELO or LHLO */
 };
 
 enum smtp_dialect {
@@ -52,7 +52,7 @@ struct smtp_host {
     const char *program;    /* name of the program, for the greeting */
     const char *domain;     /* name of the host */
     bool takes_login;       /* offers AUTH, and takes any user and password */
-    bool offers_tls;        /* by STARTTLS */
+    bool offers_tls;        /* offers STARTTLS */
     bool keeps_local_names; /* keeps a recipient without a domain unchanged; if false, appends `domain` */
     size_t message_max_bytes;
     size_t texts_max_bytes;    /* bound for the incomplete messages of all sessions together */
