@@ -60,7 +60,7 @@ static void put_into_failed(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, outbox), -EIO);
 }
 
-TEST_WITH(each_line_is_carried_out_or_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(each_line_is_executed_or_refused, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     put_into_failed(fixture, "two words.txt");
@@ -86,7 +86,7 @@ TEST_WITH(an_argument_can_be_as_long_as_a_name_and_no_longer, fixture_set_up, fi
     tree_release(handle);
 }
 
-TEST_WITH(a_nul_is_no_part_of_a_command, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_command_with_a_nul_is_refused, fixture_set_up, fixture_tear_down)
 {
     struct tree_handle *handle = open_control(*state);
     assert_int_equal(tree_write(handle, &any_caller, "sync\0x", 6, 0), -EINVAL);

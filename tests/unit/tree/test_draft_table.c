@@ -78,7 +78,7 @@ TEST_WITH(a_file_has_one_node_under_all_its_names, set_up, tear_down)
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 1);
 }
 
-TEST_WITH(names_that_lead_nowhere_are_errors, set_up, tear_down)
+TEST_WITH(a_missing_name_is_enoent, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
@@ -134,7 +134,7 @@ static int try_hold(struct fixture *fixture, struct draft_node *node)
 }
 
 /* A wrong close would close the descriptor of another part of the program. */
-TEST_WITH(only_its_own_descriptors_are_closed, set_up, tear_down)
+TEST_WITH(the_table_closes_only_its_own_descriptors, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct stat before;
@@ -177,7 +177,7 @@ TEST_WITH(a_known_draft_needs_no_descriptor, set_up, tear_down)
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 200);
 }
 
-TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
+TEST_WITH(a_removed_draft_can_be_held_until_the_kernel_forgets_it, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     int before = count_descriptors();
@@ -206,7 +206,7 @@ TEST_WITH(a_removed_draft_is_held_until_it_is_forgotten, set_up, tear_down)
     assert_int_equal(try_hold(fixture, b), 0);
 }
 
-TEST_WITH(names_follow_the_renames_above_them, set_up, tear_down)
+TEST_WITH(drafts_are_found_after_renames_of_folders_above_them, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_table *table = &fixture->table;
@@ -254,7 +254,7 @@ TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down
 
 /* git links an object to its name, and removes the first name. If the last name is removed, the other must
  * be looked up again. */
-TEST_WITH(a_removed_name_is_not_the_files_last, set_up, tear_down)
+TEST_WITH(removing_one_name_of_a_draft_keeps_the_others, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
@@ -273,7 +273,7 @@ TEST_WITH(a_removed_name_is_not_the_files_last, set_up, tear_down)
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-TEST_WITH(two_names_of_one_file_stay_when_one_is_renamed_to_the_other, set_up, tear_down)
+TEST_WITH(renaming_a_draft_to_its_other_name_keeps_its_node, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
@@ -285,7 +285,7 @@ TEST_WITH(two_names_of_one_file_stay_when_one_is_renamed_to_the_other, set_up, t
     assert_ptr_equal(find(fixture, "b"), node);
 }
 
-TEST_WITH(folders_that_no_path_can_name_are_too_deep, set_up, tear_down)
+TEST_WITH(folders_deeper_than_the_longest_path_are_refused, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[205];
@@ -302,7 +302,7 @@ TEST_WITH(folders_that_no_path_can_name_are_too_deep, set_up, tear_down)
     assert_int_equal(draft_table_remove(&fixture->table, node->parent, name, AT_REMOVEDIR), 0);
 }
 
-TEST_WITH(a_draft_moved_outside_the_mount_is_stale_until_its_lookup, set_up, tear_down)
+TEST_WITH(a_draft_renamed_without_the_table_is_stale_until_its_lookup, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -318,7 +318,7 @@ TEST_WITH(a_draft_moved_outside_the_mount_is_stale_until_its_lookup, set_up, tea
 }
 
 /* The kernel follows the link, and the file at its end has another inode number. */
-TEST_WITH(a_link_put_in_place_of_a_folder_leads_to_no_other_file, set_up, tear_down)
+TEST_WITH(a_symbolic_link_in_place_of_a_folder_is_noticed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mkdirat(fixture->dir.fd, "a", 0700), 0);
@@ -350,7 +350,7 @@ static void *rename_to_and_fro(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_rename_under_way_hides_nothing_below, set_up, tear_down)
+TEST_WITH(a_rename_under_way_hides_no_file_in_the_folder, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct renamer renamer = {.fixture = fixture};
@@ -377,7 +377,7 @@ TEST_WITH(a_rename_under_way_hides_nothing_below, set_up, tear_down)
 
 /* ---------------------------------------------------------------- writers */
 
-TEST_WITH(a_draft_that_moves_cannot_be_written, set_up, tear_down)
+TEST_WITH(a_draft_cannot_be_written_during_its_move, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");
@@ -390,7 +390,7 @@ TEST_WITH(a_draft_that_moves_cannot_be_written, set_up, tear_down)
     draft_node_end_write(&fixture->table, node);
 }
 
-TEST_WITH(a_draft_that_left_returns_as_another_draft, set_up, tear_down)
+TEST_WITH(a_draft_that_left_returns_with_another_node, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     make_file(fixture, "a");

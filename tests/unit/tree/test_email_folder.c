@@ -62,7 +62,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
     tree_release_dir(dir);
 }
 
-TEST_WITH(each_email_is_a_file_and_a_folder_however_little_room_there_is, set_up, fixture_tear_down)
+TEST_WITH(each_email_is_a_file_and_a_folder_in_listings_of_any_size, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
@@ -202,7 +202,7 @@ TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
 }
 
 /* The low 16 bits of an entry's number are the index in the content, the others its email and kind. */
-TEST_WITH(a_number_that_means_something_else_now_opens_nothing, set_up, fixture_tear_down)
+TEST_WITH(an_outdated_inode_number_opens_nothing, set_up, fixture_tear_down)
 {
     const uint64_t index_bits = UINT64_C(0xffff) << NODE_KIND_BITS;
     struct tree_fixture *fixture = *state;
@@ -218,7 +218,7 @@ TEST_WITH(a_number_that_means_something_else_now_opens_nothing, set_up, fixture_
     }
 }
 
-TEST_WITH(looking_at_the_inbox_asks_nothing, set_up, fixture_tear_down)
+TEST_WITH(lookups_in_an_inbox_fetch_no_content, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;

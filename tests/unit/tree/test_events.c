@@ -123,7 +123,7 @@ TEST_WITH(appended_events_are_read, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(the_events_are_the_same_after_a_restart, set_up, tear_down)
+TEST_WITH(events_survive_a_restart, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     append(tree, 1);
@@ -158,7 +158,7 @@ static char *read_files(const struct temp_dir *dir)
     return both;
 }
 
-TEST_WITH(the_older_of_two_files_goes_when_the_newer_is_full, set_up, tear_down)
+TEST_WITH(a_full_log_drops_its_older_file, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     struct tree *tree = open_log(dir);
@@ -206,7 +206,7 @@ TEST_WITH(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(a_slow_stream_goes_on_at_a_line, set_up, tear_down)
+TEST_WITH(a_slow_stream_continues_at_the_start_of_a_line, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     struct tree_handle *stream = open_file(tree, find(tree, "events").ino);
@@ -220,7 +220,7 @@ TEST_WITH(a_slow_stream_goes_on_at_a_line, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
+TEST_WITH(an_open_events_file_keeps_its_offsets_when_lines_are_dropped, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;
@@ -256,7 +256,7 @@ TEST_WITH(an_open_events_file_is_read_on_after_it_was_cut, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(half_a_line_from_a_crash_stays_apart, set_up, tear_down)
+TEST_WITH(an_event_after_half_a_line_begins_a_new_line, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(file_replace_at(dir->fd, name, "{\"a\":1}\n{\"b", 11, 0600), 0);
@@ -272,7 +272,7 @@ TEST_WITH(half_a_line_from_a_crash_stays_apart, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(a_file_that_is_too_long_is_begun_anew, set_up, tear_down)
+TEST_WITH(a_file_that_is_too_long_is_removed, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     _cleanup_free_ char *junk = calloc(1, BOUND + 1);
@@ -284,7 +284,7 @@ TEST_WITH(a_file_that_is_too_long_is_begun_anew, set_up, tear_down)
     assert_int_equal(fstatat(dir->fd, name, &stat, 0), -1);
 }
 
-TEST_WITH(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up, tear_down)
+TEST_WITH(events_stay_in_memory_if_their_file_cannot_be_written, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     assert_int_equal(mkdirat(dir->fd, name, 0700), 0);
@@ -296,7 +296,7 @@ TEST_WITH(a_file_that_cannot_be_written_loses_nothing_in_memory, set_up, tear_do
     tree_free(tree);
 }
 
-TEST_WITH(a_line_that_the_disk_takes_half_of_is_not_in_the_file, set_up, tear_down)
+TEST_WITH(a_half_written_line_is_removed_from_the_file, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     struct stat stat;
@@ -319,7 +319,7 @@ TEST_WITH(a_line_that_the_disk_takes_half_of_is_not_in_the_file, set_up, tear_do
     tree_free(tree);
 }
 
-TEST_WITH(neither_file_can_be_opened_for_writing, set_up, tear_down)
+TEST_WITH(event_files_cannot_be_opened_for_writing, set_up, tear_down)
 {
     static const char *const files[] = {name, "events"};
     struct tree *tree = open_log(*state);

@@ -50,7 +50,7 @@ static unsigned int upserts(struct tree_fixture *fixture)
     return fake_service_count(fixture->fake, FAKE_UPSERT);
 }
 
-TEST_WITH(a_complete_text_is_put_to_the_service_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_complete_inbox_json_is_sent_once, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
@@ -67,7 +67,7 @@ TEST_WITH(a_complete_text_is_put_to_the_service_once, fixture_set_up, fixture_te
     assert_non_null(strstr(text, "\"Al\""));
 }
 
-TEST_WITH(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up, fixture_tear_down)
+TEST_WITH(closing_an_unchanged_or_empty_inbox_json_sends_nothing, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     for (int i = 0; i < 2; i++) {
@@ -80,7 +80,7 @@ TEST_WITH(closing_unchanged_or_empty_asks_and_says_nothing, fixture_set_up, fixt
     assert_null(strstr(events, "JSON"));
 }
 
-TEST_WITH(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_incomplete_inbox_json_fails_the_close_of_its_opener, fixture_set_up, fixture_tear_down)
 {
     const struct tree_caller caller = opener();
     struct tree_fixture *fixture = *state;
@@ -94,7 +94,7 @@ TEST_WITH(an_incomplete_text_fails_the_close_of_its_opener, fixture_set_up, fixt
     assert_non_null(strstr(events, "not a complete JSON value"));
 }
 
-TEST_WITH(errors_come_from_the_close, fixture_set_up, fixture_tear_down)
+TEST_WITH(close_returns_the_error_of_an_invalid_inbox_json, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *text;
@@ -115,7 +115,7 @@ TEST_WITH(errors_come_from_the_close, fixture_set_up, fixture_tear_down)
     assert_int_equal(upserts(fixture), 0);
 }
 
-TEST_WITH(the_text_of_inbox_json_is_bounded, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_size_of_inbox_json_is_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
@@ -155,7 +155,7 @@ static struct tree_handle *open_for_reading(struct tree_fixture *fixture, const 
     return handle;
 }
 
-TEST_WITH(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(only_the_first_open_passes_an_email_to_the_kernel, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;
@@ -181,7 +181,7 @@ TEST_WITH(an_email_is_handed_over_once, fixture_set_up, fixture_tear_down)
 }
 
 /* The email changes while the kernel gets its content, which would otherwise stay in the kernel's cache. */
-TEST_WITH(content_given_to_the_kernel_is_distinguished_from_newer_content, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_change_makes_the_passed_content_outdated, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;
@@ -203,7 +203,7 @@ TEST_WITH(content_given_to_the_kernel_is_distinguished_from_newer_content, fixtu
     tree_release(handle);
 }
 
-TEST_WITH(other_files_are_not_handed_over, fixture_set_up, fixture_tear_down)
+TEST_WITH(only_emails_are_passed_to_the_kernel, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"README", "status.json", "events.jsonl"};
     struct tree_data data;
@@ -305,7 +305,7 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
 }
 
 /* The bits of opened emails grow with the numbers. */
-TEST_WITH(every_one_of_many_emails_is_handed_over_once, set_up_many, fixture_tear_down)
+TEST_WITH(each_of_many_emails_is_passed_to_the_kernel_once, set_up_many, fixture_tear_down)
 {
     static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};
     struct tree_fixture *fixture = *state;

@@ -169,7 +169,7 @@ static bool count_message(void *context, const char *name, const struct tree_ent
 }
 
 /* An inbox is read in several pieces. */
-TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
+TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
 {
     enum {
         MORE = 130
@@ -189,7 +189,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_there, set_up, fixture_tear_down)
     assert_int_equal(count, 3 + MORE);
 }
 
-TEST_WITH(a_lookup_learns_the_size_once, set_up, fixture_tear_down)
+TEST_WITH(a_listing_knows_a_size_that_a_lookup_found, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -263,7 +263,7 @@ TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
 
 /* ---------------------------------------------------------------- marking */
 
-TEST_WITH(a_message_answers_to_one_name_at_a_time, set_up, fixture_tear_down)
+TEST_WITH(a_message_has_one_name_at_a_time, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -292,7 +292,7 @@ TEST_WITH(a_message_answers_to_one_name_at_a_time, set_up, fixture_tear_down)
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, tmp, name, &entry), -ENOENT);
 }
 
-TEST_WITH(nothing_but_marking_is_accepted, set_up, fixture_tear_down)
+TEST_WITH(messages_can_only_be_marked, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -393,7 +393,7 @@ TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture
 
 /* ---------------------------------------------------------------- mail that is added and removed */
 
-TEST_WITH(new_mail_changes_new_before_anybody_looks_through_it, set_up, fixture_tear_down)
+TEST_WITH(new_mail_changes_the_time_of_new_before_a_listing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
@@ -418,7 +418,7 @@ static int set_up_without_time(void **state);
 static int tear_down_without_time(void **state);
 
 /* All changes happen within a millisecond: a mail program reads a folder again only if its time differs. */
-TEST_WITH(the_time_of_new_goes_on_with_whatever_changes_it, set_up_without_time, tear_down_without_time)
+TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_attributes attributes;
@@ -461,7 +461,7 @@ static int tear_down_without_time(void **state)
     return error;
 }
 
-TEST_WITH(a_new_inbox_changes_the_folder_of_maildirs, set_up, fixture_tear_down)
+TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_of_maildirs, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct timespec before = mtime_of(fixture, "maildir");
@@ -476,7 +476,7 @@ TEST_WITH(a_new_inbox_changes_the_folder_of_maildirs, set_up, fixture_tear_down)
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
 
-TEST_WITH(mail_that_returns_has_its_number_and_marks, set_up_without_time, tear_down_without_time)
+TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -518,7 +518,7 @@ static void note_appeared(void *context, const char *path, uint64_t ino)
     appeared->inos[appeared->count++] = ino;
 }
 
-TEST_WITH(mail_is_announced_by_a_name_that_is_free_to_be_created, set_up, fixture_tear_down)
+TEST_WITH(new_mail_is_announced_by_a_path_that_can_be_created, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct appeared appeared = {.count = 0};
@@ -562,7 +562,7 @@ static void note_invalidated(void *context, uint64_t folder, const char *gone_na
     invalidated->count += gone_name == NULL && folder == invalidated->folder;
 }
 
-TEST_WITH(the_kernel_keeps_new_until_mail_comes_or_goes, set_up_without_time, tear_down_without_time)
+TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -616,7 +616,7 @@ TEST_WITH(only_mail_in_new_is_announced, set_up_without_time, tear_down_without_
                      -ENOENT);
 }
 
-TEST_WITH(nothing_but_new_is_announced_in, set_up, fixture_tear_down)
+TEST_WITH(mail_is_announced_only_in_new, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     static const char *const folders[] = {"maildir", BOX, BOX "/cur", BOX "/tmp"};
@@ -632,7 +632,7 @@ TEST_WITH(nothing_but_new_is_announced_in, set_up, fixture_tear_down)
 
 /* ---------------------------------------------------------------- programs' own files */
 
-TEST_WITH(programs_have_files_of_their_own, set_up, fixture_tear_down)
+TEST_WITH(programs_can_make_hidden_files, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -669,7 +669,7 @@ static void make_own_file(struct tree_fixture *fixture, const char *folder, cons
     tree_forget(fixture->tree, entry.ino, 1);
 }
 
-TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up, fixture_tear_down)
+TEST_WITH(the_number_of_files_of_programs_is_bounded, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -689,7 +689,7 @@ TEST_WITH(there_is_room_for_so_many_files_of_programs_however_they_come, set_up,
     assert_int_equal(rename_at(fixture, BOX, ".file-3", "maildir", ".file-3"), 0);
 }
 
-TEST_WITH(uidvalidity_has_its_true_size, set_up, fixture_tear_down)
+TEST_WITH(the_size_of_uidvalidity_is_that_of_its_text, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;

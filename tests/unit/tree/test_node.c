@@ -21,7 +21,7 @@ TEST(an_inode_number_holds_kind_and_number)
         }
 }
 
-TEST(the_root_is_the_kernels_root)
+TEST(the_root_has_the_kernels_root_number)
 {
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }

@@ -70,7 +70,7 @@ static void assert_sent(struct tree_fixture *fixture, unsigned int index, const 
         fail_msg("%s is not in %s", part, record.text);
 }
 
-TEST_WITH(looking_at_reply_files_asks_nothing, set_up, fixture_tear_down)
+TEST_WITH(lookups_of_reply_files_fetch_no_content, set_up, fixture_tear_down)
 {
     static const char *const names[] = {"reply", "reply-all", "forward"};
     struct tree_fixture *fixture = *state;
@@ -86,7 +86,7 @@ TEST_WITH(looking_at_reply_files_asks_nothing, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);
 }
 
-TEST_WITH(reply_files_open_for_writing_alone, set_up, fixture_tear_down)
+TEST_WITH(reply_files_open_only_for_writing, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -196,7 +196,7 @@ TEST_WITH(appending_continues_the_text_of_its_own_writer, set_up, fixture_tear_d
     assert_sent(fixture, 1 - index_of_one, "\"plain_text\":\"two \"");
 }
 
-TEST_WITH(a_reply_without_a_recipient_fails_with_words, set_up, fixture_tear_down)
+TEST_WITH(a_reply_without_a_recipient_fails_with_a_reason, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;

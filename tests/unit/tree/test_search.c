@@ -65,7 +65,7 @@ TEST_WITH(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up, fixtur
     assert_true(look_up(fixture, 1) > second);
 }
 
-TEST_WITH(an_ambiguous_query_is_refused_with_words, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_ambiguous_query_is_refused_with_a_reason, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -91,7 +91,7 @@ TEST_WITH(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down)
         assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, queries[i], &entry), 0);
 }
 
-TEST_WITH(names_are_bounded, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_number_of_known_queries_is_bounded, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     uint64_t first = look_up(fixture, 0);
@@ -217,7 +217,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
 }
 
 /* find(1) takes long if search/ has many queries. */
-TEST_WITH(a_long_walk_through_the_queries_asks_nothing, set_up_clock, tear_down_clock)
+TEST_WITH(a_long_walk_through_the_queries_causes_no_search, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -278,7 +278,7 @@ static void *be_there(void *argument)
 }
 
 /* A program with several threads lists with one and reads with the others. */
-TEST_WITH(other_threads_of_a_process_that_listed_the_queries_ask_nothing, set_up_clock, tear_down_clock)
+TEST_WITH(other_threads_of_a_process_that_listed_the_queries_cause_no_search, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;
     struct helper helper;

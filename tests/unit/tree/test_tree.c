@@ -125,7 +125,7 @@ TEST_WITH(folders_list_their_entries, fixture_set_up, fixture_tear_down)
     assert_non_null(strstr(names.text, "draft "));
 }
 
-TEST_WITH(a_listing_in_small_parts_is_the_same, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_listing_is_the_same_in_small_parts, fixture_set_up, fixture_tear_down)
 {
     static const char *const folders[] = {"", "inboxes", "inboxes/alice@inbox.example", "sent", "drafts"};
     struct tree_fixture *fixture = *state;
@@ -511,7 +511,7 @@ TEST_WITH(attributes_of_service_files_cannot_change, fixture_set_up, fixture_tea
         tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "ctl"), NULL, &size), 0);
 }
 
-TEST_WITH(files_that_are_copied_into_accept_attributes_without_effect, fixture_set_up, fixture_tear_down)
+TEST_WITH(targets_of_copies_accept_attributes_without_effect, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"outbox", "attachments", "drafts",
                                         "inboxes/alice@inbox.example/inbox.json"};
@@ -627,7 +627,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
 }
 
 /* Removing a name drops the kernel's cached listing, so that its next read may start in the middle. */
-TEST_WITH(a_listing_of_sent_goes_on_after_removals, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_listing_of_sent_continues_after_removals, fixture_set_up, fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
     struct tree_fixture *fixture = *state;
@@ -762,7 +762,7 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
 }
 
 /* The kernel has applied the caller's umask; the daemon's own must not take more away. */
-TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tear_down)
+TEST_WITH(drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -785,8 +785,7 @@ TEST_WITH(drafts_have_the_modes_that_were_asked_for, fixture_set_up, fixture_tea
 }
 
 /* `rm sent/<all>` also removes the receipt by name, after it went with its file. */
-TEST_WITH(a_receipt_that_went_with_its_file_is_removed_once_more_by_the_same_program, fixture_set_up,
-          fixture_tear_down)
+TEST_WITH(a_program_can_remove_the_receipt_of_a_file_that_it_removed, fixture_set_up, fixture_tear_down)
 {
     const struct tree_caller rm = {.pid = 7};
     const struct tree_caller other = {.pid = 8};
@@ -820,7 +819,7 @@ static size_t count_descriptors(void)
 }
 
 /* Unmounting does not wait for what programs have open. */
-TEST(open_drafts_are_closed_at_the_end)
+TEST(freeing_the_tree_closes_open_drafts)
 {
     size_t before = count_descriptors();
     void *own_state = NULL;
@@ -850,7 +849,7 @@ static void appeared(void *context, const char *path, uint64_t ino)
     snprintf(last->path, sizeof(last->path), "%s", path);
 }
 
-TEST_WITH(an_event_of_new_mail_has_an_existing_path, set_up_without_time, tear_down_without_time)
+TEST_WITH(new_mail_is_reported_with_an_existing_path, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
     struct appeared_path last = {.count = 0};
@@ -877,7 +876,7 @@ TEST_WITH(an_event_of_new_mail_has_an_existing_path, set_up_without_time, tear_d
     assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* it was removed since */
 }
 
-TEST_WITH(creating_an_existing_draft_opens_it, fixture_set_up, fixture_tear_down)
+TEST_WITH(creating_an_announced_file_opens_it_for_reading, fixture_set_up, fixture_tear_down)
 {
     static const char record[] = "inboxes/alice@inbox.example/inbox.json";
     struct tree_fixture *fixture = *state;
@@ -999,7 +998,7 @@ static bool is_there(struct tree_fixture *fixture, const char *path)
     return fixture_find(fixture, path, &entry) == 0;
 }
 
-TEST_WITH(a_text_before_a_clean_close_goes_out, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_closed_message_is_sent_when_the_filesystem_ends, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -1012,7 +1011,7 @@ TEST_WITH(a_text_before_a_clean_close_goes_out, fixture_set_up, fixture_tear_dow
     assert_int_equal(fixture->tree->open_handles.length, 0);
 }
 
-TEST_WITH(a_text_after_the_last_close_does_not_go_out, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_unclosed_message_is_not_sent_when_the_filesystem_ends, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = begin(fixture, "half", message);
