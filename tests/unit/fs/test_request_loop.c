@@ -184,7 +184,7 @@ TEST_WITH(without_a_thread_more_requests_wait_in_the_kernel, start, stop)
     assert_true(await_come(unique));
 }
 
-TEST_WITH(an_interrupt_is_carried_out_while_its_request_waits, start, stop)
+TEST_WITH(an_interrupt_is_handled_while_its_request_waits, start, stop)
 {
     send_message(1, FUSE_FSYNCDIR, TREE_ROOT_INO);
     assert_true(await_come(1));

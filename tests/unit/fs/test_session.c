@@ -67,7 +67,7 @@ TEST(a_session_that_was_never_mounted_can_be_stopped_twice)
     fs_session_free(NULL);
 }
 
-TEST(mounting_on_nothing_fails_in_words)
+TEST(mounting_on_a_missing_folder_fails_with_a_reason)
 {
     _cleanup_(cleanup_fs_session_free) struct fs_session *session = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -76,7 +76,7 @@ TEST(mounting_on_nothing_fails_in_words)
     assert_non_null(reason);
 }
 
-TEST(a_folder_is_no_dead_mount)
+TEST(an_ordinary_folder_is_no_dead_mount)
 {
     assert_false(fs_mountpoint_is_dead("/"));
     assert_false(fs_mountpoint_is_dead("/nowhere"));

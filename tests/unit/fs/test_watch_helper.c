@@ -142,7 +142,7 @@ TEST_WITH(a_killed_helper_is_replaced, set_up, tear_down)
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-TEST_WITH(the_report_of_a_killed_helper_is_not_waited_for, set_up, tear_down)
+TEST_WITH(a_wait_skips_the_reports_of_a_killed_helper, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     siginfo_t stopped;
@@ -226,7 +226,7 @@ TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
     watch_helper_stop(&fixture->helper);
 }
 
-TEST_WITH(a_wait_is_cut_short, set_up, tear_down)
+TEST_WITH(a_wait_ends_at_its_time_out_or_when_it_is_cancelled, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
