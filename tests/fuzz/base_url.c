@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Base URLs. The normal form of an accepted URL is accepted again, unchanged.
+ * Base URLs. The normal form of an accepted URL is accepted, and is its own normal form.
  */
 #include "api/base_url.h"
 #include "fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache on the disk that any program may have written. The store makes an index of it; each email of the
- * index can be listed and found by its name, and the index is the same when the cache is opened again.
+ * The store's cache, which any program may have written. The store opens it and makes an index; each email of
+ * the index can be listed and found by its name, and a second opening makes the same index.
  */
 #include <errno.h>
 
@@ -61,7 +61,7 @@ static uint64_t open_index(int dir_fd)
     return hash;
 }
 
-/* Adds a row with any numbers, also those of other rows, and any texts. The first bytes choose its kind. */
+/* Adds a row with any numbers, which other rows may have, and any texts. The first bytes choose its kind. */
 static void put_row(struct connection *connection, const uint8_t *bytes, size_t len)
 {
     _cleanup_free_ char *rest = fuzz_string(bytes + 4, len - 4);
@@ -93,7 +93,7 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
         (void)cache_note_replaced(connection, bytes[3]);
 }
 
-/* Makes a file of intact rows that need not belong together: each a length, then its bytes. */
+/* Makes a file of intact rows that may contradict each other. In the input each row is a length and bytes. */
 static void put_rows(int dir_fd, const uint8_t *bytes, size_t len)
 {
     struct cache cache;
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len > 1)
         state_folder_damage(dir_fd, "mail.sqlite3", bytes + 1 + rows, len - 1 - rows);
     (void)open_index(dir_fd);
-    /* the first opening repairs damage */
+    /* The first opening repairs damage. */
     uint64_t hash = open_index(dir_fd);
     FUZZ_CHECK(open_index(dir_fd) == hash);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration file, and the section of an account in it, are read or refused. A value is the text after
- * its name, on one line.
+ * The configuration file and the section of an account are read or refused. A value that is read is the text
+ * after its name, on one line.
  */
 #include "options.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files in the folder of an email. Names are harmless, and no two differ only in case or normalisation.
- * Texts hide nothing from a terminal, and all programs see the same lines in them. The head that is kept for
- * replies can be read again and makes replies of all kinds; a text put into one makes a message or is refused
- * with a reason.
+ * Texts have no characters that a terminal obeys, and all programs see the same lines in them. The headers
+ * kept for replies can be read again and make replies of all kinds; a reply with any text makes a message or
+ * is refused with a reason.
  */
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The texts of an email in the cache. If the first byte says so, texts of the input are packed and must be
- * the same after unpacking. Otherwise the input is unpacked: it is refused, or its texts can be packed again.
+ * The texts of an email in the cache. The first byte chooses: texts of the input are packed and must be the
+ * same after unpacking, or the input is unpacked, and is refused or its texts can be packed again.
  */
 #include "store/content_cache.h"
 

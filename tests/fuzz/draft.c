@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages in both forms. Each refusal, and each part that is not carried, has a reason of one line. An
- * accepted message makes a request that is read to the same request as a message in JSON, and its parts have
- * names and types that are valid in a header.
+ * Messages in both forms, MIME and JSON. Each refusal, and each part that is not carried, has a reason of one
+ * line. The request of an accepted message, read as a message in JSON, makes the same request again. Its
+ * parts have names and types that are valid in a header.
  */
 #include <jansson.h>
 

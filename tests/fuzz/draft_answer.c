@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies. Whatever the user writes, a reply refers to its email, has the kind that was asked for (reply,
- * reply to all, forward), and has a recipient; a refusal has a reason. If the email has an address that
- * cannot be written to, and the first bytes of a reply are refused, the whole reply is refused, too.
+ * Replies. Whatever the user writes, a reply refers to its email, has the requested kind (reply, reply to
+ * all, forward), and has a recipient; a refusal has a reason. If the first bytes of a reply are refused, the
+ * whole reply is refused, too.
  */
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of emails from any server. A record that is read has a harmless name within its bounds, is shown as
- * text that no terminal obeys, is the same when read again, and makes one line of JSON in index.jsonl, of the
- * predicted length.
+ * Records of emails from any server. A record that is read has a harmless name within its bounds and a text
+ * without characters that a terminal obeys; it is the same when that text is read, and makes one line of JSON
+ * in index.jsonl, of the predicted length.
  */
 #include <jansson.h>
 
@@ -21,7 +21,7 @@ static void check_line(const struct email_record *record)
     email_record_write_line(record->json, record->json_len, name, strlen(name), record->line_len, line);
     FUZZ_CHECK(line[len - 1] == '\n' && memchr(line, '\n', len - 1) == NULL);
     _cleanup_json_ json_t *object = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
-    /* the record may have a member "file" of its own */
+    /* The record may have its own member "file". */
     FUZZ_CHECK(object == NULL || json_object_get(object, "file") != NULL);
 }
 

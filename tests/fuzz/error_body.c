@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Error answers of any server: the reason for the user, and the field that it names.
+ * Error answers of any server: the reason for the user, and the field that the answer names.
  */
 #include "api/outcome.h"
 #include "base/strbuf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names made from any text are harmless and within bounds, also when numbered and shortened, and a folded
- * name folds to itself.
+ * Names made from any text are harmless and within bounds, also when numbered and shortened. A folded name
+ * folds to itself. A date that is read and written is read as the same date.
  */
 #include "mail/file_name.h"
 #include "fuzz/fuzz.h"

@@ -6,7 +6,7 @@
 #include "fuzz/fuzz.h"
 #include "mail/mime_text.h"
 
-/* Returns the position of the next byte that must be kept. */
+/* Returns the position of the next byte that the plain form must keep. */
 static size_t next_solid(const char *text, size_t len, size_t at)
 {
     while (at < len && strchr("> \r\n", text[at]) != NULL && text[at] != '\0')

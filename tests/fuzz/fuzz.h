@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of all harnesses. A harness is a file; its head lists the assertions beyond memory safety.
- * libFuzzer looks for inputs that break them (`make fuzz`), and tests/fuzz/replay.c replays the inputs that
- * are kept.
+ * Functions for all harnesses. Each other .c file here is a harness, and its head lists what it asserts
+ * besides memory safety. libFuzzer looks for inputs that break the assertions (`make fuzz`), and replay.c
+ * replays the inputs in tests/fuzz/corpus.
  */
 #ifndef INBOXFS_TESTS_FUZZ_FUZZ_H
 #define INBOXFS_TESTS_FUZZ_FUZZ_H
@@ -28,7 +28,7 @@ static inline void fuzz_fail(const char *condition, const char *file, int line)
     abort();
 }
 
-/* Without a seed jansson's hash tables differ each time, and so would the result of an input. */
+/* Without a seed the order of jansson's hash tables, and with it the result of an input, varies. */
 __attribute__((constructor)) static inline void fuzz_begin(void)
 {
     json_object_seed(1);
@@ -57,8 +57,8 @@ static inline char *fuzz_take_line(const uint8_t **bytes, size_t *len)
     return line;
 }
 
-/* Checks that a text can go to a terminal: UTF-8 without control characters (except `allowed`), and without
- * characters that turn the direction of text or end a line for some programs. */
+/* Checks that a text may be sent to a terminal: it is UTF-8 without control characters (except `allowed`),
+ * and without characters that change the direction of text or end a line for some programs. */
 static inline void fuzz_check_harmless(const char *text, size_t len, const char *allowed)
 {
     FUZZ_CHECK(g_utf8_validate(text, (gssize)len, NULL));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A header's value, read as a text, as a phrase and for a parameter; and the bytes after the first line of
- * the input, in the charset that this line names. Each result is UTF-8 without a NUL and within its bound. A
- * text without anything to decode is read as itself.
+ * the input, in the charset that the first line names. Each result is UTF-8 without a NUL and within its
+ * bound. A text that needs no decoding is unchanged.
  */
 #include "mail/header_text.h"
 

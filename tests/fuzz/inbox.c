@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of inboxes and edits by users: two texts, a line each. A record is shown as JSON that is read as
- * the same record; an edit leads to a request with the record's id, or to a reason.
+ * Records of inboxes (the first line) and edits of them by users (the rest). A record is shown as JSON
+ * that is read as the same record; an edit makes a request with the record's id, or is refused with a reason.
  */
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON of any origin. If jansson accepts a text, our reader reads the same value; the text written of a value
- * is that value again, and harmless.
+ * JSON of any origin. If jansson accepts a text, our reader reads the same value. The text that our writer
+ * makes of a value is harmless, and is read as the same value.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -22,7 +22,7 @@ static void check_written(const json_t *value, unsigned int indent)
     struct json_writer writer;
     json_writer_init(&writer, &out, indent);
     json_value_write(value, &writer);
-    if (out.error == -EMSGSIZE) /* the layout may make the text too long */
+    if (out.error == -EMSGSIZE) /* indents may make the text too long */
         return;
     FUZZ_CHECK(json_value_read(out.data, out.len, JSON_DECODE_ANY, &again) == 0);
     FUZZ_CHECK(json_equal(again, value));
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     _cleanup_json_ json_t *value = NULL;
     _cleanup_json_ json_t *judged = json_loadb(text, len - 1, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
     int error = json_value_read(text, len - 1, JSON_DECODE_ANY, &value);
-    /* jansson accepts a NUL between two values */
+    /* jansson accepts a NUL between two values. */
     bool has_nul = memchr(text, '\0', len - 1) != NULL;
     FUZZ_CHECK(judged == NULL || has_nul || (error == 0 && json_equal(value, judged)));
     if (error == 0)

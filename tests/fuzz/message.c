@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages of any origin: all are read, and their values are valid in a record. Every listed attachment can
- * be read.
+ * Messages of any origin. Every message can be read, and its values are valid in a record. Every listed
+ * attachment can be read.
  */
 #include "service/message.h"
 
@@ -49,7 +49,7 @@ static void check_record(struct message *message)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    g_mime_init(); /* like the service */
+    g_mime_init(); /* as inboxd does */
     struct message message = {0};
     FUZZ_CHECK(message_read((const char *)bytes, len, &message) == 0);
     fuzz_check_harmless(message.subject, strlen(message.subject), "");

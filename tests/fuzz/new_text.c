@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 
-/* Returns the next equal line of the text, or NULL. */
+/* Returns the next line of the text that equals `line`, or NULL. */
 static const char *find_line(const char *at, const char *end, const char *line, size_t len)
 {
     while (at < end) {

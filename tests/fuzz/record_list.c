@@ -25,7 +25,7 @@ static int take(void *context, const char *text, size_t len)
     return 0;
 }
 
-/* Feeds pieces of `step` bytes, each in a block of its own, so that sanitizers find reads past its end. */
+/* Feeds pieces of `step` bytes, each in its own block, so that sanitizers find reads past the end. */
 static struct outcome feed(const uint8_t *bytes, size_t len, size_t step)
 {
     struct outcome outcome = {.count = 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replaces libFuzzer when inputs are only replayed: `make check` gives each harness its inputs in
- * tests/fuzz/corpus, so that an error that was found once is found again. If an input breaks the harness, the
- * program ends, and its last line, "# at", names the input.
+ * Replays inputs without libFuzzer: `make check` gives each harness its inputs in tests/fuzz/corpus, so that
+ * a fixed error cannot return. If an input breaks the harness, the program ends, and its last line, "# at",
+ * names the input.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -21,7 +21,7 @@ static void replay(const char *path)
         strbuf_append(&input, chunk, got);
     fclose(file);
     FUZZ_CHECK(input.error == 0);
-    /* without a NUL at the end, so that sanitizers find reads past it */
+    /* Without a NUL at the end, sanitizers find reads past the end. */
     _cleanup_free_ uint8_t *bytes = malloc(input.len > 0 ? input.len : 1);
     FUZZ_CHECK(bytes != NULL);
     memcpy(bytes, strbuf_str(&input), input.len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to inboxd in JSON: to send, and to make or change an inbox. A wrong request leads to a problem; a
- * request without one has all values that the service needs.
+ * Requests to inboxd in JSON: to send, and to make or change an inbox. A request is refused with a problem,
+ * or has all values that the service needs.
  */
 #include <jansson.h>
 

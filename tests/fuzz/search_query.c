@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names looked up in search/. A query that is read has terms, in groups that an index or the facts can
- * answer; a query that is refused has a reason.
+ * Names looked up in search/. An accepted query has terms, in groups that an index or the facts of an email
+ * can answer; a refused query has a reason.
  */
 #include "mail/search_query.h"
 #include "fuzz/fuzz.h"

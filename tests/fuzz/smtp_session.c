@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session of SMTP or LMTP (the first byte decides). However the bytes are cut into pieces, the answers and
- * the delivered messages are the same. Answers are lines of printable ASCII. Each delivered message is in the
- * input as a whole, with <CR><LF>.<CR><LF> after it, and has valid recipients.
+ * A session of SMTP or LMTP (the first byte chooses). However the bytes are cut into pieces, the answers and
+ * the delivered messages are the same. Answers are lines of printable ASCII. Each delivered message occurs
+ * whole in the input, with <CR><LF>.<CR><LF> after it, and has valid recipients.
  */
 #include "mail/smtp_session.h"
 #include "base/strbuf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the corpus.
+ * Reads the corpus, in the order of its file names.
  */
 #include "support/corpus.h"
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 enum {
-    SYNCS_MAX = 1000, /* the newest are remembered */
+    SYNCS_MAX = 1000, /* number of syncs that are remembered, the newest ones */
 };
 
 struct sync {
@@ -28,8 +28,8 @@ struct sync {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sync syncs[SYNCS_MAX]; /* protected by lock, like all members below */
-static size_t syncs_len;             /* number so far; the newest is at (syncs_len - 1) % SYNCS_MAX */
+static struct sync syncs[SYNCS_MAX]; /* protected by lock, like all variables below */
+static size_t syncs_len;             /* syncs so far; the newest is syncs[(syncs_len - 1) % SYNCS_MAX] */
 static char failing[PATH_MAX];
 static int error_of_syncs;
 static void (*before_syncs)(int fd);

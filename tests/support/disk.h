@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The disk of a unit test. It replaces the C library's fsync() and fdatasync(), also for SQLite: it records
- * the synced files, and if a test asks for that, it fails or is full. All functions may be called from any
+ * The disk of a unit test. It replaces the C library's fsync() and fdatasync(), also for SQLite, and records
+ * the synced files. A test can make syncs fail and the disk full. All functions may be called from any
  * thread.
  */
 #ifndef INBOXFS_TESTS_SUPPORT_DISK_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Undoes all settings below that concern syncs, and forgets all syncs. */
+/* Undoes disk_pretend(), disk_fail_syncs() and disk_call_before_syncs(), and forgets all syncs. */
 void disk_reset(void);
 
 /* From now on a sync does not wait for the disk, which saves time. */
@@ -23,12 +23,12 @@ void disk_forget_syncs(void);
 unsigned int disk_count_syncs(const char *part);
 /* Fails the test if no file or folder whose path ends with `end` was synced since disk_forget_syncs(). */
 void disk_assert_synced(const char *end);
-/* Returns true if this regular file has the size that it had at its last sync. */
+/* Returns true if the regular file `name` has the size that it had at its last sync. */
 bool disk_has_newest_size(int dir_fd, const char *name);
 
-/* From now on syncs of files with `part` in their path fail with `error`; 0 ends that. */
+/* From now on syncs of files with `part` in their path fail with `error`, or succeed again if it is 0. */
 void disk_fail_syncs(const char *part, int error);
-/* From now on a thread calls `call` before each sync; NULL ends that. */
+/* From now on the thread that syncs calls `call` before each sync; NULL for no call. */
 void disk_call_before_syncs(void (*call)(int fd));
 
 /* Until disk_empty(), a write that makes a file of this process larger than `bytes` fails with EFBIG. */

@@ -12,17 +12,17 @@ enum {
     MONOTONIC_START_MS = 1000
 };
 
-/* Lives on the stack of the thread that waits. */
+/* A waiting thread, on its own stack. */
 struct fake_waiter {
     pthread_cond_t *condition;
     pthread_mutex_t *mutex;
-    bool is_woken; /* since the last move */
+    bool is_woken; /* since the clock was last moved */
     struct fake_waiter *next;
 };
 
 static struct fake_clock *fake_of(struct clock *clock)
 {
-    return (struct fake_clock *)clock; /* its first member */
+    return (struct fake_clock *)clock; /* the first member of fake_clock */
 }
 
 static int64_t elapsed_ms(struct fake_clock *fake)
@@ -96,8 +96,8 @@ void fake_clock_release(struct fake_clock *fake)
     pthread_mutex_destroy(&fake->lock);
 }
 
-/* Returns true if all are woken. A waiter whose mutex is free is inside its wait, so that the signal cannot
- * be lost. */
+/* Returns true if all waiters are woken. A waiter whose mutex is free is inside its wait, so that the signal
+ * cannot be lost. */
 static bool wake_waiters_locked(struct fake_clock *fake)
 {
     bool all_woken = true;

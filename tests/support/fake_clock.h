@@ -17,13 +17,13 @@ struct fake_clock {
     pthread_mutex_t lock;
     pthread_cond_t waiters_changed;
     int64_t start_ms;
-    int64_t elapsed_ms;          /* protected by lock, like all below */
+    int64_t elapsed_ms;          /* since the start; protected by lock, like `waiters` */
     struct fake_waiter *waiters; /* threads in clock_wait() */
     unsigned int waiters_len;
 };
 
-/* `start_ms` is the first realtime_ms(). The monotonic clock starts at another number, so that tests notice
- * if code mixes them up. */
+/* `start_ms` is the first real time. The monotonic time starts at another number, so that tests notice if
+ * code confuses the two. */
 void fake_clock_init(struct fake_clock *fake, int64_t start_ms);
 
 /* No thread may still wait on the clock. */

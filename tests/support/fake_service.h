@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A mail_service in memory for unit tests. By default it behaves: it lists the emails that a test added,
- * creates inboxes, accepts uploads and sends. A test scripts outcomes of calls, stops calls at a gate, and
- * reads the record of calls. All functions may be called from any thread. A wait of a test for more than 20
- * seconds of real time ends the program with a message.
+ * A mail_service in memory for unit tests. By default all calls succeed: it lists the emails that a test
+ * added, creates inboxes, accepts uploads and sends. A test scripts outcomes of calls, stops calls at a gate,
+ * and reads the record of calls. All functions may be called from any thread. If a test waits for more than
+ * 20 seconds of real time, the program ends with a message.
  *
  * Emails are listed newest first, within the query's limit.
  */
@@ -37,13 +37,13 @@ enum {
 struct fake_outcome {
     enum service_outcome outcome;
     int http_status;        /* 0 for 200, if the outcome is SERVICE_OK */
-    int error;              /* 0 for one that fits the outcome, if it is not SERVICE_OK */
+    int error;              /* 0 for an errno that fits `outcome`, if `outcome` is not SERVICE_OK */
     int64_t retry_after_ms; /* 0 for none (-1 in the result) */
-    bool is_foreign;        /* the answer is not the service's own */
+    bool is_foreign;        /* a proxy or a login page answered in the service's place */
     const char *detail;     /* NULL for a default, if the outcome is not SERVICE_OK. Copied */
     const char *id;  /* upsert, upload, send: id in the answer; NULL for one that the fake makes. Copied */
-    bool without_id; /* upsert, upload, send: OK, but the answer carries no id; mark: no record */
-    bool happens;    /* upsert, upload, send: take effect although the outcome is not OK */
+    bool without_id; /* upsert, upload, send: the answer has no id; mark: the answer has no record */
+    bool happens;    /* upsert, upload, send: the call takes effect although the outcome is not OK */
     const char *of;  /* list_emails: only for this inbox; content, attachment, raw: only for this email; NULL
                         for any. A literal */
     unsigned int records; /* listings whose outcome is not OK: records delivered before the error */
@@ -51,7 +51,7 @@ struct fake_outcome {
     const char *unread;   /* list_emails: id of an email that cannot be read, or NULL. A literal */
 };
 
-/* A call. The fake owns the strings, and frees them at its end. */
+/* A recorded call. The fake service owns the strings, and fake_service_free() frees them. */
 struct fake_record {
     const char *text;   /* list_emails: the inbox id or NULL; upsert, send: the request; upload: the name;
                            content, attachment, raw, mark: the email's id */
@@ -59,8 +59,8 @@ struct fake_record {
                            NULL; attachment: its id; mark: "true" or "false" */
     const char *bytes;  /* upload: the bytes */
     size_t len;         /* upload: length of `bytes` */
-    unsigned int limit; /* list_emails */
-    int64_t timeout_ms; /* upsert */
+    unsigned int limit; /* list_emails: the query's limit */
+    int64_t timeout_ms; /* upsert: the caller's time-out */
     bool is_repeat;     /* send: an earlier attempt may have been accepted */
     bool was_cancelled; /* the call ended at the gate because its cancel was set */
 };
@@ -69,17 +69,17 @@ struct fake_service;
 
 /* Never NULL. */
 struct fake_service *fake_service_new(void);
-/* No call may be under way. NULL-safe. */
+/* No call may be under way. `fake` may be NULL. */
 void fake_service_free(struct fake_service *fake);
 
 struct mail_service *fake_service_as_service(struct fake_service *fake);
 
 /* ---- scripting */
 
-/* Scripts the outcome of one call of this kind: the next one that `of` selects and that has no scripted
- * outcome yet. */
+/* Scripts the outcome of the next call of this kind that `of` selects and that has no scripted outcome yet.
+ */
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
-/* Sets the default outcome of this kind from now on. All zeros restore the default behaviour. */
+/* Sets the outcome of calls of this kind that are not scripted. All zeros restore the default behaviour. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
 /* From now on every call ends with SERVICE_RETRY, EHOSTUNREACH; `true` restores the default behaviour. */
 void fake_service_set_reachable(struct fake_service *fake, bool is_reachable);
@@ -89,7 +89,7 @@ void fake_service_set_capabilities(struct fake_service *fake,
 /* From now on an unchanged list of emails is answered with 304 and no records, if the query allows that. */
 void fake_service_use_etags(struct fake_service *fake);
 
-/* Calls of this kind stop before anything happens, until the gate opens or their cancel is set (then
+/* Calls of this kind wait before they take effect, until the gate opens or their cancel is set (then
  * SERVICE_RETRY, EINTR). */
 void fake_service_close_gate(struct fake_service *fake, enum fake_call call);
 void fake_service_open_gate(struct fake_service *fake, enum fake_call call);
@@ -109,12 +109,12 @@ unsigned int fake_service_count(struct fake_service *fake, enum fake_call call);
 void fake_service_wait_count(struct fake_service *fake, enum fake_call call, unsigned int count);
 /* Returns the `index`th call of this kind (from 0, in order of arrival), which must have arrived. */
 struct fake_record fake_service_get(struct fake_service *fake, enum fake_call call, unsigned int index);
-/* Returns the maximum of calls of this kind under way at one time, so far. */
+/* Returns the largest number of calls of this kind that were under way at one time. */
 unsigned int fake_service_most_at_once(struct fake_service *fake, enum fake_call call);
 /* Returns how many sends took effect, one for each idempotency key if `keys_count`, else for each call. */
 unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count);
 
-/* ---- data of the fake. `json` is an object as the service would send it */
+/* ---- data of the fake service. `json` is an object as a service would send it */
 
 void fake_service_add_inbox(struct fake_service *fake, const char *json);
 /* Puts an email into an inbox, as the newest. Filters use `inbox_id`; the record may lack it. */
@@ -125,15 +125,15 @@ void fake_service_add_simple_email(struct fake_service *fake, const char *inbox_
 /* Changes the record with this `id`. */
 void fake_service_replace_email(struct fake_service *fake, const char *id, const char *json);
 void fake_service_remove_email(struct fake_service *fake, const char *id);
-/* Sets the answer for the content of an email, received or sent: `json` is the record. Without it the answer
- * is 404. The first such answer makes the capability known; so do raw bytes for raw messages. */
+/* Sets the record `json` as the content of an email, received or sent. Without content the answer is 404. The
+ * first answer with content makes the capability known, as raw bytes do for raw messages. */
 void fake_service_set_content(struct fake_service *fake, const char *id, const char *json);
 /* Sets the bytes of an attachment, or of the raw message if `attachment_id` is NULL. Copied. */
 void fake_service_set_bytes(struct fake_service *fake, const char *id, const char *attachment_id,
                             const void *bytes, size_t len);
 /* Adds an email that was sent from the inbox, as the newest. */
 void fake_service_add_outbound(struct fake_service *fake, const char *inbox_id, const char *json);
-void fake_service_remove_outbound(struct fake_service *fake); /* removes all of them */
+void fake_service_remove_outbound(struct fake_service *fake); /* removes all sent emails */
 void fake_service_remove_inbox(struct fake_service *fake, const char *id);
 
 #endif

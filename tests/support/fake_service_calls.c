@@ -72,7 +72,7 @@ static struct fake_outcome next_outcome_locked(struct fake_service *fake, struct
 }
 
 /* Waits at the gate. Returns false if the call was cancelled. Calls may share a cancel, which wakes only one
- * of them, so each looks every 20 ms. */
+ * of them, so each call polls its cancel every 20 ms. */
 static bool pass_gate_locked(struct fake_service *fake, struct fake_calls *calls, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
@@ -196,7 +196,7 @@ static void remember_answer_locked(struct fake_service *fake, const struct email
     answer->records = fake_must(json_deep_copy(records));
 }
 
-/* A record without this member is valid, as in inboxd. */
+/* A record without "is_valid" is valid, as in inboxd. */
 static bool is_valid(const json_t *record)
 {
     const char *status = json_string_value(json_object_get(record, "status"));
@@ -228,7 +228,7 @@ static json_t *select_emails(const struct fake_email *first, const struct email_
     return records;
 }
 
-/* Removes the unreadable record from the list, and counts it. */
+/* Removes the record of `outcome->unread` from the list, and counts it. */
 static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigned int *ret_count)
 {
     for (size_t i = 0; outcome->unread != NULL && i < json_array_size(records); i++) {
@@ -242,7 +242,7 @@ static void remove_unread(json_t *records, struct fake_outcome *outcome, unsigne
     }
 }
 
-/* Returns the error of the sink. */
+/* Passes a record to the sink. Returns the sink's error. */
 static int deliver(const json_t *object, const struct email_query *query, email_sink sink, void *context)
 {
     struct email_record record;

@@ -48,7 +48,7 @@ static bool is_same(const char *one, const char *other)
     return one == NULL || other == NULL ? one == other : strcmp(one, other) == 0;
 }
 
-/* Sets the outcome to 404 if there is none. */
+/* Returns the part; NULL if it is missing, with a 404 as the outcome. */
 static const struct fake_part *find_part_locked(struct fake_service *fake, enum fake_call call,
                                                 const char *id, const char *attachment_id,
                                                 struct fake_outcome *outcome)

@@ -11,14 +11,14 @@
 #include "support/fake_service.h"
 
 struct fake_email {
-    struct fake_email *next; /* older */
+    struct fake_email *next; /* the next older email of the list */
     char *inbox_id;
     char *id;
     json_t *record;
 };
 
 struct fake_inbox {
-    struct fake_inbox *next; /* younger */
+    struct fake_inbox *next; /* the inbox that was added next */
     char *id;
     json_t *record;
 };
@@ -27,12 +27,12 @@ struct fake_part { /* the content or raw message of an email, or one of its atta
     struct fake_part *next;
     enum fake_call call;
     char *id;
-    char *attachment_id; /* or NULL */
-    const char *bytes;   /* owned by `texts` of the fake */
+    char *attachment_id; /* NULL for content and raw messages */
+    const char *bytes;   /* owned by `texts` of fake_service */
     size_t len;
 };
 
-struct fake_text { /* memory that lives as long as the fake */
+struct fake_text { /* memory that fake_service_free() frees */
     struct fake_text *next;
     void *bytes;
 };
@@ -53,7 +53,7 @@ struct fake_calls {
 
 struct fake_answer { /* the last complete answer to a query */
     struct fake_answer *next;
-    char *inbox_id; /* or NULL */
+    char *inbox_id; /* NULL for all inboxes */
     unsigned int limit;
     bool with_invalid;
     json_t *records;
@@ -66,7 +66,7 @@ struct fake_service {
     struct fake_calls calls[FAKE_CALL_KINDS];
     struct fake_email *emails; /* newest first */
     struct fake_email *outbound;
-    struct fake_part *parts; /* the last one set is first */
+    struct fake_part *parts; /* the part that was set last is first */
     struct fake_inbox *inboxes;
     struct fake_text *texts;
     struct fake_answer *answers;
@@ -84,14 +84,14 @@ extern const struct mail_service_ops fake_service_ops;
 /* Returns `memory`. Ends the program if it is NULL. */
 void *fake_must(void *memory);
 
-/* A copy that lives as long as the fake. NULL for NULL. */
+/* Returns a copy that fake_service_free() frees; NULL if `bytes` is NULL. */
 const char *fake_keep_bytes(struct fake_service *fake, const void *bytes, size_t len);
 
 struct fake_inbox *fake_find_inbox_locked(struct fake_service *fake, const char *id);
 /* Records the call and waits at the gate. Returns the scripted outcome, with the lock taken. */
 struct fake_outcome fake_begin_call(struct fake_service *fake, enum fake_call call,
                                     const struct fake_record *record, struct cancel *cancel);
-/* Releases the lock. */
+/* Fills `ret`, counts the call as ended, and releases the lock. */
 void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const struct fake_outcome *outcome,
                           struct service_result *ret);
 
@@ -107,7 +107,7 @@ void fake_get_raw(struct mail_service *service, const struct content_query *quer
 void fake_mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                      struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
 
-/* Consumes the record. */
+/* Adds or replaces an inbox, and takes the reference to `record`. */
 void fake_put_inbox_locked(struct fake_service *fake, const char *id, json_t *record);
 
 #endif

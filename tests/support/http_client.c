@@ -126,7 +126,7 @@ void http_client_exchange(const struct http_client *client, const void *bytes, s
                           struct http_answer *ret_answer)
 {
     int fd = http_client_connect(client);
-    /* the server may answer and close before it has read all */
+    /* The server may answer and close before it has read the whole request. */
     (void)file_write_all(fd, bytes, len);
     struct strbuf text = STRBUF_INIT(ANSWER_MAX_BYTES);
     read_to_end(fd, &text);

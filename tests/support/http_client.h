@@ -16,13 +16,13 @@ struct http_client {
 struct http_answer {
     int status;
     char *head; /* status line and headers */
-    char *body; /* NUL-terminated, chunks joined */
+    char *body; /* joined chunks, with a NUL at the end */
     size_t body_len;
 };
 
 void http_answer_release(struct http_answer *answer);
 
-/* `headers` are whole lines with CRLF, or "". `body` may be NULL; else a Content-Length is added. */
+/* `headers` are whole lines with CRLF, or "". A Content-Length is added unless `body` is NULL. */
 void http_client_request(const struct http_client *client, const char *method, const char *target,
                          const char *headers, const void *body, size_t body_len,
                          struct http_answer *ret_answer);
@@ -34,7 +34,7 @@ void http_client_exchange(const struct http_client *client, const void *bytes, s
 /* Returns a connected socket with timeouts. */
 int http_client_connect(const struct http_client *client);
 
-/* Returns a copy of a header's value, or NULL. The caller frees. */
+/* Returns a copy of a header's value, which the caller frees; NULL if the header is missing. */
 char *http_answer_header(const struct http_answer *answer, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers, whole and broken.
+ * Complete and broken answers of the scripted server.
  */
 #include "support/scripted_answer.h"
 

@@ -38,7 +38,7 @@ struct connection {
     int fd;
     unsigned int number;
     pthread_t thread;
-    char *read_ahead; /* bytes after the last request */
+    char *read_ahead; /* bytes that came after the last request */
     size_t read_ahead_len;
 };
 
@@ -53,7 +53,7 @@ struct scripted_server {
     size_t first_step;
     size_t steps_len;
     struct scripted_step default_step;
-    struct scripted_request *requests[REQUESTS_MAX]; /* each allocated, so that they do not move */
+    struct scripted_request *requests[REQUESTS_MAX]; /* pointers, so that callers can keep them */
     size_t requests_len;
     struct connection *connections[CONNECTIONS_MAX];
     unsigned int connections_len;

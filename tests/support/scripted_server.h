@@ -38,10 +38,10 @@ struct scripted_step {
     size_t body_len;     /* 0 for strlen(body) */
     size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0 for 1 */
     enum scripted_fault fault;
-    void (*before_chunk)(void *context, size_t sent_bytes); /* or NULL */
+    void (*before_chunk)(void *context, size_t sent_bytes); /* called before each chunk, or NULL */
     void *context;
-    int delay_ms;      /* before the answer */
-    int read_pause_ms; /* before each 64 kB of the body that are read; 0 for no pause */
+    int delay_ms;      /* wait before the answer */
+    int read_pause_ms; /* wait before the server reads each 64 kB of the body */
 };
 
 struct scripted_request {
@@ -50,7 +50,7 @@ struct scripted_request {
     char *head; /* all header lines as they came */
     char *body; /* NUL-terminated */
     size_t body_len;
-    unsigned int connection; /* 1 for the first one accepted */
+    unsigned int connection; /* number of the connection, 1 for the first accepted one */
 };
 
 struct scripted_server;
@@ -76,7 +76,7 @@ size_t scripted_server_requests(struct scripted_server *server);
 /* Waits (up to 10 s) until `requests` requests were read whole, or ended by a fault. */
 void scripted_server_wait(struct scripted_server *server, size_t requests);
 
-/* Returns the number-th (from 0) request, valid until clear or stop, or NULL. */
+/* Returns the request with this number (from 0), valid until clear or stop; NULL if it has not come yet. */
 const struct scripted_request *scripted_server_request(struct scripted_server *server, size_t number);
 
 /* Returns the value of a request's header, valid until the thread's next call; NULL if it is missing. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A clock_gettime() that replaces the C library's.
+ * Replaces the C library's clock_gettime().
  */
 #include "support/shifted_clock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moves the machine's clocks ahead for the whole program, libraries too. A sleep takes as long as before, so
- * this is for code that compares the times of two events.
+ * Moves the clocks ahead for the whole program, including its libraries. A sleep takes as long as before, so
+ * these functions serve only code that compares the times of two events.
  */
 #ifndef INBOXFS_TESTS_SHIFTED_CLOCK_H
 #define INBOXFS_TESTS_SHIFTED_CLOCK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Directories of tests, below $TMPDIR or /tmp.
+ * Makes the directories of tests below $TMPDIR or /tmp.
  */
 #include "support/temp_dir.h"
 

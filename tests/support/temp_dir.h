@@ -7,7 +7,7 @@
 
 struct temp_dir {
     char path[256];
-    int fd; /* open on the directory */
+    int fd; /* descriptor of the directory */
 };
 
 /* Makes the directory, or ends the program. */

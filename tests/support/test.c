@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table is filled by constructors, before main(). Its size is fixed, so that nothing can fail there.
+ * Constructors fill the table of tests before main(). Its fixed size needs no allocation, which could fail.
  */
 #include "support/test.h"
 
 #include <stdlib.h>
 
 enum {
-    TESTS_MAX = 200, /* in one program */
+    TESTS_MAX = 200, /* most tests of a program */
 };
 
 static struct CMUnitTest tests[TESTS_MAX];

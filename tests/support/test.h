@@ -8,7 +8,7 @@
 #ifndef INBOXFS_TESTS_TEST_H
 #define INBOXFS_TESTS_TEST_H
 
-/* cmocka.h needs them. */
+/* These headers must precede cmocka.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
