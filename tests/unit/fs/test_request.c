@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which signals cancel a request, and which only inform the program. A stopped process has the signals
- * pending.
+ * Some signals cancel a request, and others only inform the program. Each test has a stopped process with
+ * pending signals.
  */
 #include "fs/request.h"
 

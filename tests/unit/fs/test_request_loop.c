@@ -21,11 +21,11 @@ enum {
     WAIT_S = 60,
 };
 
-/* Requests that may wait do so until `is_open`. */
+/* The FUSE device. All requests except interrupts wait until `is_open`. */
 struct device {
-    int ends[2]; /* the test's end, and the loop's */
+    int ends[2]; /* of the socket: the test's end, and the loop's end */
     pthread_mutex_t lock;
-    pthread_cond_t came; /* for the test alone: hundreds of requests wait for the gate */
+    pthread_cond_t came; /* wakes the test; hundreds of requests wait for `opened` */
     pthread_cond_t opened;
     bool is_open; /* protected by lock, like all below */
     bool has_come[NUMBERS_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tests of a session that need no mount; the others are in tests/mount.
+ * Tests of a session that need no mount; tests/mount has those that need one.
  */
 #include "fs/session.h"
 
@@ -32,7 +32,7 @@ TEST(mount_options_are_checked)
     static const struct {
         const char *options;
         int error;
-        const char *named; /* in the reason */
+        const char *named; /* text that the reason must contain */
     } cases[] = {
         {NULL, 0, NULL},
         {"", 0, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates announced files, here in an ordinary folder: it creates new files only, and only
- * on the given device; it ends when it must.
+ * The process that creates announced files, here in an ordinary folder: it creates only new files on the
+ * given device, and ends when it must.
  */
 #include "fs/watch_helper.h"
 
@@ -186,7 +186,7 @@ TEST_WITH(a_helper_that_could_not_be_forked_is_started_later, set_up, tear_down)
     assert_true(appears(fixture, "file"));
 }
 
-/* Even numbers are files; files with odd numbers have gone. */
+/* Returns paths for even numbers; the files with odd numbers no longer exist. */
 static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
 {
     snprintf(ret_path, size, "message %u", (unsigned int)ino);
@@ -202,7 +202,7 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     assert_int_equal(fixture->helper.pid, 0);
     for (unsigned int i = 1; i <= 200; i++) {
-        /* After each wait all files announced before exist. */
+        /* After each wait all previously announced files exist. */
         watch_helper_announce(&fixture->helper, NULL, 2 * i);
         watch_helper_announce(&fixture->helper, NULL, 2 * i + 1);
         watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
@@ -214,7 +214,7 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_true(fixture->helper.pid > 0);
 }
 
-/* The thread may have started a process: the release waits for it, and a second stop does no harm. */
+/* The release waits for a process that the thread may have started; a second stop does nothing. */
 TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
 {
     struct fixture *fixture = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts: each file has one node, which is freed with its last reference, and cannot be written
- * while it is handed in.
+ * The table of drafts: each file has one node, which is freed with its last reference; a file cannot be
+ * written while it is moved into the outbox.
  */
 #include "tree/draft_table.h"
 
@@ -118,7 +118,7 @@ static struct draft_node *find_in(struct fixture *fixture, struct draft_node *pa
     return node;
 }
 
-/* Holds the node, and checks that the descriptor is of its file. Return: 0 or -errno. */
+/* Holds the node, and checks that its descriptor is that of its file. Returns draft_hold()'s result. */
 static int try_hold(struct fixture *fixture, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -133,13 +133,13 @@ static int try_hold(struct fixture *fixture, struct draft_node *node)
     return 0;
 }
 
-/* A wrong close would close the descriptor of another part of the program. */
+/* A needless close(2) would close the descriptor of another part of the program. */
 TEST_WITH(the_table_closes_only_its_own_descriptors, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct stat before;
     struct stat after;
-    int kept = dup(0); /* descriptor 0, which a forgotten initialisation would close */
+    int kept = dup(0); /* keeps descriptor 0, which a forgotten initialisation would close */
     int file = openat(fixture->dir.fd, "file", O_CREAT | O_RDWR, 0600);
     assert_true(file > 0);
     assert_int_equal(dup2(file, 0), 0);
@@ -232,7 +232,7 @@ TEST_WITH(drafts_are_found_after_renames_of_folders_above_them, set_up, tear_dow
     assert_int_equal(try_hold(fixture, file), 0);
 }
 
-/* The kernel looks a name up before it uses it. */
+/* The kernel looks up a name before each use, so the table finds a file by its last looked up name. */
 TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -252,8 +252,8 @@ TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 0);
 }
 
-/* git links an object to its name, and removes the first name. If the last name is removed, the other must
- * be looked up again. */
+/* git links an object to its final name, and removes the first name. If the name that was looked up last is
+ * removed, another name must be looked up. */
 TEST_WITH(removing_one_name_of_a_draft_keeps_the_others, set_up, tear_down)
 {
     struct fixture *fixture = *state;
@@ -317,7 +317,7 @@ TEST_WITH(a_draft_renamed_without_the_table_is_stale_until_its_lookup, set_up, t
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-/* The kernel follows the link, and the file at its end has another inode number. */
+/* The kernel follows the link to another file, whose inode number differs. */
 TEST_WITH(a_symbolic_link_in_place_of_a_folder_is_noticed, set_up, tear_down)
 {
     struct fixture *fixture = *state;

@@ -201,7 +201,7 @@ TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
         -EISDIR);
 }
 
-/* The low 16 bits of an entry's number are the index in the content, the others its email and kind. */
+/* In an inode number, 16 bits are the index in the content; the others are the email and the kind. */
 TEST_WITH(an_outdated_inode_number_opens_nothing, set_up, fixture_tear_down)
 {
     const uint64_t index_bits = UINT64_C(0xffff) << NODE_KIND_BITS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * events.jsonl and `events`: reads return the appended lines, a restart keeps all of them, and a full log
- * drops the older file.
+ * events.jsonl and `events`: reads return the appended lines, a restart keeps all lines, and a full log drops
+ * its older file.
  */
 #include "tree_fixture.h"
 
@@ -239,13 +239,13 @@ TEST_WITH(an_open_events_file_keeps_its_offsets_when_lines_are_dropped, set_up, 
         at += len;
     }
     assert_int_equal(size_of(tree, ino), at);
-    /* An open now finds another inode, with the same shown number. */
+    /* A new open finds another inode, whose st_ino is that of the old one. */
     struct tree_entry now = find(tree, name);
     assert_int_not_equal(now.ino, ino);
     struct tree_attributes before;
     assert_int_equal(tree_get_attributes(tree, &any_caller, ino, &before), 0);
     assert_int_equal(now.attributes.stat.st_ino, before.stat.st_ino);
-    /* Forgotten lines read as empty lines, up to the first that is kept. */
+    /* Dropped bytes read as line feeds, up to the first line that is kept. */
     size_t begin = at - (size_t)now.attributes.stat.st_size;
     assert_true(begin > BOUND);
     assert_int_equal(read_at(handle, bytes, 3, 1), 3);
@@ -265,7 +265,7 @@ TEST_WITH(an_event_after_half_a_line_begins_a_new_line, set_up, tear_down)
     _cleanup_free_ char *text = read_all(tree);
     assert_memory_equal(text, "{\"a\":1}\n{\"b\n{", 13);
     tree_free(tree);
-    /* The file, which the next start reads, has the line too. */
+    /* The file, which the next start reads, has the same lines. */
     tree = open_log(dir);
     _cleanup_free_ char *again = read_all(tree);
     assert_string_equal(again, text);

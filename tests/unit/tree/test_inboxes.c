@@ -24,7 +24,7 @@ static const char bob[] = "inboxes/bob@inbox.example";
 
 static const char record[] = "inboxes/alice@inbox.example/inbox.json";
 
-/* This process opens the file; another may close the descriptor that it inherited. */
+/* This process opens the file; another process may close a descriptor that it inherited. */
 static struct tree_caller opener(void)
 {
     return (struct tree_caller){.pid = getpid()};
@@ -54,7 +54,7 @@ TEST_WITH(a_complete_inbox_json_is_sent_once, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
-    assert_int_equal(tree_flush(handle, &any_caller), 0); /* a duplicate closed before the first write */
+    assert_int_equal(tree_flush(handle, &any_caller), 0); /* as when a program closes a duplicate early */
     put(handle, "{\"name\":", 0);
     assert_int_equal(tree_flush(handle, &started_by_it), 0);
     assert_int_equal(upserts(fixture), 0);
@@ -180,7 +180,7 @@ TEST_WITH(only_the_first_open_passes_an_email_to_the_kernel, fixture_set_up, fix
     tree_release(handle);
 }
 
-/* The email changes while the kernel gets its content, which would otherwise stay in the kernel's cache. */
+/* An email changes while the kernel gets its content, which must not stay in the kernel's cache. */
 TEST_WITH(a_change_makes_the_passed_content_outdated, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -236,11 +236,11 @@ static int set_up_many(void **state)
     return 0;
 }
 
-/* The entries of a listing, and how many have attributes. */
+/* A listing: numbers of entries, and the last name. */
 struct listed {
     unsigned int entries;
     unsigned int with_attributes;
-    unsigned int first_without; /* entries before the first one without */
+    unsigned int first_without; /* number of entries before the first entry without attributes */
     char last[NAME_MAX + 1];
 };
 
@@ -270,7 +270,7 @@ static struct listed list(struct tree_fixture *fixture, const char *box)
 
 enum {
     OWN = 2,  /* inbox.json, index.jsonl */
-    DOTS = 2, /* known to the kernel anyway */
+    DOTS = 2, /* "." and "..", which need no attributes */
 };
 
 TEST_WITH(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up, fixture_tear_down)
@@ -296,7 +296,7 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
     assert_int_equal(listed.entries, MANY + OWN + DOTS);
     assert_int_equal(listed.with_attributes, MANY + OWN);
 
-    /* Only lookups in the present inbox count. */
+    /* A lookup in another inbox ends the demand for alice's attributes. */
     struct listed other = list(fixture, bob);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, fixture_ino(fixture, bob), other.last, &entry),
                      0);
@@ -304,7 +304,7 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }
 
-/* The bits of opened emails grow with the numbers. */
+/* The set of opened emails grows with their numbers. */
 TEST_WITH(each_of_many_emails_is_passed_to_the_kernel_once, set_up_many, fixture_tear_down)
 {
     static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};

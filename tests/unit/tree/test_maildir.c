@@ -41,7 +41,7 @@ static void wait_for_raw(struct tree_fixture *fixture)
     assert_true(store_has_raw(fixture->store));
 }
 
-/* Three emails, of which the service lacks the raw bytes of the last. */
+/* Adds three emails; the service has no raw bytes of the last one. */
 static int set_up(void **state)
 {
     fixture_content_bytes = UINT64_C(1) << 20;
@@ -61,7 +61,7 @@ struct found {
     uint64_t ino;
 };
 
-/* The entries of a folder, by U number (from 1 on); *ret_count apart from "." and "..". */
+/* The messages of a folder, by U number (from 1); `count` leaves out "." and "..". */
 struct listing {
     struct found by_uid[16];
     size_t count;
@@ -146,7 +146,6 @@ TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
     assert_int_equal(fixture_find(fixture, BOX "/.uidvalidity/below", &entry), -ENOTDIR);
 }
 
-/* */
 TEST_WITH(messages_are_listed_before_their_size_is_known, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -168,7 +167,7 @@ static bool count_message(void *context, const char *name, const struct tree_ent
     return true;
 }
 
-/* An inbox is read in several pieces. */
+/* The store returns the messages of an inbox in several pieces. */
 TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
 {
     enum {
@@ -215,7 +214,7 @@ static bool has_sizes(struct tree_fixture *fixture)
     return listing.by_uid[7].ino != 0 && listing.by_uid[8].ino != 0;
 }
 
-/* Without this, a program that goes through a folder larger than the cache downloads it again and again. */
+/* Otherwise a program that reads a folder larger than the cache would download messages again and again. */
 TEST_WITH(mail_fetched_ahead_keeps_its_size_without_its_content, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -348,7 +347,7 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, trashed), -ENOENT);
     assert_int_equal(rename_at(fixture, BOX "/new", trashed, BOX "/cur", trashed), -ENOENT);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
-    /* A read message may have other marks, too. */
+    /* Removing a message keeps its other marks. */
     const char *read_one = listing.by_uid[2].name;
     uint64_t cur = fixture_ino(fixture, BOX "/cur");
     char marked[sizeof(listing.by_uid[2].name) + 8];
@@ -368,7 +367,6 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     assert_string_not_equal(listing.by_uid[4].name, "");
 }
 
-/* A removed message stays readable, as any removed file. */
 TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -417,7 +415,7 @@ static int set_up_without_time(void **state);
 
 static int tear_down_without_time(void **state);
 
-/* All changes happen within a millisecond: a mail program reads a folder again only if its time differs. */
+/* A mail program reads a folder again only if its time differs. All changes happen within a millisecond. */
 TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
@@ -436,7 +434,7 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_without_time, tear_d
         snprintf(id, sizeof(id), "a%07d-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         sync_all(fixture);
-        /* Before the first lookup of the folder, and after it. */
+        /* The time is right before the first lookup of the folder and after it. */
         assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");

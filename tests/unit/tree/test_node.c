@@ -26,7 +26,7 @@ TEST(the_root_has_the_kernels_root_number)
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }
 
-/* An unknown number comes only from a faulty kernel, and must not crash the tree. */
+/* Only a faulty kernel sends an unknown number, which must not crash the tree. */
 TEST(every_kind_describes_its_nodes)
 {
     struct tree_entry entry;

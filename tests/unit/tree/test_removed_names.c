@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that were removed a moment ago: only the thread that removed a name still finds it, for some seconds.
+ * Removed names: only the thread that removed a name still finds it, for some seconds.
  */
 
 #include "tree/removed_names.h"

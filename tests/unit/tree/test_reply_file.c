@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reply files in the folder of an email: a lookup costs nothing, and each open file writes a message of
- * its own.
+ * The reply files in the folder of an email: a lookup fetches nothing, and each open file writes its own
+ * message.
  */
 #include "tree_fixture.h"
 
@@ -184,7 +184,7 @@ TEST_WITH(appending_continues_the_text_of_its_own_writer, set_up, fixture_tear_d
     struct tree_handle *one = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
     struct tree_handle *two = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
     write_text(one, "one ", 0);
-    write_text(two, "two ", 4); /* the kernel has one size for both */
+    write_text(two, "two ", 4); /* the kernel knows one size of the file, for both writers */
     write_text(one, "more", 0);
     finish(one);
     finish(two);

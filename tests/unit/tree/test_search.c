@@ -201,7 +201,7 @@ TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_do
         assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
         after = count_listed(fixture, &caller, query.ino);
         if (after == before)
-            usleep(10 * 1000); /* waits for the index to have the email */
+            usleep(10 * 1000); /* until the index has the email */
     }
     assert_int_equal(after, before + 1);
     cancel_release(&cancel);
@@ -216,7 +216,7 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
     return query.attributes.stat.st_mtim.tv_sec;
 }
 
-/* find(1) takes long if search/ has many queries. */
+/* A run of find(1) takes long if search/ has many queries. */
 TEST_WITH(a_long_walk_through_the_queries_causes_no_search, set_up_clock, tear_down_clock)
 {
     struct tree_fixture *fixture = *state;

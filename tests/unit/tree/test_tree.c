@@ -33,7 +33,7 @@ static void list(struct tree_fixture *fixture, const char *path, size_t at_most,
         ret->taken = 0;
         assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
         ret->taken += before;
-        assert_true(ret->taken < 100); /* a listing whose positions go back would not end */
+        assert_true(ret->taken < 100); /* ends the loop if positions repeat */
         if (at_most > 0)
             ret->at_most = at_most;
     } while (at_most > 0 && ret->taken > before);
@@ -138,7 +138,7 @@ TEST_WITH(a_listing_is_the_same_in_small_parts, fixture_set_up, fixture_tear_dow
     }
 }
 
-/* Like the kernel's buffer: each name fits or not, independent of the one before it. */
+/* A buffer like the kernel's: a short name may fit after a longer one did not. */
 struct buffer {
     GHashTable *names;
     size_t room;
@@ -161,7 +161,7 @@ static bool fill_buffer(void *context, const char *name, const struct tree_entry
     return true;
 }
 
-/* Counts names, read with buffers of that size. */
+/* Lists the folder with buffers of this size. Returns the number of names. */
 static size_t count_names(struct tree_fixture *fixture, const char *path, size_t buffer_bytes)
 {
     struct buffer buffer = {.names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL)};
@@ -577,7 +577,7 @@ TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
     _cleanup_free_ char *receipt = fixture_read(fixture, "sent/hello.receipt.json");
     assert_non_null(strstr(receipt, "\"sent\""));
     assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "drafts", "r", 0), -EPERM);
-    /* The sender may keep the item for a moment after it shows in sent/. */
+    /* The sender may hold the message for a moment after it is shown in sent/. */
     int error;
     while ((error = rename_path(fixture, "sent", "hello", "drafts", "again", 0)) == -EBUSY)
         sched_yield();
@@ -595,7 +595,7 @@ static void send_as(struct tree_fixture *fixture, const char *name)
     assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
 }
 
-/* Makes the service list a mail with this id that was sent elsewhere. */
+/* Makes the service list an email with this id, as if another client had sent it. */
 static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
@@ -609,13 +609,13 @@ static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 
 static void remove_sent(struct tree_fixture *fixture, const char *name)
 {
-    int error; /* the sender may still hold the item for a moment */
+    int error; /* -EBUSY while the sender still holds the message */
     while ((error = tree_unlink(fixture->tree, &any_caller, fixture_ino(fixture, "sent"), name)) == -EBUSY)
         sched_yield();
     assert_int_equal(error, 0);
 }
 
-/* Lists sent/ from a position on, at most `at_most` names; 0 for all. */
+/* Lists at most `at_most` names (0 for all) of sent/, from `position` on. */
 static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t position, size_t at_most)
 {
     struct fixture_names names = {.at_most = at_most};
@@ -626,7 +626,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
     return names;
 }
 
-/* Removing a name drops the kernel's cached listing, so that its next read may start in the middle. */
+/* A removal drops the kernel's cached listing, so that its next read may start in the middle. */
 TEST_WITH(a_listing_of_sent_continues_after_removals, fixture_set_up, fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
@@ -697,7 +697,7 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
                                &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
-    /* The kernel uses the inode that it has, without another lookup. */
+    /* The kernel uses the inode that it knows, without another lookup. */
     assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, folder.ino, &attributes), 0);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder.ino, "fifo", &entry), 0);
     assert_int_equal(tree_make(fixture->tree, &any_caller, folder.ino, "socket",
@@ -761,7 +761,7 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
     assert_int_equal(attributes.stat.st_ino, listed);
 }
 
-/* The kernel has applied the caller's umask; the daemon's own must not take more away. */
+/* The kernel has applied the caller's umask; the umask of inboxfs must not remove more bits. */
 TEST_WITH(drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -784,7 +784,7 @@ TEST_WITH(drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
     umask(before);
 }
 
-/* `rm sent/<all>` also removes the receipt by name, after it went with its file. */
+/* `rm` of all names in sent/ also removes a receipt that was removed with its file. */
 TEST_WITH(a_program_can_remove_the_receipt_of_a_file_that_it_removed, fixture_set_up, fixture_tear_down)
 {
     const struct tree_caller rm = {.pid = 7};
@@ -818,7 +818,7 @@ static size_t count_descriptors(void)
     return count;
 }
 
-/* Unmounting does not wait for what programs have open. */
+/* Unmounting does not wait until programs close their files. */
 TEST(freeing_the_tree_closes_open_drafts)
 {
     size_t before = count_descriptors();
@@ -863,7 +863,7 @@ TEST_WITH(new_mail_is_reported_with_an_existing_path, set_up_without_time, tear_
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1",
-                                  "Second"); /* returns, and is not announced */
+                                  "Second"); /* an email that returns is not announced */
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
@@ -873,7 +873,7 @@ TEST_WITH(new_mail_is_reported_with_an_existing_path, set_up_without_time, tear_
     assert_int_equal(last.count, 1);
     assert_int_equal(strncmp(last.path, "inboxes/alice@inbox.example/", 28), 0);
     assert_non_null(strstr(last.path, "_second_ffffffff"));
-    assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* it was removed since */
+    assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* the email was removed */
 }
 
 TEST_WITH(creating_an_announced_file_opens_it_for_reading, fixture_set_up, fixture_tear_down)
@@ -952,7 +952,7 @@ static void await_pause(struct tree_fixture *fixture)
     assert_true(status.is_paused);
 }
 
-/* The clock stands still, so the time of the next attempt never comes. */
+/* The clock stands still, so the sender makes no later attempt by itself. */
 TEST_WITH(an_online_event_sends_the_queue_at_once, set_up_without_time, tear_down_without_time)
 {
     struct tree_fixture *fixture = *state;
@@ -970,7 +970,7 @@ TEST_WITH(an_online_event_sends_the_queue_at_once, set_up_without_time, tear_dow
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 1);
 }
 
-/* ---------------------------------------------------------------- open files, when the filesystem ends */
+/* ---------------------------------------------------------------- open files at the end of the filesystem */
 
 /* A file that was flushed after its last write is sent, although the kernel has not released it. Any other
  * file may be incomplete. */
@@ -986,7 +986,7 @@ static struct tree_handle *begin(struct tree_fixture *fixture, const char *name,
     return handle;
 }
 
-/* Waits until what was handed in is settled. */
+/* Waits until each message in the outbox is sent, refused or failed. */
 static void settle(struct tree_fixture *fixture)
 {
     assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);

@@ -107,7 +107,7 @@ static inline int fixture_tear_down(void **state)
     return 0;
 }
 
-/* Follows a path from the root: 0 and the entry, or -errno. */
+/* Looks up a path from the root. Return: 0 and the entry; the error of tree_lookup(). */
 static inline int fixture_find(struct tree_fixture *fixture, const char *path, struct tree_entry *ret)
 {
     char copy[512];
@@ -130,7 +130,7 @@ static inline uint64_t fixture_ino(struct tree_fixture *fixture, const char *pat
     return entry.ino;
 }
 
-/* Reads a whole file; the caller frees. */
+/* Returns the contents of a file, which the caller frees. */
 static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
 {
     enum {
@@ -152,7 +152,7 @@ static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
 
 struct fixture_names {
     char text[4096]; /* names, each followed by a space */
-    size_t at_most;  /* most names that a call takes; 0 for all */
+    size_t at_most;  /* names that one tree_read_dir() may return; 0 for all */
     size_t taken;
     uint64_t next;
 };
