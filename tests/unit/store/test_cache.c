@@ -251,7 +251,7 @@ TEST(a_full_disk_at_the_start_does_not_count_as_damage)
     world_release(&world);
 }
 
-TEST(a_cache_of_another_version_is_built_anew)
+TEST(a_cache_of_another_version_is_rebuilt)
 {
     struct store_world world;
     _cleanup_free_ char *bytes = NULL;
@@ -385,7 +385,7 @@ TEST(a_killed_first_sync_is_completed)
 
 /* ---------------------------------------------------------------- others */
 
-TEST(a_folder_that_cannot_be_made_is_an_error_in_words)
+TEST(a_folder_that_cannot_be_made_fails_with_a_reason)
 {
     struct store_world world;
     struct store *store = NULL;
@@ -404,7 +404,7 @@ TEST(a_folder_that_cannot_be_made_is_an_error_in_words)
     world_release(&world);
 }
 
-TEST(a_file_that_cannot_be_opened_is_an_error_in_words)
+TEST(a_file_that_cannot_be_opened_fails_with_a_reason)
 {
     struct store_world world;
     struct store *store = NULL;

@@ -157,7 +157,7 @@ static struct maildir_state state_of(struct world *world)
 }
 
 /* The plan of one change must have room for all emails. */
-TEST_WITH(a_large_inbox_that_is_emptied_is_empty, set_up, tear_down)
+TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
 {
     enum {
         MANY = 2000
@@ -526,7 +526,7 @@ TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
 }
 
 /* A mail program with the old U numbers must not get other ones under the same UIDVALIDITY. */
-TEST_WITH(a_foreign_file_is_refused_and_stays, set_up, tear_down)
+TEST_WITH(a_file_that_is_no_database_is_refused_and_kept, set_up, tear_down)
 {
     struct world *world = *state;
     static const char foreign[] = "not ours at all, and longer than what SQLite takes for an empty file";

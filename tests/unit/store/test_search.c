@@ -329,7 +329,7 @@ TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, t
     assert_found(world, "invoice", "b1 a1");
 }
 
-TEST_WITH(attachments_are_known_of_mail_that_was_read, set_up, tear_down)
+TEST_WITH(attachments_of_mail_that_was_read_are_known, set_up, tear_down)
 {
     struct store_world *world = *state;
     give_walrus(world);
@@ -408,7 +408,7 @@ TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
     assert_true(is_cut_short(world, "invoice"));
 }
 
-TEST_WITH(a_lost_search_index_is_built_again, set_up, tear_down)
+TEST_WITH(a_lost_search_index_is_rebuilt, set_up, tear_down)
 {
     struct store_world *world = *state;
     assert_found(world, "invoice", "b1 a1");

@@ -456,7 +456,7 @@ TEST(a_returning_inbox_is_shown_and_reported)
     world_release(&world);
 }
 
-TEST(an_inbox_that_left_the_list_is_found_by_its_mail_where_there_is_no_list)
+TEST(an_inbox_that_left_the_list_is_found_by_its_mail_without_a_list)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -609,7 +609,7 @@ TEST(a_sync_of_an_unknown_inbox_lists_the_inboxes)
     world_release(&world);
 }
 
-TEST(many_requests_share_one_pass_at_a_time)
+TEST(requests_during_a_pass_share_the_next_pass)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -798,7 +798,7 @@ static int64_t next_poll_in_ms(struct store_world *world)
     return status.next_poll_ms - clock_realtime_ms(&world->clock.clock);
 }
 
-TEST(the_next_poll_is_now_while_it_is_under_way)
+TEST(the_time_of_the_next_poll_is_now_during_a_poll)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -894,7 +894,7 @@ static void remove_email(struct store_world *world, unsigned int number)
     fake_service_remove_email(world->fake, id);
 }
 
-TEST(polls_list_few_emails_and_more_while_answers_have_unknown_ones)
+TEST(polls_raise_their_limit_while_answers_have_unknown_emails)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1019,7 +1019,7 @@ TEST(a_partial_poll_removes_nothing_and_a_complete_one_does)
 }
 
 /* The second complete answer equals the first, but the service must not answer "not modified". */
-TEST(mail_that_came_and_went_between_two_answers_is_removed)
+TEST(mail_that_was_added_and_removed_between_two_answers_is_removed)
 {
     static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
@@ -1040,7 +1040,7 @@ TEST(mail_that_came_and_went_between_two_answers_is_removed)
 }
 
 /* The newest emails equal those of the last poll, but the service must not answer "not modified". */
-TEST(mail_that_went_and_came_back_between_two_polls_is_shown)
+TEST(mail_that_was_removed_and_returned_between_two_polls_is_shown)
 {
     struct store_world world;
     world_init_with_alice(&world);
@@ -1263,7 +1263,7 @@ TEST(a_429_is_not_an_outage_but_a_503_is)
     }
 }
 
-TEST(a_contrary_outcome_of_the_outbox_checks_the_service)
+TEST(an_outcome_that_contradicts_the_state_checks_the_service)
 {
     struct store_world world;
     world_init_with_alice(&world);
