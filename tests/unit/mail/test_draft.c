@@ -127,7 +127,7 @@ TEST(valid_messages_give_the_expected_drafts)
     check_folder(VALID, check_valid, 25);
 }
 
-TEST(invalid_messages_are_refused_in_words)
+TEST(invalid_messages_are_refused_with_a_reason)
 {
     check_folder(INVALID, check_invalid, 40);
 }
@@ -180,7 +180,7 @@ TEST(the_request_is_completed_in_a_stable_order)
     }
 }
 
-TEST(a_reason_holds_no_character_that_a_terminal_obeys)
+TEST(a_reason_has_no_character_that_a_terminal_obeys)
 {
     static const char message[] = "{\"\x7f\xc2\x9b"
                                   "1m \u202etxt \u2028 \u200f \u061c\": 1}";
@@ -190,7 +190,7 @@ TEST(a_reason_holds_no_character_that_a_terminal_obeys)
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
 
-TEST(a_field_of_another_interface_is_refused_by_the_name_that_it_has_here)
+TEST(the_refusal_of_a_foreign_field_names_the_right_field)
 {
     static const struct {
         const char *message;
@@ -668,7 +668,7 @@ TEST(several_threads_may_parse)
     }
 }
 
-TEST(sequences_are_the_same_for_the_same_people)
+TEST(messages_to_the_same_people_have_the_same_sequence)
 {
     static const char one[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null},"
                               "{\"address\":\"b@x.example\",\"name\":\"B\"}]}";

@@ -44,7 +44,7 @@ TEST(text_without_encoded_words_is_unchanged)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(encoded_words_are_decoded_wherever_they_stand)
+TEST(encoded_words_are_decoded_anywhere)
 {
     static const struct reading readings[] = {
         {"=?utf-8?q?caf=C3=A9_=26_bar?=", "caf\xc3\xa9 & bar"},

@@ -152,7 +152,7 @@ TEST(an_update_carries_every_field)
     inbox_record_release(&current);
 }
 
-TEST(an_update_is_checked_with_words)
+TEST(an_invalid_update_is_refused_with_a_reason)
 {
     static const struct {
         const char *edited;

@@ -56,7 +56,7 @@ TEST(characters_that_need_an_escape_are_found_at_every_position)
     }
 }
 
-TEST(every_character_comes_back_from_a_parser)
+TEST(every_character_survives_writing_and_parsing)
 {
     for (unsigned int c = 1; c < 0x3000; c++) {
         char text[4];

@@ -31,7 +31,7 @@ static void assert_ids(const char *value, const char *expected)
         assert_string_equal(first, ids[0]);
 }
 
-TEST(ids_in_brackets_count)
+TEST(ids_in_brackets_are_read)
 {
     assert_ids("<a@b>", "a@b ");
     assert_ids(" <a@b>\r\n\t<c@d> ", "a@b c@d ");
@@ -41,7 +41,7 @@ TEST(ids_in_brackets_count)
     assert_ids("", "");
 }
 
-TEST(ids_without_brackets_count_if_they_are_alone)
+TEST(ids_without_brackets_are_read_if_they_are_alone)
 {
     assert_ids("a@b", "a@b ");
     assert_ids(" a@b\r\n\tc@d, e@f;g@h\r\n", "a@b c@d e@f g@h ");
@@ -72,7 +72,7 @@ TEST(comments_and_quoted_strings_are_skipped)
     assert_ids("<a(b)\"c@d> ) <e@f>", "a(b)\"c@d e@f ");
 }
 
-TEST(ids_that_were_folded_are_whole_again)
+TEST(folded_ids_are_joined)
 {
     assert_ids("<a\r\n\tb@c>", "ab@c ");
     assert_ids("< a@b >", "a@b ");
@@ -100,7 +100,7 @@ TEST(an_id_may_be_as_long_as_a_line)
     }
 }
 
-TEST(the_newest_ids_of_very_long_values_count)
+TEST(the_newest_ids_of_very_long_values_are_read)
 {
     _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(1 << 20);
     for (int i = 0; i < 20000; i++)

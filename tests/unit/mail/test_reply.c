@@ -344,7 +344,7 @@ TEST(an_answer_goes_to_all_its_recipients_or_to_none)
     }
 }
 
-TEST(only_a_sure_body_is_refused_for_its_recipients)
+TEST(a_beginning_that_may_be_headers_is_not_refused)
 {
     static const char *const bodies[] = {"Yes.\n",   "\n\nYes.",           "Dear Ann:\n",
                                          "\xc3\xbc", "\xef\xbb\xbfYes.\n", "\xef\xbf"};

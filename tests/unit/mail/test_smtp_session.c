@@ -306,7 +306,7 @@ TEST(all_messages_under_way_have_a_common_bound)
     world_close(&world);
 }
 
-TEST(a_thousand_recipients_are_taken)
+TEST(a_thousand_recipients_are_accepted)
 {
     struct world world;
     world_open(&world, DIALECT_LMTP);
@@ -387,7 +387,7 @@ TEST(a_host_may_keep_local_names_without_a_domain)
     world_close(&world);
 }
 
-TEST(commands_before_the_tls_handshake_do_not_count)
+TEST(commands_before_the_tls_handshake_are_ignored)
 {
     struct world world;
     world_open(&world, DIALECT_SMTP);

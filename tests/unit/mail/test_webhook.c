@@ -36,7 +36,7 @@ TEST(a_webhook_names_its_inbox)
     free(inbox_id);
 }
 
-TEST(only_the_signature_of_the_body_with_the_secret_counts)
+TEST(only_a_signature_of_the_body_with_the_secret_is_accepted)
 {
     static const char body[] = "{\"inbox_id\":\"in-1\",\"timestamp\":\"2026-11-20T10:00:00Z\"}";
     char signature[65];
@@ -66,7 +66,7 @@ TEST(only_the_signature_of_the_body_with_the_secret_counts)
     assert_null(inbox_id);
 }
 
-TEST(a_webhook_of_five_minutes_ago_is_refused)
+TEST(a_webhook_more_than_five_minutes_off_is_refused)
 {
     static const struct {
         int64_t away_ms;
@@ -148,7 +148,7 @@ TEST(a_webhook_may_leave_its_inbox_out)
     }
 }
 
-TEST(each_webhook_counts_once)
+TEST(each_webhook_is_accepted_once)
 {
     struct webhook_memory *memory = calloc(1, sizeof(*memory));
     char signature[65];
