@@ -34,10 +34,10 @@ struct store_world {
     struct store *store;
     int64_t poll_interval_ms;
     bool adopt_state;
-    bool hears_sent;              /* `changes` records sent mail, too */
+    bool hears_sent;              /* `changes` also records sent mail */
     uint64_t content_cache_bytes; /* 0 turns content off */
     pthread_mutex_t lock;
-    struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" for each, "-" if empty */
+    struct strbuf events;  /* protected by lock: "KIND PATH ID ERROR;" for each event, "-" for NULL */
     struct strbuf changes; /* protected by lock: "email 0 added;" or "inbox 0 changed;" for each change */
 };
 
@@ -64,7 +64,7 @@ static inline void world_hear_inbox(void *context, uint32_t inbox, enum store_ch
 {
     struct store_world *world = context;
     struct inbox_view view;
-    /* If the store called listeners with a lock held, this would never return. */
+    /* This call would never return if the store called listeners with its lock held. */
     store_get_inbox(world->store, inbox, &view);
     world_hear_change(world, "inbox", inbox, change);
 }
@@ -90,7 +90,7 @@ static inline void world_hear_content(void *context)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* Makes the record of an email. The caller frees it. */
+/* Returns the record of an email. The caller frees it. */
 static inline char *world_read(struct store_world *world, uint32_t email)
 {
     char *json = NULL;
@@ -149,7 +149,7 @@ static inline void world_close(struct store_world *world)
     world->store = NULL;
 }
 
-/* Closes and opens the store, as a restart of the program does. */
+/* Closes and opens the store, as a restart of inboxfs does. */
 static inline void world_restart(struct store_world *world)
 {
     world_close(world);

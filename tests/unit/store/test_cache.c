@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache on disk after a kill, a full disk or damage: intact rows are shown, and a sync restores the
+ * The cache on disk after a kill, a full disk or damage: intact rows are shown, and a sync restores all
  * others.
  */
 #include <fcntl.h>
@@ -115,7 +115,7 @@ static bool exists(const struct store_world *world, const char *path)
     return faccessat(world->dir.fd, path, F_OK, 0) == 0;
 }
 
-/* Checks that each readable record is that of its email. Returns their number. */
+/* Checks that each readable record is that of its email. Returns the number of readable records. */
 static size_t count_right(struct store_world *world, size_t emails)
 {
     size_t count = 0;
@@ -140,7 +140,7 @@ static void assert_whole(struct store_world *world, size_t emails)
     assert_int_equal(count_right(world, emails), emails);
 }
 
-/* After the next sync the cache is complete again. */
+/* The next sync completes the cache. */
 TEST(a_changed_byte_in_the_cache_never_shows_wrong_data)
 {
     enum {
@@ -208,7 +208,7 @@ TEST(the_next_sync_repairs_a_cache_damaged_in_use)
     world_release(&world);
 }
 
-/* Emails that a sync restores are not announced; later ones are. */
+/* A restored email is not announced; a new email is. */
 TEST(mail_that_returns_after_damage_is_not_announced)
 {
     static const char noise[PAGE_BYTES] = "no database";
@@ -230,7 +230,7 @@ TEST(mail_that_returns_after_damage_is_not_announced)
     world_release(&world);
 }
 
-/* The cache has rows to be deleted at the start, which the full disk does not allow. */
+/* The start must delete rows, which the full disk does not allow. */
 TEST(a_full_disk_at_the_start_does_not_count_as_damage)
 {
     struct store_world world;
@@ -285,7 +285,7 @@ TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_ro
     assert_int_equal(world_sync(&world), 0);
     disk_fill(200 * 1000);
     world_add_emails(&world, "in-1", 20, EMAILS);
-    assert_int_equal(world_sync(&world), -EFBIG); /* a really full disk gives -ENOSPC */
+    assert_int_equal(world_sync(&world), -EFBIG); /* from disk_fill(); a full disk gives -ENOSPC */
     store_get_status(world.store, &status);
     assert_true(status.sync_error[0] != '\0');
     /* Every email that is shown can be read, also after a restart. */
@@ -340,7 +340,7 @@ static void wait_for_size(const struct store_world *world, off_t size, pid_t chi
     }
 }
 
-/* Runs another process, and kills it once the log has this size. */
+/* Fills the cache in another process, and kills the process when the log has this size. */
 static void fill_and_be_killed(struct store_world *world, off_t size)
 {
     pid_t child = fork();

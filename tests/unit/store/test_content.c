@@ -102,7 +102,7 @@ static void assert_text(struct store_world *world, const char *id, const char *e
 struct reader {
     struct store_world *world;
     uint32_t email;
-    struct cancel *cancel; /* or NULL */
+    struct cancel *cancel; /* NULL if the reader is not interrupted */
     char *text;
     int error;
     atomic_bool is_done;
@@ -117,7 +117,7 @@ TEST(the_first_sync_finds_out_whether_the_service_has_content)
     start_and_sync(&world);
     await(has_all, &world);
     world_restart(&world);
-    assert_true(store_has_content(world.store)); /* remembered from the last run, without a request */
+    assert_true(store_has_content(world.store)); /* from the cache, without a request */
     assert_true(store_has_raw(world.store));
     world_release(&world);
 }
@@ -168,7 +168,7 @@ static void *sync_it(void *argument)
     return NULL;
 }
 
-/* An interrupted sync returns -EINTR. A probe without an answer delays only one sync, by half a minute. */
+/* An interrupted sync returns -EINTR. An unanswered probe delays one sync by half a minute, and no other. */
 TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
 {
     struct store_world world;
@@ -196,7 +196,7 @@ TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
     assert_true(patient.is_done);
     pthread_join(thread, NULL);
     assert_int_equal(patient.error, 0);
-    assert_int_equal(world_sync(&world), 0); /* returns at once */
+    assert_int_equal(world_sync(&world), 0); /* does not wait for the probe */
     assert_false(store_has_content(world.store));
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
     await(has_all, &world);
@@ -389,7 +389,7 @@ static void *end_it(void *argument)
     return NULL;
 }
 
-/* An unmount must not wait for the service. */
+/* Otherwise an unmount would wait for the service. */
 TEST(stopping_the_store_waits_for_no_transfer)
 {
     struct store_world world;
@@ -502,7 +502,7 @@ TEST(each_failure_of_a_content_request_has_its_errno)
         if (error != cases[i].error)
             fail_msg("case %zu: %d", i, error);
     }
-    /* For a moment no reader tries the unreachable service again. */
+    /* For some seconds no reader tries the unreachable service again. */
     unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
     assert_int_equal(store_content_get(world.store, email, NULL, &content), -EHOSTUNREACH);
     assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
@@ -525,7 +525,7 @@ static void change_cache(struct store_world *world, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Reads both parts, and closes the store. */
+/* Stores the texts and the raw message of an email in the cache, and closes the store. */
 static void keep_two_parts(struct store_world *world)
 {
     assert_text(world, "00000001-in-1", "body 1");
@@ -561,7 +561,7 @@ TEST(damaged_content_is_fetched_again)
     world_release(&world);
 }
 
-/* The bound is 512 MB for a raw message. */
+/* Raw messages may have 512 MB. */
 TEST(the_length_of_a_part_is_known_without_reading_its_bytes)
 {
     struct store_world world;
@@ -582,7 +582,7 @@ TEST(the_length_of_a_part_is_known_without_reading_its_bytes)
     world_release(&world);
 }
 
-/* Calls `act`, which may damage it, for each file of a part. Returns their number. */
+/* Calls `act`, which may damage the file, for each file in cache/parts. Returns the number of files. */
 static unsigned int for_each_file(struct store_world *world, void (*act)(int fd))
 {
     unsigned int files = 0;
@@ -668,7 +668,6 @@ TEST(unfinished_files_and_files_of_version_0_2_are_removed)
     world_release(&world);
 }
 
-/* On a full disk nothing is stored, but reads succeed. */
 TEST(content_can_be_read_on_a_full_disk_but_is_not_stored)
 {
     struct store_world world;
@@ -721,7 +720,7 @@ static void small_cache_close(struct small_cache *small)
     cache_release(&small->cache);
 }
 
-/* Stores a part of 1000 bytes, with its row, under this number. */
+/* Stores a part under this number, which takes PART_BYTES with its row. */
 static void put(struct small_cache *small, int64_t number)
 {
     char random[PART_BYTES];
@@ -765,12 +764,12 @@ TEST(one_pass_over_more_than_the_cache_holds_keeps_most_of_the_cache)
         assert_true(pass == 0 || found >= PARTS_THAT_FIT * 85 / 100);
     }
     assert_true(count_kept(&small, 0, (int64_t)3 * PARTS_THAT_FIT) <= PARTS_THAT_FIT);
-    assert_true(has(&small, 3 * PARTS_THAT_FIT - 1)); /* the last part is kept, too */
+    assert_true(has(&small, 3 * PARTS_THAT_FIT - 1)); /* the part that was stored last */
     small_cache_close(&small);
     temp_dir_release(&small.dir);
 }
 
-/* Moves all uses some hours back, in the same order. */
+/* Moves the time of each part's last use two hours back. */
 static void change_use_times(struct small_cache *small)
 {
     char path[4096];
@@ -902,7 +901,7 @@ TEST(raw_messages_are_fetched_ahead_too)
     world_release(&world);
 }
 
-/* Fifty such files at once would need more disk than the cache. */
+/* Fetched ahead, fifty long messages at once would need more disk than the cache. */
 TEST(long_raw_messages_are_not_fetched_ahead)
 {
     struct store_world world;
@@ -996,7 +995,8 @@ TEST(a_reader_gets_content_that_is_too_large_to_be_fetched_ahead)
     struct reader readers[] = {{.world = &world, .email = find(&world, "00000017-in-1")},
                                {.world = &world, .email = find(&world, "00000012-in-1")}};
     assert_int_equal(pthread_create(&threads[0], NULL, get_it, &readers[0]), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 17); /* all but one, which was fetched before */
+    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT,
+                              17); /* all emails but three, which were fetched before */
     assert_int_equal(pthread_create(&threads[1], NULL, get_it, &readers[1]), 0);
     fake_clock_await_waiters(&world.clock, 3); /* the readers, and the thread of the sync */
     fake_service_open_gate(world.fake, FAKE_GET_CONTENT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first contact, creating inboxes, writing their settings back, and finding who sends.
+ * The first contact with a service; new inboxes; changes of settings; and the inbox of a sender.
  */
 #include "base/thread.h"
 #include "unit/store/store_world.h"
@@ -187,7 +187,7 @@ TEST(a_created_inbox_is_reported_once)
     assert_int_equal(world_sync(&world), 0);
     assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
 
-    /* An inbox that was gone and returns is announced again. */
+    /* An inbox that returns after its removal is announced again. */
     fake_service_remove_inbox(world.fake, "inbox-1");
     assert_int_equal(world_sync_removal(&world), 0);
     assert_false(store_find_inbox(world.store, "bob@inbox.example", &view));
@@ -438,7 +438,7 @@ TEST(a_sender_that_is_a_new_inbox_is_found_by_one_list)
     assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
     assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES),
-                     lists + 4); /* offline, so no further list */
+                     lists + 4); /* no further list, because the service is offline */
     world_release(&world);
 }
 
@@ -449,7 +449,7 @@ static void *ask_for_unknown_sender(void *argument)
     return store_find_sender(world->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
 }
 
-/* Otherwise the messages that are handed in would each wait for a slow list, one after the other. */
+/* Otherwise each message in the outbox would wait for its own slow list. */
 TEST(a_slow_list_of_inboxes_is_not_repeated_for_a_while)
 {
     struct store_world world;

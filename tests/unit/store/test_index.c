@@ -15,7 +15,7 @@ enum {
 };
 
 struct indexed {
-    struct store_world world; /* its store is not started */
+    struct store_world world; /* without a started store */
     struct index *index;
     struct email_batch *batch;
 };
@@ -191,7 +191,7 @@ TEST_WITH(names_are_addresses_or_safe_ids, set_up, tear_down)
     static const struct {
         const char *id;
         const char *address;
-        const char *name; /* NULL if any safe name will do */
+        const char *name; /* the expected name; NULL for any safe name */
     } cases[] = {
         {"in-1", "new@x.example", "new@x.example"},
         {"in-1", NULL, "in-1"},

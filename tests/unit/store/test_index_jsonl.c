@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.jsonl has a line for each record, in order of date, and the size that inbox_view has.
+ * index.jsonl has a line for each record, in order of date, and the size that inbox_view gives.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -122,7 +122,7 @@ TEST(new_mail_is_added_to_an_open_index_jsonl)
                               "\"file\":\"20261120T100001Z_no-subject_00000001.json\"}\n"
                               "{\"id\":\"00000003\",\"date\":\"2026-11-20T10:00:03Z\",\"inbox_id\":\"in-1\","
                               "\"file\":\"20261120T100003Z_no-subject_00000003.json\"}\n");
-    /* A removed email still has its line, and gets no second one when it returns. */
+    /* A removed email keeps its line, and gets no second line when it returns. */
     fake_service_remove_email(world.fake, "00000002");
     assert_int_equal(world_sync(&world), 0);
     add(&world, "00000002", "2026-11-20T10:00:02Z", "");
@@ -206,7 +206,7 @@ TEST(the_next_sync_restores_damaged_records)
     struct store_world world;
     char byte;
     size_t len;
-    /* More than SQLite keeps in memory. */
+    /* A record larger than SQLite's cache in memory. */
     _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
     memset(filler, 'x', FILLER_BYTES);
     filler[FILLER_BYTES] = '\0';
@@ -231,14 +231,14 @@ TEST(the_next_sync_restores_damaged_records)
     assert_int_equal(world_sync(&world), 0);
     _cleanup_free_ char *after = read_now_by(&world, "alice@inbox.example", 4 << 20);
     assert_string_equal(after, before);
-    /* The next sync fetches nothing again. */
+    /* The sync after that fetches nothing. */
     unsigned int delivered = fake_service_count_delivered(world.fake);
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count_delivered(world.fake), delivered);
     world_release(&world);
 }
 
-/* The size is counted when records are added, change, are removed and return, and at a restart. */
+/* The size is updated when records are added, change, are removed or return, and at a restart. */
 TEST(the_size_of_an_inbox_is_that_of_its_index_jsonl)
 {
     static const char inbox[] = "alice@inbox.example";

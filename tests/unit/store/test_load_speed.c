@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints how long a cache takes to open. The time is not asserted, since machines differ. STORE_EMAILS=N sets
- * the number of emails (default 100,000). The index is filled directly, so that only the store is timed.
+ * Prints how long a cache takes to open. Machines differ, so the time is not asserted. STORE_EMAILS=N sets
+ * the number of emails (default 100,000). The test fills the index directly, so that it times only the store.
  */
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of the Maildirs: U numbers never change, flags and sizes outlast a restart.
+ * The state of the Maildirs: U numbers never change, and flags and sizes survive a restart.
  */
 #include "store/maildir_memory.h"
 
@@ -107,7 +107,7 @@ static void open_left(struct world *world, const struct left *left, size_t log_l
     assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
 }
 
-/* Opens the database as after a kill: only data that was written is there. */
+/* Opens the database as after a kill, with only the written data. */
 static void open_after_kill(struct world *world)
 {
     struct left left = read_left(world);
@@ -115,7 +115,7 @@ static void open_after_kill(struct world *world)
     free_left(&left);
 }
 
-/* Syncs with these letters as the inbox's emails. An email's number is that of its letter, plus `shift`. */
+/* Syncs the inbox with an email for each letter. An email's number is the letter's code plus `shift`. */
 static int see(struct world *world, const char *letters, uint32_t shift)
 {
     struct maildir_sighting seen[64];
@@ -156,7 +156,7 @@ static struct maildir_state state_of(struct world *world)
     return state;
 }
 
-/* The plan of one change must have room for all emails. */
+/* The plan of one change must have room for the removal of all emails. */
 TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
 {
     enum {
@@ -236,7 +236,7 @@ TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
     assert_false(get(world, 'a', 0).is_gone);
 }
 
-/* A removed email stays removed even if it leaves the inbox and returns. */
+/* A message that rm removed is not shown even if its email leaves the inbox and returns. */
 TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
 {
     struct world *world = *state;
@@ -397,7 +397,7 @@ TEST_WITH(the_time_of_a_folder_changes_with_its_mail, set_up, tear_down)
     struct maildir_state arrived = state_of(world);
     assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
     assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
-    /* A message that leaves changes the time of its folder. */
+    /* An email that leaves the inbox changes the time of its folder. */
     maildir_memory_note_gone(world->memory, INBOX, 'a');
     struct maildir_state left = state_of(world);
     assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
@@ -418,7 +418,7 @@ static void lose_b(int fd)
     maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
 }
 
-/* A program that listed the folder meanwhile must not get an older time. */
+/* A program that lists the folder during the write must not see an older time afterwards. */
 TEST_WITH(mail_that_leaves_during_a_write_changes_the_time_of_the_folder, set_up, tear_down)
 {
     struct world *world = *state;
@@ -449,7 +449,7 @@ static void *lose_b_again_and_again(void *context)
     return NULL;
 }
 
-/* For ThreadSanitizer. */
+/* ThreadSanitizer detects the races. */
 TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
 {
     struct world *world = *state;
@@ -477,7 +477,7 @@ TEST_WITH(an_inbox_is_stale_until_its_first_sync, set_up, tear_down)
     assert_true(state_of(world).is_stale);
 }
 
-/* A thread that arrives during another thread's sync must wait for that sync. */
+/* A thread that needs the inbox during another thread's sync must wait for that sync. */
 TEST_WITH(an_inbox_is_stale_during_its_sync, set_up, tear_down)
 {
     struct world *world = *state;
@@ -525,7 +525,7 @@ TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
     free_left(&left);
 }
 
-/* A mail program with the old U numbers must not get other ones under the same UIDVALIDITY. */
+/* A mail program that knows the old U numbers must not get new ones with the same UIDVALIDITY. */
 TEST_WITH(a_file_that_is_no_database_is_refused_and_kept, set_up, tear_down)
 {
     struct world *world = *state;
@@ -543,7 +543,7 @@ TEST_WITH(a_file_that_is_no_database_is_refused_and_kept, set_up, tear_down)
     assert_memory_equal(bytes, foreign, sizeof(foreign));
 }
 
-/* After damage to any byte, either the file is refused or the U numbers are right. */
+/* After damage to a byte, the file is refused or the U numbers are right. */
 TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_down)
 {
     struct world *world = *state;
@@ -626,7 +626,7 @@ TEST_WITH(a_change_that_cannot_be_written_is_not_made, set_up, tear_down)
 
 /* ---------------------------------------------------------------- version 0.2 */
 
-/* Written by inboxfs 0.2. inbox-a has the emails a to e, of which d was removed and e is gone; inbox-b has z.
+/* A database of inboxfs 0.2. inbox-a has the emails a to e (d was removed, e left the inbox); inbox-b has z.
  */
 static const char old_path[] = "tests/data/valid/state-0.2/maildir/maildir.sqlite3";
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of Message-IDs: they are noted when messages are fetched, and bounded in number.
+ * The table of Message-IDs, which are noted when messages are fetched, and bounded in number.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -135,8 +135,8 @@ static void add_message(struct store_world *world, const char *id, const char *m
     fake_service_set_bytes(world->fake, id, NULL, raw, strlen(raw));
 }
 
-/* Alice and Bob got the message m1@x, Alice also m2@x. No sync follows, so nothing is fetched ahead or by a
- * probe. */
+/* Alice and Bob got the message m1@x, and Alice m2@x. No sync follows, so neither a probe nor fetching ahead
+ * reads content. */
 static void set_up(struct store_world *world)
 {
     world_init_with_alice(world);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Emails that the service holds back are listed apart; marks move them.
+ * Emails that the service holds back are listed in a separate folder; marks move emails in and out.
  */
 #include "base/thread.h"
 #include "unit/store/store_world.h"
@@ -148,8 +148,8 @@ TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, tear_
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
     assert_int_equal(world_count(world), 3);
-    assert_quarantined(world, SPF); /* a list without held emails does not remove it */
-    /* The refusal may have been temporary, so some syncs later the request is made again. */
+    assert_quarantined(world, SPF); /* a list that leaves out quarantined mail does not remove the email */
+    /* The refusal may have been temporary, so a later sync uses the parameter again. */
     assert_int_equal(world_sync(world), 0);
     assert_int_equal(world_sync(world), 0);
     assert_quarantined(world, SPF " " DKIM);
@@ -168,7 +168,7 @@ TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
     assert_quarantined(world, SPF " " DKIM);
 }
 
-/* "Not modified" must not refer to an answer to another request. */
+/* "Not modified" must not refer to the answer to a request without the parameter. */
 TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -233,7 +233,7 @@ TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, tear_down
     assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
 }
 
-/* The list then equals the last one, but the service must not answer "not modified". */
+/* The new list equals the last list, but the service must not answer "not modified". */
 TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -324,7 +324,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
                          " 00000002 the service did not list the mail in time;");
 
-    /* The list under way ends, and another one follows. */
+    /* The list under way ends, and another list follows. */
     fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
     fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 2);
     assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));

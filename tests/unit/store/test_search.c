@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches by the service and the local index together, and by each alone.
+ * Searches by the service, by the local index, and by both.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ static bool is_cut_short(struct store_world *world, const char *query)
     return is_truncated;
 }
 
-/* Repeats a search until it is not truncated, for at most 20 s: a search waits for the index only a second.
+/* Repeats a search for at most 20 s, until its result is complete. A search waits one second for the index.
  */
 static void await_index(struct store_world *world)
 {
@@ -137,7 +137,7 @@ TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, t
     assert_string_equal("in-3", record.text);
 }
 
-/* With the service, which finds parts of words, and without it. */
+/* With the service, which finds parts of words, and without the service. */
 TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -172,7 +172,7 @@ TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
     }
 }
 
-/* The body of such a hit was not fetched. */
+/* The index does not know these emails' bodies. */
 TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -220,7 +220,7 @@ TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
-/* The list that such a service sends may be too long to read. */
+/* The list of such a service may be too long to be read for each search. */
 TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
 {
     struct store_world *world = *state;
@@ -242,7 +242,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, t
 TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, tear_down)
 {
     struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1"); /* the store tests whether the service searches */
+    assert_found(world, "invoice", "b1 a1"); /* here the store tests whether the service searches */
     unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
     assert_found(world, "invoice of october", "a1");
     assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
@@ -388,7 +388,7 @@ static void remove_state(struct store_world *world, const char *path)
     assert_int_equal(unlinkat(world->dir.fd, path, 0), 0);
 }
 
-/* More emails are noted than are indexed in a second. */
+/* The test adds more emails than are indexed in a second. */
 TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
 {
     struct store_world *world = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The full-text index by itself.
+ * The full-text index, without a store.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "store/search_index.h"
 #include "support/temp_dir.h"
 
-/* The emails are called a, b and so on, by their numbers. */
+/* The email with number 0 is called a, the next one b, and so on. */
 struct fixture {
     struct temp_dir dir;
     struct cache cache;
@@ -293,7 +293,7 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     remove_email(fixture, 0);
     remove_email(fixture, 0);
     assert_string_equal(find(fixture, "report"), "b");
-    /* An email removed before it was indexed is not found either, even if its content is noted later. */
+    /* An email that is removed before it is indexed is not found, even if its content is noted later. */
     note(fixture, 3, "{\"subject\": \"another report\"}");
     remove_email(fixture, 3);
     note_content(fixture, 3, "report", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Syncs: the emails and inboxes that they add, remove and rename; their events; when they are made and
- * shared; outages.
+ * Syncs: the emails and inboxes that they add, remove and rename; their events; their times; requests that
+ * share a sync; outages.
  */
 #include "base/thread.h"
 #include "store/store_private.h"
@@ -14,7 +14,7 @@
 
 enum {
     POLL_MS = 30 * 1000,
-    POLL_MOST_MS = POLL_MS + POLL_MS / 10, /* with jitter */
+    POLL_MOST_MS = POLL_MS + POLL_MS / 10, /* the longest interval, with jitter */
     POLL_LEAST_MS = POLL_MS - POLL_MS / 10,
     BACKOFF_MOST_MS = 5 * 60 * 1000,
 };
@@ -86,7 +86,7 @@ TEST(a_returning_email_gets_its_old_name)
     world_release(&world);
 }
 
-/* Tests each kind of failure, after a part of the answer and after all of it. */
+/* Tests each kind of failure, after a part of the answer and after the whole answer. */
 TEST(an_incomplete_answer_removes_nothing)
 {
     static const struct {
@@ -192,7 +192,7 @@ TEST(empty_records_are_shown)
     world_release(&world);
 }
 
-/* A piece of a listing in which all emails are gone must not end it. */
+/* Listings are made in pieces. A piece whose emails are all removed must not end the listing. */
 TEST(emails_behind_thousands_of_removed_ones_are_listed)
 {
     enum {
@@ -218,7 +218,7 @@ TEST(emails_behind_thousands_of_removed_ones_are_listed)
     world_release(&world);
 }
 
-/* The service's list of inboxes never has such an inbox. */
+/* The service never lists the inbox "unknown". */
 TEST(the_inbox_of_mail_that_names_no_inbox_is_not_removed)
 {
     struct store_world world;
@@ -242,7 +242,7 @@ TEST(the_inbox_of_mail_that_names_no_inbox_is_not_removed)
     world_release(&world);
 }
 
-/* The bounds of batches must not show in the reports. */
+/* Emails are added in batches, which must not show in the reports. */
 TEST(many_new_emails_are_each_reported_once)
 {
     enum {
@@ -254,7 +254,7 @@ TEST(many_new_emails_are_each_reported_once)
     world_start(&world);
     assert_int_equal(world_sync(&world), 0);
     world_add_emails(&world, "in-1", 0, MANY);
-    for (int i = 0; i < TWICE; i++) /* one answer has the same id several times */
+    for (int i = 0; i < TWICE; i++) /* the answer has the same id several times */
         fake_service_add_simple_email(world.fake, "in-1", "00000600-in-1", "again");
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(world_count(&world), MANY);
@@ -318,7 +318,7 @@ TEST(a_service_that_refuses_large_limits_is_asked_for_less)
     assert_int_equal(world_sync(&world), 0);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), ARRAY_LEN(answers) + 1);
     assert_int_equal(world_count(&world), 326);
-    /* Mail after the first sync is announced nevertheless. */
+    /* Mail after the first sync is announced although the list may be incomplete. */
     world_forget(&world);
     world_add_emails(&world, "in-1", 400, 401);
     assert_int_equal(world_sync(&world), 0);
@@ -360,13 +360,13 @@ TEST(a_record_that_cannot_be_read_hides_no_other)
         assert_false(status.has_synced);
         assert_string_equal(status.sync_error, "a record cannot be read");
     }
-    /* The emails of the first sync are known nevertheless, so none is announced. */
+    /* The emails of the first sync are not announced, although it failed. */
     assert_events(&world, "");
     world_add_emails(&world, "in-1", 500, 501);
     fake_service_remove_email(world.fake, "00000003-in-1");
     assert_int_equal(world_sync(&world), -EIO);
     assert_non_null(strstr(strbuf_str(&world.events), "00000500-in-1"));
-    assert_int_equal(world_count(&world), 500); /* such an answer removes nothing */
+    assert_int_equal(world_count(&world), 500); /* an answer with an unreadable record removes nothing */
     fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_OK});
     assert_int_equal(world_sync_removal(&world), 0);
     assert_int_equal(world_count(&world), 500);
@@ -487,7 +487,7 @@ TEST(without_a_list_inboxes_are_found_by_mail)
     assert_emails(&world, "unknown", "nodate_nowhere_00000003.json");
     struct inbox_view view;
     assert_true(store_find_inbox(world.store, "in-1", &view));
-    assert_null(view.address); /* the service has not sent one */
+    assert_null(view.address); /* the service has not sent an address */
     assert_int_equal(world_sync(&world), 0);
     fake_service_remove_email(world.fake, "00000003");
     fake_service_add_simple_email(world.fake, "in-3", "00000004", "New");
@@ -540,7 +540,7 @@ TEST(a_long_inbox_does_not_delay_the_others)
     fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
     assert_int_equal(pthread_create(&thread, NULL, sync_all, &world), 0);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, AT_ONCE);
-    /* One list, any of them, stays at the gate; the others end. */
+    /* The list of any one inbox stays at the gate; the other lists end. */
     fake_service_let_pass(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, INBOXES - 1);
     fake_service_wait_at_gate(world.fake, FAKE_LIST_EMAILS, 1);
@@ -567,7 +567,7 @@ TEST(a_single_inbox_can_be_synced)
     world_release(&world);
 }
 
-/* Requests a sync as a webhook does, a while after the last pass. */
+/* Requests a sync as a webhook does, and moves the clock by the minimum interval of passes. */
 static void request_newest(struct store_world *world, const char *id)
 {
     store_request_sync(world->store, id);
@@ -622,7 +622,7 @@ TEST(requests_during_a_pass_share_the_next_pass)
         store_request_sync(world.store, i % 2 == 0 ? "in-1" : "unknown");
     fake_clock_advance(&world.clock, 250);
     fake_service_open_gate(world.fake, FAKE_LIST_EMAILS);
-    /* The list of the first sync, the one at the gate, then one of everything and one of the inbox. */
+    /* Lists: that of the first sync, that at the gate, then one of all emails and one of the inbox. */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 4);
     store_stop(world.store);
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 4);
@@ -638,14 +638,14 @@ TEST(repeated_requests_keep_a_minimum_interval)
     assert_int_equal(world_sync(&world), 0);
     for (unsigned int i = 0; i < 5; i++) {
         store_request_sync(world.store, "in-1");
-        store_report_contact(world.store, false); /* then lists one email, after the due lists */
+        store_report_contact(world.store, false); /* checks the service by a list of one email */
         fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2 + i);
         fake_clock_advance(&world.clock, 40);
     }
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 6);
     fake_clock_advance(&world.clock, 50);
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 7);
-    assert_int_equal(world_sync(&world), 0); /* the pace does not apply to a caller that waits */
+    assert_int_equal(world_sync(&world), 0); /* no minimum interval for a caller that waits */
     assert_int_equal(fake_service_count(world.fake, FAKE_LIST_EMAILS), 8);
     world_release(&world);
 }
@@ -701,7 +701,7 @@ TEST(mail_of_an_inbox_that_failed_at_first_is_not_announced_later)
     world_release(&world);
 }
 
-/* The caller names one inbox, but the email may be in another. */
+/* The caller names an inbox, but the email may be in another inbox. */
 TEST(an_email_is_found_by_its_id_from_every_inbox)
 {
     static const char *const inboxes[] = {"alice@inbox.example", "bob@inbox.example", "carol@inbox.example"};
@@ -803,7 +803,7 @@ TEST(the_time_of_the_next_poll_is_now_during_a_poll)
     struct store_world world;
     world_init_with_alice(&world);
     world.poll_interval_ms = POLL_MS;
-    fake_clock_advance(&world.clock, POLL_MS); /* the machine has run for a while */
+    fake_clock_advance(&world.clock, POLL_MS); /* as if the machine had run before the start */
     fake_service_close_gate(world.fake, FAKE_LIST_EMAILS);
     world_start(&world);
     for (unsigned int i = 0; i < 2; i++) {
@@ -862,7 +862,7 @@ TEST(intervals_vary_so_that_clients_do_not_poll_together)
         most = interval_ms > most ? interval_ms : most;
         pass(&world, POLL_MOST_MS);
     }
-    /* Random intervals are practically never all so close to each other. */
+    /* Twenty random intervals are practically never this close to each other. */
     assert_true(most - least > POLL_MS / 100);
     world_release(&world);
 }
@@ -924,7 +924,7 @@ TEST(polls_raise_their_limit_while_answers_have_unknown_emails)
     world_release(&world);
 }
 
-/* The poll shows the newest emails, and the next polls are made as usual. */
+/* The service refuses the larger limit. The poll shows the newest emails, and the next poll tries again. */
 TEST(a_refused_poll_parameter_is_no_failure)
 {
     struct store_world world;
@@ -950,7 +950,7 @@ TEST(a_refused_poll_parameter_is_no_failure)
     world_release(&world);
 }
 
-/* Also if the service then refuses to list more. */
+/* The poll has the error even if the service then refuses a larger limit. */
 TEST(a_poll_reports_a_damaged_record)
 {
     struct store_world world;
@@ -968,7 +968,7 @@ TEST(a_poll_reports_a_damaged_record)
     world_release(&world);
 }
 
-/* A limit that is refused once may be granted later; until then the sync reports that some may be missing. */
+/* A refused limit may be granted later; until then the sync reports that emails may be missing. */
 TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
 {
     enum {
@@ -1021,7 +1021,7 @@ TEST(a_partial_poll_removes_nothing_and_a_complete_one_does)
 /* The second complete answer equals the first, but the service must not answer "not modified". */
 TEST(mail_that_was_added_and_removed_between_two_answers_is_removed)
 {
-    static const unsigned int counts[] = {50, 250, 950}; /* a poll sees all of the first two */
+    static const unsigned int counts[] = {50, 250, 950}; /* a poll lists all of 50 and of 250 emails */
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         unsigned int count = counts[i];
         struct store_world world;
@@ -1057,7 +1057,7 @@ TEST(mail_that_was_removed_and_returned_between_two_polls_is_shown)
     world_release(&world);
 }
 
-/* Makes the service list less than it has: half of the emails (`step` 2), none (1), or no inbox (0). */
+/* Removes half of the service's emails (`step` 2), all emails (1), or the inbox (0). */
 static void lose(struct store_world *world, unsigned int step)
 {
     if (step == 0)
@@ -1136,8 +1136,8 @@ TEST(mail_that_names_no_inbox_is_removed_after_two_lists_too)
     world_release(&world);
 }
 
-/* Each poll lists all newest mail at once, and some inboxes completely, so that a quarter of an hour covers
- * all. */
+/* Each poll lists the newest mail of all inboxes in one request, and some inboxes completely, so that each
+ * inbox is listed completely within a quarter of an hour. */
 TEST(polls_of_many_inboxes_make_few_requests)
 {
     enum {
@@ -1235,7 +1235,7 @@ TEST(an_outage_and_its_end_are_reported_once)
     world_release(&world);
 }
 
-/* Too many requests is the service's own answer; a proxy before it may say 503. */
+/* The service itself answers 429; a 503 may come from a proxy. */
 TEST(a_429_is_not_an_outage_but_a_503_is)
 {
     static const struct {
@@ -1272,7 +1272,7 @@ TEST(an_outcome_that_contradicts_the_state_checks_the_service)
     world_add_emails(&world, "in-1", 0, 2);
     unsigned int before = lists(&world);
     store_report_contact(world.store, true);
-    store_report_contact(world.store, false); /* one request failed, but others are answered */
+    store_report_contact(world.store, false); /* one request failed, but the service answers others */
     fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, before + 1);
     fake_clock_await_waiters(&world.clock, 1);
     assert_events(&world, "");
@@ -1400,7 +1400,7 @@ TEST(a_change_of_the_network_starts_a_poll_soon)
     store_network_changed(world.store);
     pass(&world, 500);
     assert_events(&world, "online - - -;");
-    /* Not before the end of the service's Retry-After. */
+    /* The poll waits for the end of the service's Retry-After. */
     const struct fake_outcome busy = {
         .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 77000};
     fake_service_push(world.fake, FAKE_LIST_INBOXES, busy);
@@ -1410,7 +1410,7 @@ TEST(a_change_of_the_network_starts_a_poll_soon)
     world_release(&world);
 }
 
-/* Some routers announce themselves every few seconds, and a host of containers changes its routes all day. */
+/* Some routers announce themselves every few seconds, and a host of containers often changes its routes. */
 TEST(changes_of_a_network_that_works_make_few_polls)
 {
     struct store_world world;
@@ -1495,7 +1495,7 @@ TEST(callers_during_a_sync_share_the_next_one)
     world_release(&world);
 }
 
-/* The mount answers before the store is started. */
+/* The kernel may send requests before the store is started. */
 TEST(a_caller_before_the_start_waits_for_the_first_sync)
 {
     struct store_world world;
