@@ -192,14 +192,14 @@ TEST(lists_are_read)
         {"undisclosed-recipients:;", ""},
         {"Bob\r\n <bob@x>", "Bob<bob@x>; "},
         {"\u00fc@m\u00fcnchen.example", "<\u00fc@m\u00fcnchen.example>; "},
-        /* unusual addresses, unchanged */
+        /* unusual addresses, which stay unchanged */
         {"a..b@x, .c@x, /@x, \"a b\"@x, e@[192.0.2.1]",
          "<a..b@x>; <.c@x>; </@x>; <\"a b\"@x>; <e@[192.0.2.1]>; "},
         {"M <a@xn--mnchen-3ya.example>", "M<a@xn--mnchen-3ya.example>; "},
         {"<\"john\"@x>", "<\"john\"@x>; "},
         {"I <a@[IPv6:2001:db8::1]>, b@[IPv6:2001:db8::2]",
          "I<a@[IPv6:2001:db8::1]>; <b@[IPv6:2001:db8::2]>; "},
-        /* what programs write into names */
+        /* names as mail programs write them */
         {"alice@example.com <bob@example.com>", "alice@example.com<bob@example.com>; "},
         {"\"alice@example.com via List\" <bob@example.com>", "alice@example.com via List<bob@example.com>; "},
         {"a@b<c@d>", "a@b<c@d>; "},
@@ -310,7 +310,7 @@ static int pass_over(void *context, const char *item, size_t len)
     return 0;
 }
 
-/* On these texts a reader of quadratic time would hang, and a recursive one would overflow its stack. */
+/* On these texts a parser of quadratic time would hang, and a recursive parser would overflow its stack. */
 TEST(nested_and_unclosed_tokens_are_read_in_linear_time)
 {
     static const char *const pieces[] = {"(",  ")(",  "((",    "<",  "\"",    "=?x?q?,", "=?",    "[",

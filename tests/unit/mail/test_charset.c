@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charsets by the labels of mail, and bytes that do not fit their charset.
+ * Charsets by the labels that mail has for them, and bytes that do not fit their charset.
  */
 #include "mail/charset.h"
 
@@ -180,7 +180,7 @@ TEST(the_library_of_a_charset_is_loaded_once)
                                          "iso-8859-4", "windows-1253", "ibm-037", "ibm-500"};
     check("big5", "\xa4\xa4", "\u4e2d");
     if (!is_mapped("BIG5HKSCS"))
-        skip(); /* this libc has it built in */
+        skip(); /* this libc has the charset built in */
     for (size_t i = 0; i < 5 * ARRAY_LEN(labels); i++) {
         _cleanup_strbuf_ struct strbuf got = STRBUF_INIT(1000);
         const char *label = labels[i % ARRAY_LEN(labels)];

@@ -36,7 +36,7 @@ TEST(texts_become_body_files)
 {
     static const struct {
         const char *json;
-        const char *body; /* NULL if there is no such file; likewise below */
+        const char *body; /* contents of body.txt; NULL if it is missing; likewise `fresh` and `html` */
         const char *fresh;
         const char *html;
     } cases[] = {
@@ -82,7 +82,7 @@ TEST(characters_that_a_terminal_obeys_are_replaced)
 {
 #define SHOWN "\xef\xbf\xbd"
     static const struct {
-        const char *json; /* text */
+        const char *json; /* the text in JSON */
         const char *text;
     } cases[] = {
         {"a\\u001b[2Jb\\u0000c\\u009dd\\ufffe\\t.", "a" SHOWN "[2Jb" SHOWN "c" SHOWN "d\xef\xbf\xbe\t."},
@@ -95,7 +95,7 @@ TEST(characters_that_a_terminal_obeys_are_replaced)
         {"a\\fb\\u000bc\\u0085d\\be\\u007f", "a" SHOWN "b" SHOWN "c" SHOWN "d" SHOWN "e" SHOWN},
         {"a\\u2028b\\u2029c", "a\nb\nc"},
         {"\\u202atxt.exe\\u202e \\u2066a\\u2069", SHOWN "txt.exe" SHOWN " " SHOWN "a" SHOWN},
-        /* Characters with neighbouring codes stay. */
+        /* Characters with neighbouring codes are kept. */
         {"\\u2027\\u202f\\u2065\\u206a\\u200f\\u00a0\\u00e9", "\u2027\u202f\u2065\u206a\u200f\u00a0\u00e9"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -109,7 +109,7 @@ TEST(characters_that_a_terminal_obeys_are_replaced)
             const struct content_entry *entry = &folder.entries[k];
             size_t len = strlen(cases[i].text);
             bool has_end =
-                cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* added to the last line */
+                cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* the line feed added at the end */
             bool is_same = entry->kind == CONTENT_HEAD ||
                            (strncmp(entry->bytes, cases[i].text, len) == 0 &&
                             (entry->len == len || (has_end && entry->bytes[len] == '\n')));
@@ -139,7 +139,7 @@ TEST(mail_of_pictures_alone_is_not_empty)
 TEST(names_of_attachments_are_made_safe)
 {
     static const struct {
-        const char *filename; /* JSON */
+        const char *filename; /* in JSON */
         const char *name;
     } cases[] = {
         {"\"report.pdf\"", "report.pdf"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates: the program reads the forms of services, refuses all others, and reads its own form again.
+ * Dates: the forms of services are read, all other forms are refused, and a written date is read again.
  */
 #include "mail/date.h"
 #include "mail/header_date.h"

@@ -221,7 +221,7 @@ TEST(the_refusal_of_a_foreign_field_names_the_right_field)
 
 /* ---- the answered email */
 
-/* Checks the Message-IDs of a draft with these headers. `expected` has a blank behind each. */
+/* Checks the Message-IDs of a draft with these headers. `expected` has each id with a blank after it. */
 static void assert_message_ids(const char *headers, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(1 << 20);
@@ -279,7 +279,7 @@ TEST(json_names_the_answered_email_by_its_id)
     draft_free(draft);
 }
 
-/* Checks the recipients of an answer to an email whose answer goes to to@x, with a Cc to cc@x. */
+/* Checks the recipients of the answer `message` to an email. By default the answer goes to to@x, Cc cc@x. */
 static void assert_answer_goes_to(const char *message, const char *to, const char *cc)
 {
     static const char answered[] =
@@ -299,7 +299,7 @@ static void assert_answer_goes_to(const char *message, const char *to, const cha
     assert_string_equal(found_cc == NULL ? "" : found_cc, cc);
 }
 
-/* An empty "Cc:" also replaces the email's: the user who emptied it wants no Cc. */
+/* An empty "Cc:" replaces the default Cc: the user who emptied the line wants no Cc. */
 TEST(an_empty_list_replaces_the_recipients)
 {
     static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
@@ -441,7 +441,7 @@ TEST(too_many_recipients_or_attachments_are_refused)
     assert_refused(&message, -EMSGSIZE);
 }
 
-/* Such messages are not read to their end, which would take ten times their memory. */
+/* Reading such a message to its end would take ten times its size in memory. */
 TEST(a_flood_of_recipients_is_refused_before_it_is_read)
 {
     static const struct {
@@ -489,7 +489,7 @@ TEST(a_flood_of_empty_parts_is_refused)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
-/* This once took minutes, because the boundary's length was computed for each line. */
+/* This took minutes when the boundary's length was computed for each line. */
 TEST(a_long_boundary_is_searched_in_linear_time)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
@@ -547,7 +547,7 @@ TEST(a_cut_json_message_is_never_accepted)
     }
 }
 
-/* A message cut within a header, or right behind one, is refused even if the rest is valid. */
+/* A message that is cut in a header or right after a header is refused, even if the rest is valid. */
 TEST(a_message_cut_in_its_headers_is_never_accepted)
 {
     static const char *const messages[] = {
@@ -588,7 +588,7 @@ TEST(a_cut_multipart_message_is_never_accepted)
     assert_true(accepted > 0);
 }
 
-/* Cuts the message anywhere, and changes any one byte: no crash, no leak, and a reason for each error. */
+/* Cuts the message at each byte, and changes each byte: no crash, no leak, and a reason for each error. */
 static void survive(const char *folder, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a draft: each is attached byte for byte, or the draft is refused with a reason that names the
- * part. The draft lists everything that the request cannot express.
+ * The parts of a draft: each part is attached byte for byte, or the draft is refused with a reason that names
+ * the part. The draft lists everything that the request cannot express.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ TEST(a_damaged_part_is_refused_by_its_number)
         assert_refused(cases[i].message, cases[i].words);
 }
 
-/* `words` has one line for each entry of draft->not_carried. */
+/* Checks draft->not_carried of a message; `words` has a line for each entry. */
 static void assert_not_carried(const char *message, const char *words)
 {
     struct draft *draft = parse(message);

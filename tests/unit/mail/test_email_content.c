@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the content of an email, also from services that send other types than the published ones.
+ * The content of an email is read, also from services that send other types than the published ones.
  */
 #include "mail/email_content.h"
 
@@ -83,7 +83,7 @@ TEST(null_and_odd_values_are_ignored)
 TEST(text_that_is_no_address_is_kept)
 {
     static const struct {
-        const char *to; /* JSON */
+        const char *to; /* the recipients, in JSON */
         const char *addresses, *unusable;
     } cases[] = {
         {"[{\"address\":\"a@b\"},{\"address\":\"who?\"},{\"address\":\"c\"}]", "a@b ", "who?"},

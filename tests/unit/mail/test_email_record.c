@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of received mail: every field stays, whatever value a sender or a server gave it.
+ * Records of received mail: every field is kept, whatever value a sender or a server gave it.
  */
 #include "mail/email_record.h"
 
@@ -76,7 +76,7 @@ TEST(unknown_fields_are_kept)
 {
     static const struct {
         const char *text;
-        const char *key; /* NULL if the key is a digest */
+        const char *key; /* the expected key; NULL for a digest */
         const char *inbox_id;
         bool has_date;
     } cases[] = {
@@ -213,7 +213,7 @@ TEST(a_record_over_the_size_limit_is_refused)
 
     size_t len = EMAIL_RECORD_MAX_BYTES;
     memcpy(text + len - 2, "\"}", 2);
-    assert_int_equal(email_record_from_text(text, len, &record), -EMSGSIZE); /* too long with its layout */
+    assert_int_equal(email_record_from_text(text, len, &record), -EMSGSIZE); /* too long with indents */
 
     len -= 100;
     memcpy(text + len - 2, "\"}", 2);
@@ -291,7 +291,7 @@ static void damage(char *text, size_t *len, uint64_t *seed)
     }
 }
 
-/* Returns true for an error on which the two readers may differ. */
+/* Returns true for an error of jansson in a text that our reader may accept. */
 static bool is_refused_by_jansson_alone(const json_error_t *error)
 {
     return json_error_code(error) == json_error_duplicate_key ||
@@ -307,7 +307,7 @@ static void assert_same_verdict(const char *text, size_t len)
     _cleanup_json_ json_t *value = json_loadb(text, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &error);
     int verdict = email_record_from_text(text, len, &record);
     if (verdict == -EBADMSG && memchr(text, '\0', len) != NULL)
-        return; /* jansson ignores a NUL behind a number */
+        return; /* jansson ignores a NUL after a number */
     if ((verdict == 0) != (value != NULL && json_is_object(value)) && !is_refused_by_jansson_alone(&error))
         fail_msg("%d, but jansson: %s, of %.*s", verdict, value == NULL ? error.text : "well", (int)len,
                  text);
@@ -330,7 +330,7 @@ TEST(damaged_records_are_judged_as_by_jansson)
         assert_same_verdict(corpus[i], strlen(corpus[i]));
         for (int round = 0; round < ROUNDS; round++) {
             size_t len = strlen(corpus[i]);
-            /* On the heap and without a byte to spare, so that a sanitizer sees reads beyond the end. */
+            /* A copy on the heap of exact length, so that a sanitizer sees reads beyond the end. */
             _cleanup_free_ char *text = malloc(len + 3);
             memcpy(text, corpus[i], len);
             damage(text, &len, &seed);
@@ -341,7 +341,7 @@ TEST(damaged_records_are_judged_as_by_jansson)
     }
 }
 
-/* On the heap and without a byte to spare, so that a sanitizer sees reads and writes beyond the ends. */
+/* Record and line are on the heap in their exact lengths, so that a sanitizer sees accesses beyond them. */
 static void check_line_of(const char *text)
 {
     static const char name[] = "20261120T101436Z_h\u00e9_3c90c3cc.json";
@@ -361,7 +361,7 @@ static void check_line_of(const char *text)
     _cleanup_json_ json_t *object = load(line);
     assert_true(json_equal(object, expected));
     _cleanup_free_ char *compact = json_dumps(object, JSON_COMPACT);
-    assert_true(strlen(compact) <= len + 32); /* escapes apart, the line is no shorter than jansson's */
+    assert_true(strlen(compact) <= len + 32); /* except for escapes, no shorter than jansson's line */
     email_record_release(&record);
 }
 
@@ -371,7 +371,7 @@ TEST(the_line_of_the_index_is_the_record_and_its_name)
         check_line_of(corpus[i]);
 }
 
-/* Tests strings that look like layout, and deep layout, at every offset in the text. */
+/* Tests strings that look like indents, and deep indents, at every offset in the text. */
 TEST(the_line_is_compact_json_whatever_the_order_of_fields)
 {
     static const char *const parts[] = {
@@ -395,7 +395,7 @@ TEST(the_line_is_compact_json_whatever_the_order_of_fields)
             }
 }
 
-/* The text may come from a damaged disk, but the line always has the length that was announced. */
+/* The text may come from a damaged disk, but its line always has the length that was counted before. */
 TEST(the_line_of_a_damaged_record_has_the_given_length)
 {
     uint64_t seed = 5;

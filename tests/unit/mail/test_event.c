@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as lines of JSON, and the release of a service_result.
+ * Events are written as lines of JSON, and a service_result is released.
  */
 #include "mail/event.h"
 

@@ -64,7 +64,7 @@ TEST(subjects_become_slugs)
     }
 }
 
-/* A second, simpler implementation of the slug, for comparison. */
+/* Makes a slug in a simpler way, for comparison. */
 static void slug_by_characters(const char *subject, char *ret_slug)
 {
     size_t len = 0;
@@ -256,7 +256,7 @@ TEST(a_number_is_removed_from_a_numbered_name)
 {
     static const struct {
         const char *name;
-        const char *expected; /* or NULL */
+        const char *expected; /* NULL if the name is refused */
     } cases[] = {
         {"report-2.pdf", "report.pdf"},
         {"report-3", "report"},

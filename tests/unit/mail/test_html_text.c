@@ -14,7 +14,7 @@
 #include "support/test.h"
 
 enum {
-    MANY = 60 * 1000, /* enough for recursion to overflow the stack, and for quadratic time to hang */
+    MANY = 60 * 1000, /* repetitions that overflow the stack of a recursion, and hang in quadratic time */
     CEILING = 64 * 1000 * 1000,
 };
 
@@ -65,7 +65,7 @@ TEST(lists_quotes_and_tables_are_marked)
         {"a<blockquote>b<p>c<blockquote>d</blockquote></blockquote>e", "a\n\n> b\n>\n> c\n>\n> > d\n\ne\n"},
         {"<table><tr><th>Item<th>Price<tr><td>Socks<td>2</table>", "Item  Price\nSocks  2\n"},
         {"<table><tr><td></td><td>only</td></tr></table>", "only\n"},
-        /* Cells as word processors write them. */
+        /* Cells of tables as word processors write them. */
         {"<table><tr><td><p>Item</p></td><td><p>Price</p></td></tr>"
          "<tr><td><p>Socks</p></td>\n<td><div>2</div></td></tr></table>end",
          "Item  Price\nSocks  2\n\nend\n"},
@@ -226,7 +226,7 @@ TEST(damaged_html_loses_no_text)
     check(examples, ARRAY_LEN(examples));
 }
 
-/* ---- hostile HTML: the tests check that reading it ends, and soon */
+/* ---- hostile HTML, which must be read in a short time */
 
 static void append_repeated(struct strbuf *html, const char *text, size_t times)
 {
@@ -260,7 +260,7 @@ TEST(deep_quotes_repeat_only_a_few_marks)
     assert_in_range(text.len, 10000 * 3, 10000 * 30);
 }
 
-/* The parser compares every attribute with all before it. */
+/* The parser compares every attribute of a tag with all attributes before it. */
 TEST(tags_of_many_attributes_are_read_in_linear_time)
 {
     static const char *const beginnings[] = {

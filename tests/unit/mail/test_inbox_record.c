@@ -134,7 +134,7 @@ TEST(an_update_carries_every_field)
          "{\"id\":\"box-1\",\"name\":\"Alice\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":\"https://x\","
          "\"future\":{\"x\":1},\"blocked_from_addresses\":{\"domains\":[\"x\"]}}"},
-        /* A user may save the service's record unchanged. */
+        /* A user may save the service's name of the inbox unchanged. */
         {"{\"name\":\"A\\u0000B\"}",
          "{\"id\":\"box-1\",\"name\":\"A\\u0000B\",\"email_address\":\"alice@x.example\",\"allow_cc\":false,"
          "\"allowed_from_addresses\":{\"addresses\":[\"b@c\"],\"domains\":[]},\"webhook_url\":null,"

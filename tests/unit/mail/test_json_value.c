@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON that jansson reads, and JSON that it refuses.
+ * JSON that jansson reads, and JSON that jansson refuses.
  */
 #include "mail/json_value.h"
 
@@ -16,7 +16,7 @@ TEST(text_that_jansson_refuses_is_replaced)
 {
     static const struct {
         const char *text;
-        const char *meaning; /* the value, as jansson writes it */
+        const char *meaning; /* the value that is read, as jansson writes it */
     } cases[] = {
         {"[\"\\ud800\",\"\\udc00x\",\"\\ud83d\\ude00\"]", "[\"\uFFFD\",\"\uFFFDx\",\"\U0001F600\"]"},
         {"[\"\\ud83d\\ud83d\\uf8ff\"]", "[\"\uFFFD\uFFFD\uF8FF\"]"},
@@ -50,7 +50,7 @@ TEST(text_that_is_no_json_is_refused)
         {"{\"a\":\"\\ud800\",\"b\":{\"c\":1,\"c\":2}}", -EEXIST},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        /* On the heap and without a byte to spare, so that a sanitizer sees reads beyond the end. */
+        /* A copy on the heap of exact length, so that a sanitizer sees reads beyond the end. */
         size_t len = strlen(cases[i].text);
         _cleanup_free_ char *text = malloc(len > 0 ? len : 1);
         memcpy(text, cases[i].text, len);
@@ -92,7 +92,7 @@ TEST(the_number_of_values_is_bounded)
     json_decref(value);
     memcpy(text + LEN - 1, ",0]", 3);
     assert_int_equal(json_value_read(text, LEN + 2, 0, &value), -EMSGSIZE);
-    text[1] = text[LEN] = '"'; /* one string */
+    text[1] = text[LEN] = '"'; /* makes one string of all the values */
     assert_int_equal(json_value_read(text, LEN + 2, 0, &value), 0);
     json_decref(value);
     free(text);

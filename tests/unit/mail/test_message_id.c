@@ -13,7 +13,7 @@
 #include "base/strbuf.h"
 #include "mail/message_id.h"
 
-/* Checks the ids of a header's value. `expected` has a blank behind each. */
+/* Checks the ids in a header's value. `expected` has each id with a blank after it. */
 static void assert_ids(const char *value, const char *expected)
 {
     /* A copy of exact length, so that a sanitizer sees reads beyond the end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Splits messages into fields and parts, with roles and defects. The structures of real mail are in
- * tests/data/mime (test_corpus.c).
+ * Messages are split into fields and parts, with roles and defects. test_corpus.c tests the structures of
+ * real mail.
  */
 #include "mail/mime.h"
 
@@ -145,7 +145,7 @@ static int join_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return text == NULL ? error : mime_texts_add(context, leaf, role, text);
 }
 
-/* 24 MB in 9,999 parts would take minutes if each part caused a copy of all parts before it. */
+/* 24 MB in 9,999 parts would take minutes if each part caused a copy of all earlier parts. */
 TEST(many_texts_are_joined_in_linear_time)
 {
     enum {

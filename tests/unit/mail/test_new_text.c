@@ -562,7 +562,7 @@ TEST(long_texts_are_read_in_one_pass)
     }
 }
 
-/* The lines of a possible attribution are joined in a buffer of fixed size. */
+/* The lines that may be an attribution are joined in a buffer of fixed size. */
 TEST(a_line_without_the_end_of_an_attribution_is_new_text)
 {
     char text[1000];

@@ -107,7 +107,7 @@ TEST(a_receipt_with_delivery_members_is_json)
     assert_int_equal(receipt_end("{}", 2), 2);
 }
 
-/* A user reads the receipt after an error, so it must be readable even then. */
+/* Users read receipts after errors, so the receipt must be JSON even if the request is damaged. */
 TEST(a_damaged_request_makes_a_receipt_that_is_json)
 {
     static const char *const requests[] = {

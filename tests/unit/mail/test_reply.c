@@ -287,7 +287,7 @@ TEST(an_answer_goes_to_all_its_recipients_or_to_none)
         enum reply_kind kind;
         const char *from, *reply_to, *to, *cc;
         const char *text;
-        const char *missing; /* the header that the user has to add; NULL if the answer is sent without */
+        const char *missing; /* the header that the user must add, or NULL */
         const char *answer_to, *answer_cc;
     } cases[] = {
         {REPLY_SENDER, "ann@x.example", "|who?", NULL, NULL, "Yes.\n", "a To header", NULL, NULL},

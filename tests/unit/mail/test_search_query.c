@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses search queries, and reads the texts of records for their comparison.
+ * Search queries are parsed, and the texts of records are read for comparison with a query.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -201,7 +201,7 @@ TEST(an_email_must_match_every_group_of_facts)
 {
     static const struct {
         const char *query;
-        bool is_met; /* by an email of the 15th in alice@inbox.example */
+        bool is_met; /* whether an email of the 15th in alice@inbox.example matches the query */
     } rows[] = {
         {"x", true},
         {"x in:ALICE", true},

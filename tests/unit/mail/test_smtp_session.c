@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------- a service that records its messages */
 
 struct fake_service {
-    const char *answer;      /* the answer to each message */
+    const char *answer;      /* its answer to each message */
     struct strbuf delivered; /* "sender>recipient,recipient:text|" for each message */
 };
 
@@ -86,7 +86,7 @@ static void say(struct world *world, const char *text)
     smtp_session_receive(world->session, text, strlen(text));
 }
 
-/* Returns the codes of all answers, such as "250 354 250"; the words do not matter. */
+/* Writes the codes of all answers, without their texts: "250 354 250". */
 static void codes(const char *answers, char ret_codes[1024])
 {
     size_t len = 0;
@@ -136,7 +136,7 @@ static const struct dialogue smtp[] = {
     {BEGIN "a\r\r\n.\r\n", BEGUN " 250", ENVELOPE "a\r\r\n|"},
     {BEGIN "\n.\r\n\r\n.\r\n", BEGUN " 250", ENVELOPE "\n.\r\n\r\n|"},
 
-    /* half a message */
+    /* an incomplete message */
     {BEGIN "a\r\n.\r", BEGUN, ""},
     {BEGIN "a\r\n.", BEGUN, ""},
     {BEGIN "a\n.\n", BEGUN, ""},
@@ -162,7 +162,7 @@ static const struct dialogue smtp[] = {
            "MAIL FROM:<a@x>\r\nRCPT TO:<b@y> NOTIFY=NEVER\r\nRCPT <b@y>\r\n",
      "250 555 501 501 250 555 501", ""},
 
-    /* the declared size */
+    /* declared sizes */
     {HELLO "MAIL FROM:<a@x> SIZE=50000001\r\nMAIL FROM:<a@x> SIZE=99999999999999999999\r\n"
            "MAIL FROM:<a@x> SIZE=50000000\r\n",
      "250 552 552 250", ""},
@@ -187,7 +187,7 @@ static const struct dialogue smtp[] = {
     {"POST / HTTP/1.1\r\nHost: x\r\nOrigin: y\r\n\r\n" BEGIN "a\r\n.\r\n", "500 500 421", ""},
 };
 
-/* The host takes logins and offers TLS. */
+/* Dialogues with a host that takes logins and offers TLS. */
 static const struct dialogue login[] = {
     {HELLO "AUTH PLAIN AGEAYg==\r\nMAIL FROM:<a@x> AUTH=<>\r\n", "250 235 250", ""},
     {HELLO "AUTH plain\r\nAGEAYg==\r\nNOOP\r\n", "250 334 235 250", ""},
@@ -206,7 +206,7 @@ static const struct dialogue login[] = {
     {HELLO "STARTTLS now\r\nMAIL FROM:<a@x>\r\nSTARTTLS\r\n", "250 501 250 503", ""},
     {"STARTTLS\r\n", "503", ""},
 
-    /* Clear text behind STARTTLS may come from an attacker in the network. */
+    /* Clear text after STARTTLS may come from an attacker in the network. */
     {HELLO "STARTTLS\r\n" BEGIN "injected\r\n.\r\n", "250 220", ""},
 };
 
@@ -294,7 +294,7 @@ TEST(all_messages_under_way_have_a_common_bound)
     struct world world;
     world_open(&world, DIALECT_SMTP);
     say(&world, BEGIN "1\r\n");
-    world.text_bytes += TEXTS_MAX_BYTES - 7; /* as if other sessions held them */
+    world.text_bytes += TEXTS_MAX_BYTES - 7; /* as if other sessions held these bytes */
     say(&world, "2345");
     assert_int_equal(TEXTS_MAX_BYTES, world.text_bytes);
     say(&world, "6");

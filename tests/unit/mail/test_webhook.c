@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program accepts a webhook that is signed with the secret and has a recent timestamp.
+ * A webhook is accepted if it is signed with the secret and has a recent timestamp.
  */
 #include "mail/webhook.h"
 
@@ -119,7 +119,7 @@ TEST(a_body_without_json_or_timestamp_is_refused)
     }
 }
 
-/* The sender of an email controls its subject and texts. */
+/* The sender of the email controls other fields, such as the subject and the texts. */
 TEST(other_fields_of_the_body_are_ignored)
 {
     static const char body[] =
@@ -158,7 +158,7 @@ TEST(each_webhook_is_accepted_once)
             snprintf(signature, sizeof(signature), "%016zx%048d", i + 1, 0);
             assert_int_equal(webhook_memory_add(memory, signature), round == 0);
         }
-    /* One more signature replaces the first. */
+    /* One more signature replaces the oldest signature. */
     assert_true(webhook_memory_add(memory, "ffffffffffffffff"));
     assert_true(webhook_memory_add(memory, "0000000000000001"));
     assert_false(webhook_memory_add(memory, "0000000000000003"));
