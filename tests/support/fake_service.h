@@ -38,17 +38,17 @@ struct fake_outcome {
     enum service_outcome outcome;
     int http_status;        /* 0 for 200, if the outcome is SERVICE_OK */
     int error;              /* 0 for an errno that fits `outcome`, if `outcome` is not SERVICE_OK */
-    int64_t retry_after_ms; /* 0 for none (-1 in the result) */
+    int64_t retry_after_ms; /* 0 for no Retry-After (-1 in the result) */
     bool is_foreign;        /* a proxy or a login page answered in the service's place */
-    const char *detail;     /* NULL for a default, if the outcome is not SERVICE_OK. Copied */
-    const char *id;  /* upsert, upload, send: id in the answer; NULL for one that the fake makes. Copied */
-    bool without_id; /* upsert, upload, send: the answer has no id; mark: the answer has no record */
-    bool happens;    /* upsert, upload, send: the call takes effect although the outcome is not OK */
-    const char *of;  /* list_emails: only for this inbox; content, attachment, raw: only for this email; NULL
-                        for any. A literal */
+    const char *detail;     /* copied; NULL for a default text, if the outcome is not SERVICE_OK */
+    const char *id;         /* upsert, upload, send: id in the answer, copied; NULL for a new id */
+    bool without_id;        /* upsert, upload, send: the answer has no id; mark: the answer has no record */
+    bool happens;           /* upsert, upload, send: the call takes effect although the outcome is not OK */
+    const char *of; /* a literal. list_emails: applies only to this inbox; content, attachment, raw: only to
+                       this email; NULL for all */
     unsigned int records; /* listings whose outcome is not OK: records delivered before the error */
     bool ignores_term;    /* listings: the search term is ignored */
-    const char *unread;   /* list_emails: id of an email that cannot be read, or NULL. A literal */
+    const char *unread;   /* a literal. list_emails: id of an email that cannot be read, or NULL */
 };
 
 /* A recorded call. The fake service owns the strings, and fake_service_free() frees them. */
