@@ -32,7 +32,7 @@ int accept_begin(struct item *item, const char *name, struct change *ret)
     struct row *next = &ret->next;
     row_clear_outcome(next);
     next->was_unknown = item_may_have_been_sent(item);
-    if (item->row.state == ITEM_SENT) /* the user sends it once more, as another message */
+    if (item->row.state == ITEM_SENT) /* the user sends the content again, as a new message */
         next->key[0] = next->digest[0] = '\0';
     return row_set_string(&next->name, name);
 }
@@ -73,8 +73,8 @@ static int choose_key(struct row *next, const char *bytes, size_t len)
     return random_uuid(next->key);
 }
 
-/* Finds the first known email that the draft names. Returns 0; -ENOENT: none is known; -EXDEV: one is known,
- * in another inbox; -ENOMEM; another -errno: the search failed. */
+/* Finds the first known email that the draft names. Returns 0; -ENOENT if no email is known; -EXDEV if an
+ * email is known in another inbox; -ENOMEM; another -errno if the search failed. */
 static int find_email(const struct email_directory *emails, const struct draft *draft, const char *from,
                       char **ret_email_id)
 {
@@ -91,8 +91,8 @@ static int find_email(const struct email_directory *emails, const struct draft *
 #define NEW_THREAD "In-Reply-To, References: sent as a new thread, "
 
 /* The key does not depend on the email that is found: a text that may have been sent must not get another key
- * because the user opened a message meanwhile. The request under such a key does not change either, for a
- * service may reject another request with the same key. */
+ * because the user opened a message meanwhile. The request under such a key does not change either, because
+ * a service may reject a different request with the same key. */
 static int find_replied_email(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
     int error = -ENOENT;
@@ -154,7 +154,7 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     error = error != 0 ? error : find_replied_email(outbox, next, draft);
     error = error != 0 ? error : collect_pieces(outbox, change, draft, ret_reason);
     next->state = change->awaits != 0 ? ITEM_WAITING : ITEM_QUEUED;
-    if (error == 0 && change->awaits != 0) { /* the attachment's close causes another whole check */
+    if (error == 0 && change->awaits != 0) { /* after the attachment's close everything is checked again */
         spool_remove_pieces(outbox->spool, next, NULL);
         row_clear_outcome(next);
     }

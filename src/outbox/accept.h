@@ -4,8 +4,8 @@
  * the sizes are allowed, and the idempotency key belongs to the content. Content and name decide the new
  * state.
  *
- * Use: the caller calls accept_prepare(), or accept_begin() and accept_check(), then commits the change if
- * that succeeded, and always calls change_release().
+ * Use: the caller calls accept_prepare(), or accept_begin() and accept_check(). On success the caller commits
+ * the change. In any case the caller calls change_release().
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
@@ -14,14 +14,14 @@
 
 #include "outbox/change.h"
 
-/* Begins the hand-in of a new or claimed item under this name. Returns 0 or -ENOMEM. */
+/* Begins the hand-in of a new or claimed item as `name`. Returns 0 or -ENOMEM. */
 int accept_begin(struct item *item, const char *name, struct change *ret);
 
 /* Checks the content, and sets the new state: ITEM_QUEUED or ITEM_UPLOADING. An empty file and a never-sent
- * name are not checked and stay ITEM_WAITING; so does a message that names an attachment which is still being
- * written (sets change->awaits). Waits for the disk, and some seconds for the service if the sender is no
- * known inbox. Returns 0, or an errno of the filesystem contract with its text (the caller frees
- * *ret_reason). */
+ * name are not checked and stay ITEM_WAITING. A message stays ITEM_WAITING, too, if an attachment that it
+ * names is still being written (sets change->awaits). Waits for the disk, and some seconds for the service if
+ * the sender is no known inbox. Returns 0, or an errno of the filesystem contract with its text (the caller
+ * frees *ret_reason). */
 int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
                  char **ret_reason);
 
@@ -30,8 +30,8 @@ int accept_check(struct outbox *outbox, struct change *change, const char *bytes
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason);
 
-/* Writes the digest of the content and of row->reply_template: one text in answer to two emails is two
- * messages. */
+/* Writes the digest of the content and of row->reply_template, because one text in answer to two emails is
+ * two messages. */
 void accept_digest(const struct row *row, const char *bytes, size_t len, char ret_digest[ITEM_DIGEST_SIZE]);
 
 /* Returns the length of the longest content of an item of this kind, in bytes. */

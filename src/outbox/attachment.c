@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Binds files of attachments/ to messages, and uploads contents of the spool under the type that their name
+ * Binds files of attachments/ to messages, and uploads contents of the spool with the type that their name
  * and their first bytes show.
  */
 #include "outbox/attachment.h"
@@ -150,7 +150,7 @@ static void find_content_type(struct type_detector *detector, const char *name, 
     if (found == NULL || !is_type(found))
         found = "application/octet-stream";
     const char *dot = strrchr(name, '.');
-    /* Files of other formats have these types, too: then the name decides. */
+    /* Several formats share each of these types, so the name decides. */
     bool is_vague = strncmp(found, "text/", 5) == 0 || strcmp(found, "application/octet-stream") == 0 ||
                     strcmp(found, "application/zip") == 0 || strcmp(found, "application/json") == 0;
     for (size_t i = 0; is_vague && dot != NULL && i < ARRAY_LEN(by_extension); i++)
@@ -162,7 +162,7 @@ static void find_content_type(struct type_detector *detector, const char *name, 
 /* ================================================================ uploading */
 
 enum {
-    MAGIC_BYTES = 64 * 1024 /* the beginning of the file, for libmagic */
+    MAGIC_BYTES = 64 * 1024 /* length of the file's beginning that libmagic examines */
 };
 
 /* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */

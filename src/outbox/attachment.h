@@ -20,9 +20,9 @@
 int attachment_bind(struct outbox *outbox, struct change *change, const struct draft *draft,
                     int64_t *ret_bytes, char **ret_reason);
 
-/* libmagic's data. One thread at a time uses it; all zeros are a valid unused one. */
+/* libmagic's data, used by one thread at a time. All zeros are a valid unused detector. */
 struct type_detector {
-    void *magic; /* NULL before it is opened, or if libmagic has no database */
+    void *magic; /* libmagic's handle; NULL before the first use, or if libmagic has no database */
     bool is_opened;
 };
 void type_detector_release(struct type_detector *detector);

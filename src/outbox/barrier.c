@@ -11,8 +11,8 @@
 #include "outbox/writer_fate.h"
 
 enum {
-    SETTLE_WAIT_MS = 10 * 1000, /* a barrier waits no longer */
-    RELEASE_WAIT_MS = 2 * 1000, /* from a close(2) until the kernel reports its release; not longer, because a
+    SETTLE_WAIT_MS = 10 * 1000, /* the longest wait of a barrier */
+    RELEASE_WAIT_MS = 2 * 1000, /* the longest wait from a close(2) to the kernel's report of the release: a
                                    shell may have closed only a duplicate */
 };
 
@@ -20,8 +20,8 @@ struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
     pid_t session;          /* of the program that waits */
-    int64_t began_ms;       /* monotonic: files that are closed later do not count */
-    uint64_t last_position; /* items of a greater position do not count */
+    int64_t began_ms;       /* monotonic; files that are closed later are ignored */
+    uint64_t last_position; /* items of a greater position are ignored */
     uint64_t failures;      /* outbox->failures when the barrier began */
 };
 
@@ -54,8 +54,8 @@ static void end_quiet_times_locked(const struct barrier *barrier)
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores later closes,
- * else it could wait for ever: each program that a shell starts closes the shell's open file. */
+/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores closes after
+ * the barrier began: each program that a shell starts closes the shell's open file, so they may never end. */
 static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
@@ -109,8 +109,8 @@ static bool has_event_due_locked(const struct barrier *barrier)
     return false;
 }
 
-/* Returns 0: all items are settled; -EINPROGRESS: not yet, for example because a program still writes an
- * attachment; -EAGAIN: an item has to wait. */
+/* Returns 0 if all items are settled; -EAGAIN if an item has to wait; else -EINPROGRESS, for example because
+ * a program still writes an attachment. */
 static int check_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
@@ -135,8 +135,8 @@ static int check_locked(const struct barrier *barrier)
     return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
 }
 
-/* Each failure is reported to all barriers that waited for the item, and once to the session that handed it
- * in, as fsync(2) of a file reports errors. Failures of items handed in later are left to the next barrier.
+/* Each failure is reported to all barriers that waited for the item, and once to the session that handed the
+ * item in, as fsync(2) of a file reports errors. The next barrier reports failures of items handed in later.
  */
 static int report_locked(const struct barrier *barrier)
 {

@@ -16,7 +16,7 @@
 #include "mail/receipt.h"
 
 enum {
-    SAVE_AGAIN_MS = 10 * 1000, /* until the next try to save a row */
+    SAVE_AGAIN_MS = 10 * 1000, /* from a failed save of a row to the next try */
 };
 
 /* ================================================================ the outbox in memory */
@@ -138,7 +138,7 @@ int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *
             return 0;
         }
         if (error == 0)
-            claim_release_locked(outbox, item); /* another thread renamed it during the wait */
+            claim_release_locked(outbox, item); /* another thread renamed the item during the wait */
         else if (error != -ENOENT)
             return error;
     }
@@ -169,7 +169,7 @@ void change_release(struct outbox *outbox, struct change *change)
     pthread_mutex_lock(&outbox->lock);
     unreserve_locked(outbox, change);
     pthread_mutex_unlock(&outbox->lock);
-    if (!change->is_unsaved) /* else the old row on the disk still refers to them */
+    if (!change->is_unsaved) /* an outdated row on the disk would still refer to the pieces */
         spool_remove_pieces(outbox->spool, &change->next, &change->item->row);
     row_release(&change->next);
     change->item = NULL;
@@ -460,7 +460,8 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* If a full disk cannot remove the row, removes the content: the next start drops a row without content. */
+/* If the row cannot be removed, as on a full disk, removes the content: the next start drops a row without
+ * content. */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
@@ -498,7 +499,7 @@ bool change_save_again(struct outbox *outbox)
             item = candidate;
     }
     if (item != NULL)
-        claim_take_locked(outbox, item, CLAIM_DISK); /* it is unclaimed: this does not wait */
+        claim_take_locked(outbox, item, CLAIM_DISK); /* does not wait: the item is unclaimed */
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return false;
@@ -548,7 +549,7 @@ static void commit_end(struct outbox *outbox, struct change *change, int error)
             change->next.pieces[i].content = 0; /* a settled message does not need its attachments */
     }
     if (error == 0 && change_commit(outbox, change, 1) == 0 && change->is_own_doing) {
-        const struct row *row = &item->row; /* no other thread changes it during the claim */
+        const struct row *row = &item->row; /* no other thread changes the row during the claim */
         enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
                                 : state == ITEM_UPLOADED ? EVENT_UPLOADED
                                                          : EVENT_FAILED;

@@ -33,7 +33,7 @@
 struct worker_threads;
 
 enum {
-    QUIET_MS = 2 * 1000, /* from the last close, or change of the name, to the hand-in */
+    QUIET_MS = 2 * 1000, /* from the last close or rename to the hand-in */
 };
 
 struct outbox {
@@ -47,11 +47,11 @@ struct outbox {
     struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
     struct quota quota;
-    struct suspension suspensions[ITEM_KINDS]; /* of messages, and of uploads */
+    struct suspension suspensions[ITEM_KINDS]; /* one for messages, one for uploads */
     bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
-    uint64_t failures;       /* the number of failures so far, by which a barrier recognises later ones */
-    unsigned int unsaved;    /* number of items whose row on the disk is old */
-    int64_t save_again_ms;   /* monotonic; when the unsaved rows are saved again */
+    uint64_t failures;       /* number of failed items so far; a barrier recognises later failures by it */
+    unsigned int unsaved;    /* number of items whose row on the disk is outdated */
+    int64_t save_again_ms;   /* monotonic; time of the next try to save the unsaved rows */
     uint64_t last_position;  /* the greatest position of all items */
     unsigned int events_due; /* settled items whose event is not published yet */
     bool is_stopping;
@@ -63,7 +63,7 @@ int64_t outbox_realtime_ms(const struct outbox *outbox);
 /* Returns true if a send of unknown outcome may be repeated with its key. Does not wait. */
 bool outbox_trusts_keys(const struct outbox *outbox);
 
-/* Begins the quiet time of a waiting item anew, after a program touched the item. Wakes a worker. */
+/* Restarts the quiet time of a waiting item, after a program touched the item. Wakes a worker. */
 void outbox_touch_locked(struct outbox *outbox, struct item *item);
 
 /* Returns true if the attachment of this number is still being written. */
@@ -106,27 +106,27 @@ int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *
 /* ================================================================ changes */
 
 struct change {
-    struct item *item;   /* claimed, or new; NULL: no change. A new item gets the table's reference */
-    struct row next;     /* owned. next.state ITEM_GONE: the item is removed */
-    const char *request; /* of ITEM_SENDING: recorded with the row; borrowed */
+    struct item *item;   /* claimed, or new; NULL if nothing changes. A new item gets the table's reference */
+    struct row next;     /* the new row, owned; next.state is ITEM_GONE if the item is removed */
+    const char *request; /* the request to record with a row in ITEM_SENDING, borrowed; or NULL */
     bool is_new;         /* the item is in no table yet */
     bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */
     bool is_own_doing;   /* this program, not a system call, caused the change: the listener is called */
     bool is_counted;     /* adds one to the count of emails sent on next.quota_day */
-    const struct piece *pooled; /* a file that the pool now has; borrowed; or NULL */
-    uint64_t awaits;            /* of ITEM_WAITING: number of the unfinished attachment (schedule.awaits) */
+    const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
+    uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */
 
-    /* set while it is committed */
-    enum outbox_folder reserved; /* where next.name is reserved, or OUTBOX_FOLDER_NONE */
+    /* set by the steps of a commit */
+    enum outbox_folder reserved; /* the folder in which next.name is reserved, or OUTBOX_FOLDER_NONE */
     bool is_unsaved;
 };
 
 /* Begins a change of a claimed item to `state`, with a copy of its row. Returns 0 or -ENOMEM; either way the
  * caller calls change_release(). */
 int change_begin(struct change *change, struct item *item, enum item_state state);
-/* Releases a change, committed or not, or all zeros. If it was not committed, removes the contents of the
- * pieces that were made for it. Waits for the disk. */
+/* Releases a change, committed or not, or all zeros. Removes the contents that were made for the pieces of an
+ * uncommitted change. Waits for the disk. */
 void change_release(struct outbox *outbox, struct change *change);
 
 /* Commits all changes in one turn, or none. The caller holds no lock. Waits for the disk. In sent/ and
@@ -142,19 +142,19 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len);
 void change_apply(struct outbox *outbox, struct change *changes, size_t len);
 void change_undo(struct outbox *outbox, const struct change *change);
 
-/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0; -ENOMEM or the disk's error,
- * and then the item is unchanged. */
+/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0; or -ENOMEM or the disk's error,
+ * with the item unchanged. */
 int change_remove(struct outbox *outbox, struct item *item);
 /* Removes an item whose content was moved out, even if the disk fails: the next start drops a row without
  * content. */
 void change_forget(struct outbox *outbox, struct item *item);
 
-/* Saves one unsaved row again. Waits for the disk. Returns true if there was one and the disk saved it. */
+/* Tries to save one unsaved row. Waits for the disk. Returns true if a row was saved. */
 bool change_save_again(struct outbox *outbox);
 
 /* Appends the receipt of a row to `out`. Returns 0 or the buffer's error. */
 int row_format_receipt(const struct row *row, const char *request, struct strbuf *out);
-/* Does the same with the request that was recorded at the last attempt. Waits for the disk. */
+/* Appends the receipt with the request that was recorded at the last attempt. Waits for the disk. */
 int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out);
 
 /* ---------------------------------------------------------------- named ends */

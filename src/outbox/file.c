@@ -26,15 +26,15 @@ struct outbox_handle {
     struct item *item; /* referenced */
     bool may_write;
     int fd;
-    size_t max_bytes; /* of the content */
+    size_t max_bytes; /* the greatest size of the content */
     pid_t opener;
-    pid_t session;            /* of the opener */
-    unsigned int open_number; /* of the item's opens for writing, from 1 */
-    unsigned int renewals;    /* of the content when `fd` was opened */
-    pid_t last_task; /* protected by outbox->lock, like all below: the task that wrote last, so that /proc is
-                        read seldom */
+    pid_t session;            /* the opener's session */
+    unsigned int open_number; /* number of this opening among the item's openings for writing, from 1 */
+    unsigned int renewals;    /* file.renewals of the item when `fd` was opened */
+    pid_t last_task; /* protected by outbox->lock, like all below: the task that wrote last, kept so that
+                        /proc is read seldom */
     bool has_written;
-    bool is_closed; /* since the last write */
+    bool is_closed; /* a close(2) followed the last write */
 };
 
 /* ================================================================ writing */
@@ -46,8 +46,8 @@ struct outbox_handle {
 #define REASON_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
 #define REASON_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
-/* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), -ENOENT.
- */
+/* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), or
+ * -ENOENT. */
 static int check_writable_locked(const struct item *item)
 {
     switch (item->row.state) {
@@ -169,8 +169,8 @@ static int sync_content(struct outbox *outbox, struct item *item, int fd)
 }
 
 /* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
- * interrupts the item at once if its process wrote to it; if not, finish_writing() does so, unless another
- * task closes the file later and ends well. */
+ * interrupts the item at once if its process wrote to the file. If not, finish_writing() interrupts the item,
+ * unless another task closes the file later and ends well. */
 static void note_writer_end(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);

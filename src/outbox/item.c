@@ -225,7 +225,7 @@ enum outbox_folder item_folder(const struct item *item)
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret)
 {
     enum outbox_folder folder = item_folder(item);
-    if (folder == OUTBOX_FOLDER_NONE) /* removed while it is open */
+    if (folder == OUTBOX_FOLDER_NONE) /* the item was removed while it was open */
         folder = item->row.kind == ITEM_MESSAGE ? OUTBOX_FOLDER_OUTBOX : OUTBOX_FOLDER_ATTACHMENTS;
     bool is_settled = folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED;
     *ret = (struct outbox_stat){
@@ -450,7 +450,7 @@ static char *make_numbered(enum outbox_folder folder, const char *name, unsigned
     return keep_never_sent(file_name_numbered(name, number), kind, name);
 }
 
-/* The shortened name must not be a receipt's, and must be never sent exactly if `name` is never sent. */
+/* The shortened name must not be a receipt's, and must be a never-sent name if and only if `name` is one. */
 static char *shorten(const char *name, size_t max_bytes)
 {
     bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);

@@ -53,17 +53,17 @@ enum item_state {
     ITEM_SENT,      /* the service accepted it */
     ITEM_UPLOADING, /* an attachment handed in, on its way into the pool */
     ITEM_UPLOADED,  /* in the pool */
-    ITEM_FAILED,    /* will not be tried again; certainly not sent */
-    ITEM_UNKNOWN,   /* perhaps sent; only the user can send it again */
-    ITEM_INTERRUPTED, /* the program that wrote it did not finish */
+    ITEM_FAILED,    /* certainly not sent, and not tried again */
+    ITEM_UNKNOWN,   /* perhaps sent; tried again only if the user hands it in again */
+    ITEM_INTERRUPTED, /* incomplete: the program that wrote the content did not finish */
 };
 enum {
     ITEM_STATES = ITEM_INTERRUPTED + 1
 };
 
 struct piece {
-    char *name;       /* of the file in attachments/; NULL for a MIME part */
-    uint64_t content; /* number of its content; 0 if the message contains the piece */
+    char *name;       /* name of the file in attachments/; NULL for a MIME part */
+    uint64_t content; /* number of the piece's content; 0 if the message contains the piece */
     int64_t size;
     char digest[ITEM_DIGEST_SIZE];
     char *pool_id; /* NULL unless the piece is known to be in the pool */
@@ -71,35 +71,36 @@ struct piece {
 
 struct row {
     uint64_t number;
-    uint64_t position; /* in the queue and in listings; a later close or hand-in has a greater one */
+    uint64_t
+        position; /* order in the queue and in listings; a later close or hand-in has a greater position */
     enum item_kind kind;
     enum item_state state;
     char *name;
-    uint64_t replaces; /* number of the item that it replaces, whose row may still exist; 0: none */
-    int64_t size;      /* of an attachment when it was handed in */
-    char digest[ITEM_DIGEST_SIZE]; /* of the content when it was handed in; "" before */
-    char key[ITEM_KEY_SIZE];       /* idempotency key; "": none yet */
+    uint64_t replaces;             /* number of the replaced item, whose row may still exist; 0: none */
+    int64_t size;                  /* bytes of an attachment at its hand-in */
+    char digest[ITEM_DIGEST_SIZE]; /* digest of the content at the hand-in; "" before */
+    char key[ITEM_KEY_SIZE];       /* idempotency key; "" before it is chosen */
 
-    /* of a message */
+    /* only of a message */
     char *reply_template; /* result of reply_make() (reply.h) for the answered email; or NULL */
     char *from;           /* the sending address, chosen at the hand-in */
-    char *replies_to;     /* id of the email that its In-Reply-To or References name; NULL if unknown */
+    char *replies_to;     /* id of the email that In-Reply-To or References names; NULL if unknown */
     char *not_carried;    /* the parts of the message that the request leaves out, one per line; or NULL */
     char sequence[ITEM_DIGEST_SIZE]; /* messages of one sequence go out in order (draft_sequence()) */
     struct piece *pieces;
     size_t pieces_len;
-    bool may_have_been_sent; /* an attempt since hand-in had an unknown outcome */
-    bool was_unknown; /* an earlier hand-in under this key had an unknown outcome: even if the service refuses
-                         this one, the message may have been sent */
+    bool may_have_been_sent; /* an attempt since the hand-in had an unknown outcome */
+    bool was_unknown; /* an earlier hand-in under this key had an unknown outcome: the message may have been
+                         sent even if the service refuses the current hand-in */
     bool was_reuploaded; /* the service refused its pool ids once, and all pieces were uploaded again */
     int64_t quota_day;   /* UTC day whose count of sent emails includes the message; 0: none */
 
     /* the attempts and their result */
     unsigned int attempts;
-    int64_t accepted_ms; /* since 1970; 0: not yet */
-    int64_t finished_ms; /* 0: not yet */
-    int http_status;     /* of the service's last answer; 0: none */
-    char *id;            /* of the sent email, or of the file in the pool; or NULL */
+    int64_t accepted_ms; /* time of the hand-in, since 1970; 0 before */
+    int64_t finished_ms; /* time of the outcome, since 1970; 0 before */
+    int http_status;     /* status of the service's last answer; 0: none */
+    char *id;            /* id of the sent email, or of the file in the pool; or NULL */
     char *error; /* the reason for a failure, or NULL. In ITEM_WAITING: why a file of a never-sent name
                     was interrupted */
     size_t receipt_bytes; /* size of the receipt; 0 if there is none */
@@ -124,8 +125,8 @@ int row_set_string(char **string, const char *value);
 /* Returns "message" or "attachment", as in receipts. */
 const char *item_kind_name(enum item_kind kind);
 struct item_state_facts {
-    const char *name;       /* in the database and in receipts: "unknown outcome"; NULL for ITEM_GONE */
-    unsigned int followers; /* bit set: 1U << state */
+    const char *name; /* name in the database and in receipts, as "unknown outcome"; NULL for ITEM_GONE */
+    unsigned int followers;            /* bit set: 1U << state */
     enum outbox_folder message_folder; /* the folder where a message in this state shows */
     enum outbox_folder attachment_folder;
     bool is_unsettled; /* the item was handed in, and its outcome is not known yet */
@@ -143,7 +144,8 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 /* ================================================================ items */
 
 enum {
-    ITEM_WRITERS_MAX = 16, /* remembered processes; if more wrote, every process counts as a writer */
+    ITEM_WRITERS_MAX =
+        16, /* number of remembered processes; if more wrote, every process counts as a writer */
 };
 
 enum item_claim {
@@ -154,10 +156,10 @@ enum item_claim {
 
 /* When the item is handed in, or tried next. */
 struct schedule {
-    struct item *next; /* in its list of waiting items, of messages, or of uploads */
+    struct item *next; /* the next item of `list` */
     struct item *previous;
-    struct item_list *list; /* NULL if the item is in no list */
-    int64_t due_ms; /* monotonic: the end of a waiting item's quiet time; else the time of the next attempt */
+    struct item_list *list; /* a list of struct send_queue, or NULL */
+    int64_t due_ms; /* monotonic; the end of a waiting item's quiet time, else the time of the next attempt */
     uint64_t awaits; /* number of the unfinished attachment for which the item waits; 0: none */
     bool is_woken;   /* a retry was requested during the attempt: no delay after it */
     struct backoff backoff;
@@ -166,18 +168,18 @@ struct schedule {
 /* The programs that have the item open, and how the programs that wrote it ended, as far as is known. */
 struct open_file {
     unsigned int writers;   /* open handles that may write; constant during a claim for the disk */
-    unsigned int opens;     /* times it was opened for writing */
+    unsigned int opens;     /* number of openings for writing so far */
     int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, whose release may be
                                outstanding; 0: none */
-    bool is_hurried;        /* a barrier waits for the release: no quiet time after it */
-    uint64_t changes;       /* of the content, counted */
-    uint64_t synced;        /* how many of the changes are on the disk */
-    bool is_durable;        /* the name of the content has reached the disk */
+    bool is_hurried;        /* a barrier waits for the release, so no quiet time follows */
+    uint64_t changes;       /* number of changes of the content */
+    uint64_t synced;        /* number of these changes that are on the disk */
+    bool is_durable;        /* the name of the content's file is on the disk */
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
-    char interruption[160]; /* why the content must not be sent; "": no reason */
-    const char *last_end;   /* why it must not be sent unless another task closes it later; NULL: no reason */
-    bool lacks_write;       /* a write failed before the row became ITEM_WRITING: the text is incomplete */
-    bool is_unseen;         /* the daemon cannot see how a program that had the file open ended */
+    char interruption[160]; /* why the content must not be sent; "" if it may be */
+    const char *last_end; /* why the content must not be sent unless another task closes it later; or NULL */
+    bool lacks_write;     /* a write failed before the row became ITEM_WRITING: the text is incomplete */
+    bool is_unseen;       /* the daemon could not see how a program that had the file open ended */
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: an unknown process wrote, or too many did */
     unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
@@ -186,20 +188,20 @@ struct open_file {
 
 struct item {
     uint64_t number;
-    unsigned int refs; /* of the table, of handles and of claims */
+    unsigned int refs; /* references of the table, of handles and of claims */
     struct row row;
-    off_t size; /* of the content */
+    off_t size; /* bytes of the content */
     struct timespec mtime;
     enum item_claim claim;
-    struct cancel *upload; /* borrowed: cancels the upload under way; NULL if there is none */
-    unsigned int linking;  /* threads that bind its content to messages; changes wait for them */
+    struct cancel *upload; /* cancels the upload under way, borrowed; NULL if there is none */
+    unsigned int linking;  /* number of threads that bind the content to messages; changes wait for them */
     bool is_called_off;    /* a thread that waits to change the file cancelled the upload */
-    bool is_unsaved;       /* the disk failed: the row in the spool is older than this one */
+    bool is_unsaved;       /* the disk failed: the row in the spool is older than `row` */
     struct schedule schedule;
     struct open_file file;
-    pid_t session;    /* the session that handed it in or last opened it for writing (writer_session()) */
-    uint64_t failure; /* outbox->failures when the item failed; 0 if it did not fail */
-    bool is_failure_reported; /* to a barrier of that session */
+    pid_t session; /* the session that handed the item in or last opened it for writing (writer_session()) */
+    uint64_t failure;         /* outbox->failures when the item failed; 0 if it did not fail */
+    bool is_failure_reported; /* a barrier of `session` has reported the failure */
     bool is_event_due;        /* the item is settled, and its event is not published yet */
 };
 
@@ -221,7 +223,7 @@ bool item_is_to_be_handed_in(const struct item *item);
 
 /* Reads size and mtime from the content's descriptor `fd`. */
 void item_update_stat(struct item *item, int fd);
-/* Remembers that a process wrote the item; 0: an unknown process. */
+/* Remembers that a process (0: unknown) wrote the item. */
 void item_add_writer(struct item *item, pid_t process);
 bool item_was_written_by(const struct item *item, pid_t process);
 /* Returns true if this process is remembered as a writer; false if all processes merely count as writers. */
@@ -234,7 +236,7 @@ void item_interrupt(struct item *item, const char *why);
 struct item_folder {
     GHashTable *names;  /* map each name to its item, or to a mark that the name is reserved */
     GHashTable *ids;    /* map each id from the service to the number of items that have it */
-    int64_t changed_ms; /* realtime */
+    int64_t changed_ms; /* realtime of the last change of `names` */
 };
 
 struct item_table {
@@ -254,7 +256,8 @@ struct item *item_table_get(const struct item_table *table, uint64_t number);
 
 /* Finds the item that is shown under this name; may return NULL. */
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates `names`. */
+/* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates its `names`.
+ */
 struct item *item_table_next(GHashTableIter *position);
 /* Returns true if an item shown in the folder has this id from the service. */
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);

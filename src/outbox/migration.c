@@ -38,8 +38,8 @@ enum {
 struct old_item {
     struct row row;
     json_t *envelope; /* NULL if the item has only a content */
-    bool is_dropped;  /* not saved: it has no content, was replaced, or only records a key */
-    bool is_hidden;   /* not saved as an item, but messages may bind its content */
+    bool is_dropped;  /* not saved, because it has no content, was replaced, or only records a key */
+    bool is_hidden;   /* not saved as an item, though messages may bind its content */
     off_t size;
 };
 
@@ -118,7 +118,7 @@ static int take_state(const char *name, struct old_item *item)
                : row_set_string(&row->error, "not sent: it was to replace a message that was out already");
 }
 
-/* Returns 0; -EBADMSG when the envelope is torn or foreign; -ENOMEM. */
+/* Returns 0; -EBADMSG if the envelope is incomplete or foreign; -ENOMEM. */
 static int take_envelope(struct old_item *item, uint64_t number)
 {
     const json_t *envelope = item->envelope;
@@ -170,7 +170,7 @@ static int read_item(struct migration *migration, uint64_t number, struct old_it
     int error = read_envelope(migration, number, &item.envelope);
     if (error == 0)
         error = json_is_object(item.envelope) ? take_envelope(&item, number) : -EBADMSG;
-    json_object_del(item.envelope, "request"); /* may be large: it is read again when it is needed */
+    json_object_del(item.envelope, "request"); /* may be large, and is read again when it is needed */
     item.is_dropped = item.is_dropped || !has_content;
     if (error == 0) {
         *ret = item;
@@ -181,7 +181,7 @@ static int read_item(struct migration *migration, uint64_t number, struct old_it
     return error;
 }
 
-/* ---------------------------------------------------------------- what is there */
+/* ---------------------------------------------------------------- finding the items */
 
 static struct old_item *item_at(const struct migration *migration, guint index)
 {
@@ -249,7 +249,7 @@ static int find_content(void *context, const char *name, uint64_t number)
     return error;
 }
 
-/* ---------------------------------------------------------------- what belongs together */
+/* ---------------------------------------------------------------- connecting the items */
 
 static struct old_item *find_number(struct migration *migration, uint64_t number)
 {
@@ -439,7 +439,7 @@ static int save_all(struct migration *migration)
     return error;
 }
 
-/* ---------------------------------------------------------------- all of it */
+/* ---------------------------------------------------------------- the whole migration */
 
 static uint64_t read_mark(struct migration *migration)
 {
