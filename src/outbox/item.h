@@ -71,8 +71,7 @@ struct piece {
 
 struct row {
     uint64_t number;
-    uint64_t
-        position; /* order in the queue and in listings; a later close or hand-in has a greater position */
+    uint64_t position; /* order in the queue and in listings; each close or hand-in sets a greater position */
     enum item_kind kind;
     enum item_state state;
     char *name;
@@ -125,8 +124,8 @@ int row_set_string(char **string, const char *value);
 /* Returns "message" or "attachment", as in receipts. */
 const char *item_kind_name(enum item_kind kind);
 struct item_state_facts {
-    const char *name; /* name in the database and in receipts, as "unknown outcome"; NULL for ITEM_GONE */
-    unsigned int followers;            /* bit set: 1U << state */
+    const char *name;       /* as in the database and in receipts: "unknown outcome"; NULL for ITEM_GONE */
+    unsigned int followers; /* bit set: 1U << state */
     enum outbox_folder message_folder; /* the folder where a message in this state shows */
     enum outbox_folder attachment_folder;
     bool is_unsettled; /* the item was handed in, and its outcome is not known yet */
@@ -144,8 +143,7 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 /* ================================================================ items */
 
 enum {
-    ITEM_WRITERS_MAX =
-        16, /* number of remembered processes; if more wrote, every process counts as a writer */
+    ITEM_WRITERS_MAX = 16, /* remembered writers; if more processes wrote, every process counts as a writer */
 };
 
 enum item_claim {
@@ -176,7 +174,7 @@ struct open_file {
     uint64_t synced;        /* number of these changes that are on the disk */
     bool is_durable;        /* the name of the content's file is on the disk */
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
-    char interruption[160]; /* why the content must not be sent; "" if it may be */
+    char interruption[160]; /* why the content must not be sent; "" without such a reason */
     const char *last_end; /* why the content must not be sent unless another task closes it later; or NULL */
     bool lacks_write;     /* a write failed before the row became ITEM_WRITING: the text is incomplete */
     bool is_unseen;       /* the daemon could not see how a program that had the file open ended */
@@ -256,8 +254,7 @@ struct item *item_table_get(const struct item_table *table, uint64_t number);
 
 /* Finds the item that is shown under this name; may return NULL. */
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates its `names`.
- */
+/* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates `names`. */
 struct item *item_table_next(GHashTableIter *position);
 /* Returns true if an item shown in the folder has this id from the service. */
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);

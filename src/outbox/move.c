@@ -21,7 +21,7 @@
 #include "outbox/change.h"
 #include "outbox/writer_fate.h"
 
-/* After -EXDEV mv(1) would copy the file; after -EINVAL it would complain about subdirectories. */
+/* After -EXDEV, mv(1) would copy the file; after -EINVAL, mv(1) would complain about subdirectories. */
 static int errno_for_mv(int error)
 {
     return error == -EINVAL || error == -EXDEV ? -EIO : error;
@@ -34,9 +34,9 @@ static int errno_for_mv(int error)
     "the message in its place is being sent, or may have been sent: it cannot be replaced until its " \
     "outcome is known"
 
-/* Claims the item that has the name now, if a rename may replace it: *ret_target, or NULL if the name is
- * free. Returns 0; -EEXIST; -EBUSY: the message is at the service, or may have been sent; -EAGAIN: the caller
- * would have to wait for the claim. */
+/* Claims the item that has the name now, if a rename may replace it. *ret_target is NULL if the name is free.
+ * Returns 0; -EEXIST; -EBUSY: the message is at the service, or may have been sent; -EAGAIN: the caller would
+ * have to wait for the claim. */
 static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                                bool is_exclusive, struct item **ret_target)
 {
@@ -136,8 +136,8 @@ static int change_name(struct renaming *renaming, struct change *change)
 }
 
 /* Renames a message in outbox/, or a file that is being written; hands in any other item under the new name
- * at once. An attachment is uploaded again, because emails show its name. Commits, in one turn, the change
- * that gives the item its name and the removal of the target, which had it. */
+ * at once. An attachment is uploaded again, because emails show its name. Commits, in one turn, the change of
+ * the name and the removal of the target, which had the name. */
 static int rename_claimed(struct renaming *renaming)
 {
     struct outbox *outbox = renaming->outbox;
@@ -185,7 +185,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     if (error == 0) {
         error = errno_for_mv(rename_claimed(&renaming));
         pthread_mutex_lock(&outbox->lock);
-        if (error == 0 && pid > 0) /* 0: the command `retry` renames it */
+        if (error == 0 && pid > 0) /* 0: the command `retry` renames the item */
             renaming.item->session = session;
         if (error == 0)
             outbox_touch_locked(outbox, renaming.item);
@@ -202,7 +202,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
 
 /* ---------------------------------------------------------------- retry */
 
-/* Hands in, or tries, the item that waits under this name now. Returns false if there is none. */
+/* Hands in, or tries now, the item that waits under this name. Returns false if there is none. */
 static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     LOCK_GUARD(&outbox->lock);
@@ -288,9 +288,9 @@ struct moving_in {
     const char *draft_name;
     const char *name;
     const char *reply_template; /* or NULL */
-    pid_t session;              /* of the program that moves the draft */
+    pid_t session;              /* the session of the program that moves the draft */
     enum item_kind kind;
-    int fd; /* of the draft */
+    int fd; /* the open draft */
     struct stat status;
     char *bytes;
     size_t len;
@@ -315,7 +315,7 @@ static int open_draft(struct moving_in *moving)
         return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
     if (error != 0)
         return error;
-    /* A program could change the content under the other name after the check. */
+    /* A program could change the content under its second name after the check. */
     if (status->st_nlink > 1)
         return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
     size_t max = accept_max_bytes(moving->kind);
@@ -328,7 +328,7 @@ static int open_draft(struct moving_in *moving)
 }
 
 /* Saves the row, then moves the file, then updates memory: if a crash leaves a row without content, the draft
- * is still in its folder. Removes the replaced item last: if this step alone fails, the next start repeats
+ * is still in its folder. Removes the replaced item last: if only this removal fails, the next start repeats
  * it. */
 static int move_file(struct moving_in *moving, struct change *changes, size_t len)
 {
@@ -384,8 +384,8 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, and
- * another thread takes it before it is reserved; the caller then tries again. */
+/* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, but
+ * another thread took it before it was reserved; the caller then tries again. */
 static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
 {
     struct outbox *outbox = moving->outbox;

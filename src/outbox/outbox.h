@@ -42,13 +42,13 @@ enum {
 
 enum outbox_aspect {
     OUTBOX_CONTENT, /* the file itself */
-    OUTBOX_RECEIPT, /* NAME.receipt.json beside it, in sent/, failed/ and attachments/ */
+    OUTBOX_RECEIPT, /* NAME.receipt.json beside the file, in sent/, failed/ and attachments/ */
 };
 
 struct outbox_stat {
-    uint64_t number; /* of the item */
+    uint64_t number; /* the item's number */
     enum outbox_aspect aspect;
-    enum outbox_folder folder; /* where it shows */
+    enum outbox_folder folder; /* the folder in which the item shows */
     off_t size;                /* bytes, exact */
     struct timespec mtime;
     mode_t mode; /* permission bits: 0600, or 0444 for receipts and in sent/ and failed/ */
@@ -75,20 +75,20 @@ struct outbox_listener {
 /* Shares with the store whether the service can be reached. Both functions may be NULL, are called with no
  * lock held, and must not block. */
 struct contact_listener {
-    /* Reports a request: is_reached if the service answered and accepted the key. */
+    /* Reports the result of a request: is_reached if the service answered and accepted the key. */
     void (*asked)(void *context, bool is_reached);
     /* Returns true if the store's last list failed: no message is sent before a list succeeds. */
     bool (*is_lost)(void *context);
     void *context;
 };
 
-/* Finds the sending inbox: store_find_sender(), which may wait for the network for some seconds. */
+/* Finds the sending inbox, by store_find_sender(), which may wait for the network for some seconds. */
 struct sender_directory {
     int (*find_sender)(void *context, const char *address, char **ret_address);
     void *context;
 };
 
-/* Finds the email that a Message-ID names: store_find_by_message_id(). */
+/* Finds the email that a Message-ID names, by store_find_by_message_id(). */
 struct email_directory {
     int (*find_email)(void *context, const char *message_id, const char *from, char **ret_email_id);
     void *context;
@@ -97,12 +97,12 @@ struct email_directory {
 struct outbox_config {
     struct mail_service *service; /* borrowed */
     struct clock *clock;          /* borrowed */
-    int state_dir_fd;             /* borrowed; the spool is a folder "spool" in it */
+    int state_dir_fd;             /* borrowed; the state directory, whose folder "spool" is the spool */
     struct sender_directory senders;
     struct email_directory emails; /* find_email may be NULL */
     const char *default_from;      /* --from, or NULL; copied */
     bool trusts_idempotency;       /* --trust-idempotency, or the local service */
-    int64_t daily_limit;           /* emails a UTC day; -1: none */
+    int64_t daily_limit;           /* emails per UTC day; -1: no limit */
     struct outbox_listener listener;
     struct contact_listener contact;
     struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded`, `unseen` */
@@ -132,8 +132,8 @@ bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspec
 /* Returns 0 or -ENOMEM. The caller releases *ret. */
 int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
-/* Copies the service's id of the item (the caller frees it); NULL if it is not known. Returns 0, -ENOMEM, or
- * -ENOENT: no item has the number. */
+/* Copies the service's id of the item, or NULL if the id is not known (the caller frees it). Returns 0;
+ * -ENOMEM; -ENOENT if no item has the number. */
 int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id);
 /* Returns true if an item in the folder has this id from the service. */
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id);
@@ -143,8 +143,8 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
 /* Creates a file in outbox/ or attachments/ (O_CREAT), open for writing. Waits for the disk. Returns 0;
- * -EEXIST: the name is taken; -EPERM: the name is a receipt's, or `folder` is another one; -ENAMETOOLONG and
- * -EILSEQ as item_check_name(); or the disk's error. */
+ * -EEXIST: the name is taken; -EPERM: the name is a receipt's, or `folder` is sent/ or failed/;
+ * -ENAMETOOLONG and -EILSEQ as item_check_name(); or the disk's error. */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* Creates a message in outbox/ that answers an email. Its text may be a body alone (draft_parse()).
@@ -189,8 +189,8 @@ void outbox_abandon(struct outbox_handle *handle);
 
 /* Moves the ordinary file `draft_name` of the directory `draft_dir_fd` (same filesystem as the state) into
  * outbox/ or attachments/ as `name`: checks it, makes it durable, then renames it. On failure the draft stays
- * in its place. The caller guarantees that no program has it open for writing or opens it so meanwhile.
- * `flags`: RENAME_NOREPLACE or 0. Replaces an item of that name; -EBUSY: that item may have been sent. *ret
+ * in its place. The caller guarantees that no program has the draft open for writing until the call returns.
+ * `flags`: RENAME_NOREPLACE or 0. Replaces an item called `name`; -EBUSY: this item may have been sent. *ret
  * (may be NULL) is the state at the move. `shown_path`: the draft's path below the mount point, for the
  * user. Waits for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
@@ -231,11 +231,11 @@ struct outbox_status {
     size_t failed;           /* in failed/ */
     size_t sent;             /* in sent/ */
     int64_t sent_today;      /* this UTC day, from this state directory */
-    int64_t daily_limit;     /* -1: none */
-    int64_t next_attempt_ms; /* realtime; 0: no item waits for a time */
+    int64_t daily_limit;     /* emails per UTC day; -1: no limit */
+    int64_t next_attempt_ms; /* realtime of the next attempt; 0: no item waits for a time */
     bool is_paused;          /* the queue waits for the key or the service */
-    const char *unseen; /* why this program cannot see how some writers end (static); NULL if it sees all */
-    char error[256];    /* the last failure to reach the service, "" after a success */
+    const char *unseen;      /* why this program cannot see how some writers end (static); NULL if it can */
+    char error[256];         /* the last failure to reach the service, "" after a success */
 };
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret);
 

@@ -22,10 +22,11 @@ DEFINE_CLEANUP_FREE(outbox)
 
 struct recovery {
     struct outbox *outbox;
-    GPtrArray *items;          /* borrowed from the table; in order of position */
-    GHashTable *contents;      /* the numbers of contents that rows refer to */
-    GArray *lost;              /* the numbers of rows without content */
-    uint64_t first_new_number; /* the database, when last saved, had given no number from this one on */
+    GPtrArray *items;     /* borrowed from the table; in order of position */
+    GHashTable *contents; /* the numbers of contents that rows refer to */
+    GArray *lost;         /* the numbers of rows without content */
+    uint64_t
+        first_new_number; /* the smallest number that the database had not given when it was last saved */
 };
 
 static void add_content(struct recovery *recovery, uint64_t number)

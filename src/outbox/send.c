@@ -21,7 +21,7 @@
 /* ================================================================ what an answer means */
 
 enum {
-    REQUEST_MAX_BYTES = 20 * 1000 * 1000, /* a longer one is sent, but not recorded */
+    REQUEST_MAX_BYTES = 20 * 1000 * 1000, /* a longer request is sent, but not recorded */
     HTTP_FORBIDDEN = 403,
     HTTP_NOT_FOUND = 404,
     HTTP_PROXY_LOGIN = 407,
@@ -33,8 +33,8 @@ static int ignore_email(void *context, struct email_record *record)
     return 0;
 }
 
-/* Lists one email, which every service can do, and none does without the key. Waits for the network. Returns
- * true if the service itself answered and accepted the key. */
+/* Lists one email, which every service can do, but only with the key. Waits for the network. Returns true if
+ * the service itself answered and accepted the key. */
 static bool ask_for_list(struct outbox *outbox, struct cancel *cancel, struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
@@ -47,9 +47,9 @@ static bool ask_for_list(struct outbox *outbox, struct cancel *cancel, struct se
 }
 
 enum attempt_meaning {
-    ATTEMPT_ACCEPTED,  /* done */
+    ATTEMPT_ACCEPTED,  /* the item was sent or uploaded */
     ATTEMPT_REJECTED,  /* the item is not tried again */
-    ATTEMPT_UNDECIDED, /* neither; the outcome decides about the item */
+    ATTEMPT_UNDECIDED, /* the result's outcome decides about the item */
 };
 
 /* Returns true if a server refused the request, so that nothing was sent. The cause may be this item, or
@@ -60,8 +60,8 @@ static bool is_refusal(const struct service_result *result)
            result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
 }
 
-/* A refusal by another server, a 403 and a 404 may concern all items: then the item waits. If a list
- * succeeds, they concern this item, which would otherwise wait for ever and hold up all others. */
+/* A refusal by another server, a 403 or a 404 may concern all items: then the item waits. If a list succeeds,
+ * the refusal concerns only this item, which would otherwise wait for ever and hold up all others. */
 static enum attempt_meaning find_meaning(struct outbox *outbox, const struct service_result *result,
                                          struct cancel *cancel)
 {
@@ -153,7 +153,7 @@ struct attempt {
     struct outbox *outbox;
     struct item *item;
     struct cancel *cancel;
-    bool must_ask_list; /* before anything is sent (struct suspension_try) */
+    bool must_ask_list; /* a list must succeed before anything is sent (struct suspension_try) */
     struct type_detector *detector;
     struct draft *draft;
     char *request;
@@ -173,8 +173,8 @@ static void settle_local_failure(struct attempt *attempt, int error)
 }
 
 /* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
- * for a list first: another server in the service's place cannot lose a message by it. If the list fails, the
- * message waits. */
+ * for a list first, because a server in the service's place cannot lose a message by that. If the list fails,
+ * the message waits. */
 static bool may_send(struct attempt *attempt)
 {
     struct outbox *outbox = attempt->outbox;
@@ -234,7 +234,7 @@ static int load_draft(struct attempt *attempt)
 static void settle_not_sent(struct attempt *attempt, const struct service_result *result)
 {
     struct outbox *outbox = attempt->outbox;
-    if (result->outcome == SERVICE_UNKNOWN) /* of an upload, which may be repeated */
+    if (result->outcome == SERVICE_UNKNOWN) /* the upload of a piece, which may be repeated */
         attempt_put_off(outbox, attempt->item, result->retry_after_ms);
     if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
         settle_refused(attempt, result->http_status, result->detail);
@@ -242,7 +242,7 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
         settle_item(outbox, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
 }
 
-/* Saves the id durably before the next upload, so that a restart does not repeat this one. */
+/* Saves the id durably before the next upload, so that a restart does not upload the piece again. */
 static int record_piece(struct attempt *attempt, size_t index, const char *id)
 {
     struct change change;
@@ -340,9 +340,9 @@ static int record_sending(struct attempt *attempt)
     return error;
 }
 
-/* Returns true if this content may have been accepted under this key before: in an earlier attempt, or
- * in an attempt of an earlier hand-in. If keys are not trusted, an earlier hand-in does not count: the user
- * chose to send it again. */
+/* Returns true if this content may have been accepted under this key before: in an earlier attempt, or in an
+ * attempt of an earlier hand-in. If keys are not trusted, an earlier hand-in is ignored: the user chose to
+ * send the message again. */
 static bool is_repeat(const struct attempt *attempt)
 {
     const struct row *row = &attempt->item->row;
@@ -402,7 +402,8 @@ static void settle_message(struct attempt *attempt, const struct service_result 
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN)
         attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
     if (result->outcome == SERVICE_UNKNOWN && outbox_trusts_keys(attempt->outbox))
-        attempt_put_off(attempt->outbox, attempt->item, result->retry_after_ms); /* it will be repeated */
+        attempt_put_off(attempt->outbox, attempt->item,
+                        result->retry_after_ms); /* the request will be repeated */
     if (result->outcome == SERVICE_OK)
         settle_accepted(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)

@@ -85,8 +85,8 @@ struct item *send_queue_find_upload(const struct item_table *table, const struct
 }
 
 /* The first message of a sequence holds up the messages behind it, to keep the order. A message that a
- * program has open for writing is skipped, for it may stay open for ever. An item that was put off comes
- * after the others: the service, or a gateway, may put it off every time. */
+ * program has open for writing is skipped, because it may stay open for ever. An item that was put off is
+ * tried after the others, because the service, or a gateway, may put it off every time. */
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
                              enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms)
 {

@@ -9,8 +9,8 @@
  * its kind forbids it, because the service does not answer, is busy or refuses the key, or another server
  * answers in its place; and the *quota*, a number of emails per UTC day, is not used up.
  *
- * The caller of each function holds outbox->lock. No function waits. Only the quota's times are not
- * monotonic.
+ * The caller of each function holds outbox->lock. No function waits. The quota's times are realtime, all
+ * others monotonic.
  */
 #ifndef INBOXFS_OUTBOX_SEND_QUEUE_H
 #define INBOXFS_OUTBOX_SEND_QUEUE_H
@@ -68,31 +68,31 @@ enum suspension_reason {
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms;  /* no try begins before; then one may begin, even during another */
+    int64_t until_ms;  /* when the next try may begin, even during another try */
     bool is_probing;   /* the try `probe` is under way */
-    uint64_t probe;    /* number of the last single try */
+    uint64_t probe;    /* number of the last try by one thread alone */
     bool is_careful;   /* after a rest one thread tries alone, even without a reason */
-    int64_t rested_ms; /* when a rest begins: some time after the last answer */
+    int64_t rested_ms; /* when a rest begins, REST_MS after the last answer */
     struct backoff backoff;
     char error[256]; /* text of the last failure, "" after a success */
 };
 
-/* A permission to ask the service. If it has a number, its holder reports the result or calls
- * suspension_leave(). */
+/* A permission to send requests. The holder of a numbered one reports the result or calls suspension_leave().
+ */
 struct suspension_try {
-    uint64_t probe;     /* its number; 0: other threads may ask at the same time */
-    bool must_ask_list; /* ask for a list first, so that no message is lost to another server */
+    uint64_t probe;     /* number of the try; 0 if other threads may ask at the same time */
+    bool must_ask_list; /* the holder asks for a list first, so that no message is lost to another server */
 };
 
 /* Clears the suspension. `is_careful`: a request cannot be undone, so after a rest one thread tries alone.
- * The others wait for its answer, ALONE_MS at most; then the next tries, and asks for a list first. */
+ * The others wait for its answer, ALONE_MS at most; then a second thread tries, and asks for a list first. */
 void suspension_init(struct suspension *suspension, bool is_careful);
 
 /* Returns true, with a try, if the caller may ask the service now. */
 bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
 /* Returns when the next try may begin, or CLOCK_FOREVER if only another event can allow it. */
 int64_t suspension_until_ms(const struct suspension *suspension);
-/* Records that a list succeeded: if there is no suspension_reason, all threads may ask. */
+/* Records that a list succeeded. If the reason is SUSPENSION_NONE, all threads may ask from now on. */
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* Records that the service answered and accepted the key. */
 void suspension_end(struct suspension *suspension, int64_t now_ms);
@@ -100,7 +100,7 @@ void suspension_end(struct suspension *suspension, int64_t now_ms);
  * none) have passed. `detail` describes the failure for the user, or is NULL. */
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *detail);
-/* Ends the try of this number, unless its result was recorded. The next may begin at once. */
+/* Ends the try of this number, unless its result was recorded. The next try may begin at once. */
 void suspension_leave(struct suspension *suspension, uint64_t probe);
 /* Allows the next try at once. */
 void suspension_wake(struct suspension *suspension);
@@ -108,9 +108,9 @@ void suspension_wake(struct suspension *suspension);
 /* ================================================================ the quota */
 
 struct quota {
-    int64_t limit;     /* -1: none */
-    int64_t day;       /* days since 1970 */
-    int64_t count;     /* sent, or perhaps sent, that day */
+    int64_t limit;     /* emails per UTC day; -1: no limit */
+    int64_t day;       /* the UTC day of `count`, in days since 1970 */
+    int64_t count;     /* emails that were sent, or perhaps sent, on `day` */
     int64_t under_way; /* attempts between quota_enter() and quota_leave() */
 };
 

@@ -33,14 +33,14 @@ void spool_free(struct spool *spool);
 /* Returns the folder's descriptor, which the spool owns. */
 int spool_dir_fd(const struct spool *spool);
 
-/* Returns a new number. It is never given again after spool_end() has saved it or a greater one. */
+/* Returns a new number, which is never returned again once spool_end() has saved it or a greater number. */
 uint64_t spool_take_number(struct spool *spool);
-/* Makes later numbers greater than this one. */
+/* Makes all numbers that are taken later greater than `number`. */
 void spool_skip_number(struct spool *spool, uint64_t number);
 
 /* ---------------------------------------------------------------- rows */
 
-/* Begins a turn, which the same thread ends. On an error there is no turn. */
+/* Begins a turn, which the calling thread ends. On an error there is no turn. */
 int spool_begin(struct spool *spool, struct connection **ret_turn);
 /* Ends the turn. Makes it durable, or undoes it and returns an error, if `error` is set or the disk fails. */
 int spool_end(struct spool *spool, struct connection *turn, int error);
@@ -85,12 +85,12 @@ int spool_open_content(struct spool *spool, uint64_t number, int flags, int *ret
 int spool_read_content(struct spool *spool, uint64_t number, size_t max_bytes, char **ret_bytes,
                        size_t *ret_len);
 int spool_stat_content(struct spool *spool, uint64_t number, struct stat *ret_status);
-/* Makes the names of all contents that were created or removed before durable. */
+/* Makes durable the names of all contents that were created or removed so far. */
 int spool_sync_names(struct spool *spool);
 /* Links the content to a second number, or makes a durable copy. The new name is not durable yet. */
 int spool_link_content(struct spool *spool, uint64_t number, uint64_t to);
-/* Copies the content if another number shares the file, and sets *ret_is_renewed then. Descriptors that were
- * opened before still refer to the shared file. */
+/* Copies the content if another number shares its file, and then sets *ret_is_renewed. Descriptors that were
+ * opened before the call still refer to the shared file. */
 int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renewed);
 /* Renames a file into the spool as the content of `number`, durably in both folders. On an error the file
  * stays where it was. */
@@ -99,12 +99,13 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
 int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 /* Removes the content durably. After an error the content may still exist. */
 int spool_unlink_content(struct spool *spool, uint64_t number);
-/* Removes a content that no row has. Logs a failure, after which the next start removes it. */
+/* Removes a content that no row has. Logs a failure; the next start then removes the content. */
 void spool_discard_content(struct spool *spool, uint64_t number);
 /* Removes the contents of the pieces of `from` that `except` (may be NULL) does not have. */
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except);
 
-/* Calls `visit` with each file; `number` is 0 if it is no content. An error of `visit` ends the walk. */
+/* Calls `visit` with each file; `number` is 0 if the file is no content. An error of `visit` ends the walk.
+ */
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
                void *context);
 /* Moves a file into the folder "quarantine", under another name if its own is taken there, and logs `why`. */

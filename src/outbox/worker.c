@@ -2,7 +2,7 @@
 /*
  * The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
  * again after a failure of the disk. Each thread does one of these tasks at a time. When all are busy another
- * one starts, for up to 16 messages and 16 uploads at a time, so that slow uploads leave threads for
+ * thread starts, for up to 16 messages and 16 uploads at a time, so that slow uploads leave threads for
  * messages.
  */
 #include <errno.h>
@@ -23,11 +23,11 @@
 
 enum {
     AT_START = 4,
-    HAND_INS_MAX = 32,            /* in one transaction */
-    HAND_IN_AGAIN_MS = 10 * 1000, /* after the disk or the memory failed */
-    AT_MOST_OF_A_KIND = 16,       /* messages, or uploads, at a time */
+    HAND_INS_MAX = 32,            /* messages per transaction */
+    HAND_IN_AGAIN_MS = 10 * 1000, /* from a failure of the disk or the memory to the next try */
+    AT_MOST_OF_A_KIND = 16,       /* messages under way at a time; likewise uploads */
     STOP_GRACE_MS = 3000,
-    MIDNIGHT_CHECK_MS = 60 * 1000, /* the machine's clock may be set while a message waits for the next day */
+    MIDNIGHT_CHECK_MS = 60 * 1000, /* interval of checks for the next day, because the clock may be set */
 };
 
 struct worker {
@@ -41,10 +41,10 @@ struct worker {
 
 struct worker_threads {
     struct outbox *outbox;
-    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* one hands in while all others are busy */
+    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* + 1: one hands in while all others work */
     unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
     unsigned int running;
-    unsigned int busy[ITEM_KINDS]; /* with an item of this kind */
+    unsigned int busy[ITEM_KINDS]; /* number of workers that have an item of this kind */
 };
 
 static void *work(void *argument);
@@ -67,7 +67,7 @@ static int start_locked(struct worker_threads *threads)
 }
 
 /* Claims the next item of this kind, if the suspension and the quota allow an attempt now. If not, lowers
- * *until_ms to when they may. */
+ * *until_ms to the time when an attempt may be allowed. */
 static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;
@@ -132,8 +132,8 @@ static bool check_waiting(struct outbox *outbox, struct item *item, struct chang
         LOCK_GUARD(&outbox->lock);
         item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
     } else if (reason != NULL || error == -EMSGSIZE || error == -ENOENT) {
-        /* The message was refused, became too large or is gone from the spool. An earlier hand-in may have
-         * sent it: then `failed`, certainly not sent, would be wrong. */
+        /* The message was refused, became too large or is gone from the spool. If an earlier hand-in may have
+         * sent it, `failed` (certainly not sent) would be wrong. */
         settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
                     reason != NULL ? reason : strerror(-error));
     } else {
@@ -170,7 +170,7 @@ static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *un
         return false;
     while (len < HAND_INS_MAX &&
            (item = send_queue_find_quiet(&outbox->queue, item, now, until_ms)) != NULL) {
-        claim_take_locked(outbox, item, CLAIM_DISK); /* it is unclaimed: this does not wait */
+        claim_take_locked(outbox, item, CLAIM_DISK); /* does not wait: the item is unclaimed */
         items[len++] = item;
     }
     if (len == 0)
@@ -249,7 +249,7 @@ int outbox_start(struct outbox *outbox)
 void outbox_stop(struct outbox *outbox)
 {
     struct worker_threads *threads = TAKE_PTR(outbox->threads);
-    struct clock *clock = clock_system(); /* a test's clock may stand still */
+    struct clock *clock = clock_system(); /* the clock of a test may never advance */
     int64_t until_ms = clock_monotonic_ms(clock) + STOP_GRACE_MS;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);

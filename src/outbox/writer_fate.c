@@ -49,7 +49,7 @@ static uint64_t read_status(pid_t pid, const char *field, int base)
     return line == NULL ? 0 : strtoull(line + strlen(field), NULL, base);
 }
 
-/* The name (field 2) may hold anything, parentheses and spaces too: fields count from the last ")". */
+/* The name (field 2) may have parentheses and spaces, so fields are counted from the last ")". */
 static bool find_field(const char *stat, int wanted, uint64_t *ret_value)
 {
     const char *at = strrchr(stat, ')');
@@ -82,7 +82,7 @@ enum writer_fate writer_fate_parse(const char *stat, bool may_look)
     return exit_code == 0 ? WRITER_SUCCEEDED : WRITER_EXITED;
 }
 
-/* Returns false if /proc was mounted for another pid namespace: then its numbers mean other processes. */
+/* Returns false if /proc was mounted for another pid namespace, so that its pids mean other processes. */
 static bool is_proc_ours(void)
 {
     char target[32];
@@ -118,7 +118,7 @@ enum writer_fate writer_fate_read(pid_t pid)
         return WRITER_LIVES;
     if (!read_proc(pid, "stat", content, sizeof(content)))
         return WRITER_UNSEEN;
-    /* The files in the folder belong to root as soon as an exiting task has freed its memory. */
+    /* Unlike the folder, its files belong to root as soon as an exiting task has freed its memory. */
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     bool is_own = stat(path, &status) == 0 && status.st_uid == geteuid();
     bool can_trace = (read_status(getpid(), "\nCapEff:", 16) >> CAPABILITY_PTRACE & 1) != 0;

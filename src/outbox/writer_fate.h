@@ -12,11 +12,11 @@
 
 enum writer_fate {
     WRITER_LIVES,     /* calls close(2) itself */
-    WRITER_UNSEEN,    /* not known: /proc has no such task, or it is in another pid namespace */
+    WRITER_UNSEEN,    /* not known: /proc does not show the task, or the task is in another pid namespace */
     WRITER_SUCCEEDED, /* exits with status 0 */
     WRITER_EXITED,    /* exits with another status, or dies of SIGPIPE, as `yes` in `yes | head` */
     WRITER_KILLED,    /* dies of another signal */
-    WRITER_HIDDEN,    /* exits, and this program may not read the exit code */
+    WRITER_HIDDEN,    /* exits with a code that this program may not read */
 };
 
 /* Returns the fate of the task `pid` (a process or a thread; 0: unknown). */
