@@ -460,8 +460,8 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* If the row cannot be removed, as on a full disk, removes the content: the next start drops a row without
- * content. */
+/* If the row cannot be removed (full disk), removes the content: the next start drops a row without content.
+ */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;

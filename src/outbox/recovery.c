@@ -26,7 +26,7 @@ struct recovery {
     GHashTable *contents; /* the numbers of contents that rows refer to */
     GArray *lost;         /* the numbers of rows without content */
     uint64_t
-        first_new_number; /* the smallest number that the database had not given when it was last saved */
+        first_new_number; /* the smallest number that the last saved state of the database had not given */
 };
 
 static void add_content(struct recovery *recovery, uint64_t number)

@@ -23,14 +23,14 @@
 #include "sendmail/sendmail.h"
 
 enum {
-    ABANDONED_AFTER_SECONDS = 60 * 60, /* of a file that is still incomplete: its writer must have died */
+    ABANDONED_AFTER_SECONDS = 60 * 60, /* the age at which the writer of an incomplete file must have died */
 };
 
 /* ---------------------------------------------------------------- leaving a message */
 
 static const char *find_program(void)
 {
-    /* `make install` and the package install it in different places. */
+    /* `make install` and the package install the program in different places. */
     static const char *const programs[] = {"/usr/libexec/inboxfs-maildrop",
                                            "/usr/local/libexec/inboxfs-maildrop"};
     for (size_t i = 0; i < ARRAY_LEN(programs); i++)
@@ -84,7 +84,7 @@ struct maildrop {
     unsigned int failed_messages;
 };
 
-/* Takes a string off the bytes. Returns NULL if they have no NUL. */
+/* Takes a string off the bytes. Returns NULL if the bytes have no NUL. */
 static const char *take_string(struct span *bytes)
 {
     const char *text = bytes->bytes;

@@ -10,10 +10,10 @@
  * So a user can add a message by that program, and can do nothing else: not see or change a message, nor add
  * a link, a FIFO or an incomplete file. The file belongs to the user, so it counts in the user's quota and
  * shows who left it; its group is the folder's, so that the mount's owner can read it. A flaw in the program
- * could open the outer folder to a user, but no message.
+ * could let a user into the outer folder, but not read a message.
  *
  * The mount's owner sends the messages (`inboxfs-sendmail -q`, started by inboxfs-mta.path), and trusts
- * nothing in them: each is sent as mail of a user who has no right on the mount but to send.
+ * nothing in them: each is sent as mail of a user whose only right on the mount is to send.
  */
 #ifndef INBOXFS_SENDMAIL_MAILDROP_H
 #define INBOXFS_SENDMAIL_MAILDROP_H
@@ -25,7 +25,7 @@
 #define MAILDROP_FAILED "/var/spool/inboxfs/failed"
 
 enum {
-    MAILDROP_NAME_SIZE = 40, /* of a file's name, with NUL, and the dot that it begins with while written */
+    MAILDROP_NAME_SIZE = 40, /* size of a file's name with its NUL, and with the dot of an incomplete file */
     MAILDROP_FILE_MAX_BYTES = 32 * 1000 * 1000, /* a message and its call */
 };
 
@@ -34,18 +34,18 @@ struct invocation;
 /* Returns true if this machine has a maildrop, which may be unusable. */
 bool maildrop_exists(void);
 
-/* Leaves a message there, with the recipients, -t, -f, -F and --root of the call. The line ends of the text
- * are LF, and a line of one dot is text. This process becomes inboxfs-maildrop, whose exit status shows
- * whether the message is durable. Returns only on failure: -errno. */
+/* Leaves a message in the maildrop, with the recipients, -t, -f, -F and --root of the call. The line ends of
+ * the text are LF, and a line of one dot is text. This process becomes inboxfs-maildrop, whose exit status
+ * shows whether the message is durable. Returns only on failure: -errno. */
 int maildrop_leave(const struct invocation *invocation, const char *text, size_t len);
 
-/* Sends one message, by an invocation that is allowed to send, and no more. `name` is the file's: after a
- * crash the same message is passed again with this name. Returns a status of sysexits.h. */
+/* Sends one message, by an invocation that may only send. `name` is the file's name, which a message that is
+ * passed again after a crash still has. Returns a status of sysexits.h. */
 typedef int maildrop_send_fn(void *context, struct invocation *invocation, const char *name);
 
-/* Passes all messages to `send`, the oldest first. Removes a sent message; moves one that can never be sent
- * to MAILDROP_FAILED, and counts it in *ret_failed; leaves one that may be sent later. Does nothing unless
- * this user owns the maildrop. Returns 0, or -EAGAIN if messages are left. */
+/* Passes all messages to `send`, the oldest first. Removes each sent message. Moves messages that can never
+ * be sent to MAILDROP_FAILED, and counts them in *ret_failed. Leaves messages that may be sent later. Does
+ * nothing unless this user owns the maildrop. Returns 0, or -EAGAIN if messages are left. */
 int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed);
 
 #endif

@@ -30,8 +30,8 @@
 enum {
     USER_MAX_FILES = 1000,
     USER_MAX_BYTES = 500 * 1000 * 1000,
-    FREE_MIN_BYTES = 100 * 1000 * 1000, /* of the disk, for other users; likewise the next */
-    FREE_MIN_FILES = 1000,
+    FREE_MIN_BYTES = 100 * 1000 * 1000, /* space of the disk that is left to other users */
+    FREE_MIN_FILES = 1000,              /* inodes of the disk that are left to other users */
 };
 
 static int refuse(int status, const char *text, int error)
@@ -57,7 +57,7 @@ static int make_name(char ret_name[MAILDROP_NAME_SIZE])
     return 0;
 }
 
-/* The files of this user in the folders, including the new one. */
+/* This user's files in the folders, including the new file. */
 struct usage {
     uint64_t bytes;
     unsigned int files;
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     descriptors_open_standard();
     if (argc > 1)
         return refuse(EX_USAGE, "it takes no arguments: inboxfs-sendmail calls it", 0);
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the caller's limits is then an error */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the caller's limits then causes an error */
     signal(SIGPIPE, SIG_IGN); /* the file is removed even if no program reads the reason */
     umask(0);
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

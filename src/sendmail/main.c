@@ -58,8 +58,8 @@ static int set_mode(const char *letter, struct invocation *invocation)
     return -1;
 }
 
-/* Takes -o. Other sendmails attach the arguments of its flags; of some, Exim takes the next argument, as in
- * "-oMr local". */
+/* Takes -o. Other sendmails attach an argument to the flag; for some flags Exim takes the next argument, as
+ * in "-oMr local". */
 static void take_flag(struct invocation *invocation, char *const *argv)
 {
     static const char *const followed[] = {"A",   "P",  "X",  "Ma", "Maa", "Mai",
@@ -73,8 +73,8 @@ static void take_flag(struct invocation *invocation, char *const *argv)
         }
 }
 
-/* Takes an option that may not be given twice, so that a user cannot override a value that a line of sudoers
- * has. Returns -1 to continue, else the exit status. */
+/* Takes an option that may not be given twice, so that a user cannot override the value in a line of sudoers.
+ * Returns -1 to continue, else the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -102,7 +102,8 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
         {"version", no_argument, NULL, VERSION},   {NULL, 0, NULL, 0},
     };
     static const char short_options[] =
-        "+A:B:C:D:EF:GIL:M:N:O:Q::R:STUV:X:b:cd::e:f:h:imno:p:q::r:stvx"; /* of Postfix, sendmail and Exim */
+        "+A:B:C:D:EF:GIL:M:N:O:Q::R:STUV:X:b:cd::e:f:h:imno:p:q::r:stvx"; /* options of Postfix, sendmail and
+                                                                             Exim */
     int option;
     int status = -1;
     while (status < 0 && (option = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
@@ -192,7 +193,7 @@ int main(int argc, char **argv)
     if (invocation.mount == NULL && maildrop_exists())
         invocation.rewrites_from = true;
     status = run(&invocation);
-    /* An accepted message keeps its status: after a failure the caller would send it again. */
+    /* An accepted message keeps status 0: after a failure the caller would send the message again. */
     if (fflush(stdout) != 0)
         status = complain(invocation.mode == MODE_LIST_QUEUE ? EX_IOERR : status,
                           "cannot write to standard output");

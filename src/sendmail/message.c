@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The service sends a message to the recipients in its header, and to no others. So the recipients that a
- * program gives as arguments and those of the header must agree. A recipient that is only given is added as
- * Bcc. A recipient that is only in the header is refused, because the program did not ask to send mail there.
- * With -t the recipients in the header count as given.
+ * program gives as arguments and those of the header must agree. A recipient that only the arguments name is
+ * added as Bcc. A recipient that only the header names is refused, because the program did not ask to send
+ * mail to it. With -t the recipients in the header count as arguments.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,9 +23,9 @@ struct composition {
     struct local_names names;
     struct span text;        /* the message that was read; its line ends are LF */
     struct span header;      /* the fields in `text` */
-    struct span body;        /* behind the blank line */
-    struct recipients given; /* by the arguments */
-    struct recipients named; /* by the header */
+    struct span body;        /* the part of `text` behind the blank line */
+    struct recipients given; /* recipients that the arguments name; with -t, those of the header, too */
+    struct recipients named; /* recipients that the header names */
     bool has_recipients_field;
     struct strbuf *draft;
 };
@@ -55,8 +55,8 @@ static void normalise_lines(struct strbuf *text, bool ignores_dots)
     strbuf_truncate(text, (size_t)(to - text->data));
 }
 
-/* Takes a field off the text. RFC 5322 allows any visible first character of its name; but a line that begins
- * like JSON or a path, as `{"a": 1}` or "/bin/sh: not found", is no field. */
+/* Takes a field off the text. RFC 5322 lets a field's name begin with any visible character; but a line that
+ * begins like JSON or a path, as `{"a": 1}` or "/bin/sh: not found", is not taken for a field. */
 static bool take_field(struct span *text, struct mime_field *ret_field)
 {
     return text->len > 0 &&
@@ -95,7 +95,7 @@ static bool is_field(const struct mime_field *field, const char *name)
 
 /* ---------------------------------------------------------------- the draft */
 
-/* Appends the field without the blanks before its colon, which RFC 5322 forbids. */
+/* Appends the field without blanks before its colon, which RFC 5322 forbids. */
 static void append_field(struct strbuf *out, const struct mime_field *field)
 {
     strbuf_append(out, field->name.bytes, field->name.len);
@@ -121,9 +121,8 @@ static void append_address(struct strbuf *out, const char *name, const char *add
     strbuf_appendf(out, "\" <%s>", address);
 }
 
-/* Appends "NAME: a@x, b@y" of the addresses that `without` lacks (NULL: of all), or nothing if there are
- * none.
- */
+/* Appends "NAME: a@x, b@y" with the addresses of `list` that `without` (NULL: empty) does not have. Appends
+ * nothing if there are none. */
 static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
                              const struct recipients *without)
 {
@@ -142,8 +141,8 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
         strbuf_append_char(out, '\n');
 }
 
-/* Appends a To, Cc or Bcc: unchanged if it is a list of addresses; otherwise with the addresses that replace
- * its local names. Returns a status. */
+/* Appends a To, Cc or Bcc, unchanged if the field is a list of addresses, else with the addresses that
+ * replace its local names. Returns a status. */
 static int append_recipients(struct composition *message, const struct mime_field *field)
 {
     _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
@@ -166,7 +165,7 @@ static int append_recipients(struct composition *message, const struct mime_fiel
     return status;
 }
 
-/* Returns true if the mount's sender must replace this one. An address of this machine is no inbox, so the
+/* Returns true if the mount's sender must replace the address. An address of this machine is no inbox, so the
  * service refuses to send from it. */
 static bool is_to_be_rewritten(const struct composition *message, const char *address)
 {
@@ -188,8 +187,8 @@ static bool has_domain(const char *address)
     return strcmp(strrchr(address, '@') + 1, NO_DOMAIN) != 0;
 }
 
-/* Returns true if the From is to be sent unchanged. Cron's "root (Cron Daemon)" is no address, and is
- * replaced, as is mdadm's "root@box": *ret_sender then has the address, if there is one. */
+/* Returns true if the From is to be sent unchanged. Cron's "root (Cron Daemon)", which is no address, and
+ * mdadm's "root@box" are replaced; *ret_sender then has the From's address, if there is one. */
 static bool is_usable_from(const struct composition *message, const struct mime_field *field,
                            struct address_list *ret_sender)
 {
@@ -204,10 +203,9 @@ static bool is_usable_from(const struct composition *message, const struct mime_
     return is_usable;
 }
 
-/* Appends a From with the address of -f, and with the name of the From that it replaces (`from`, or NULL) or
- * of -F. Without a usable address in -f there is no From: the mount then uses its own sender. Appends a
- * Reply-To, so that answers reach `from`, unless that is an address of this machine, which none could reach.
- */
+/* Appends a From with the address of -f, and with the name of the replaced From (`from`, or NULL) or of -F.
+ * Without a usable address in -f, appends no From: the mount then uses its own sender. Appends a Reply-To, so
+ * that answers reach `from`, unless `from` is an address of this machine, which answers could not reach. */
 static void append_from(struct composition *message, const struct address *from, bool has_reply_to)
 {
     const struct invocation *invocation = message->invocation;
@@ -232,7 +230,7 @@ static void append_from(struct composition *message, const struct address *from,
 static int append_header(struct composition *message)
 {
     const struct invocation *invocation = message->invocation;
-    _cleanup_addresses_ struct address_list from = {0}; /* of the From that is replaced */
+    _cleanup_addresses_ struct address_list from = {0}; /* the address of the replaced From */
     bool has_from = false;
     bool has_reply_to = false;
     struct span remaining = message->header;
@@ -284,8 +282,8 @@ static int check_recipients(const struct composition *message)
     return EX_OK;
 }
 
-/* Writes the header and the body. The given recipients that the header does not name become Bcc. If it names
- * none and one is given, that becomes To, as with sendmail: only that recipient sees it. */
+/* Writes the header and the body. The given recipients that the header does not name become Bcc. If the
+ * header names none and one is given, it becomes To, as with sendmail: no other recipient can see it. */
 static int write_draft(struct composition *message)
 {
     int status = EX_OK;

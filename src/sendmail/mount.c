@@ -31,14 +31,14 @@
 
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
-    SYSTEM_UID_MAX = 999, /* accounts of programs, as most systems number them */
-    PAUSE_MIN_MS = 20,    /* between looks for an outcome */
+    SYSTEM_UID_MAX = 999, /* the greatest uid of a program's account on most systems */
+    PAUSE_MIN_MS = 20,    /* the first pause between two looks for an outcome */
     PAUSE_MAX_MS = 640,
 };
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Returns false for a folder outside a mount: it could accept a message, and no program would send it. */
+/* Returns false for a folder outside a mount: it could accept a message that no program would send. */
 static bool is_mount(int fd)
 {
     struct statfs file_system;
@@ -53,8 +53,8 @@ static int refuse(int status, const char *reason, char **ret_reason)
     return -status;
 }
 
-/* Opens the only mount that this user can enter. Any user can mount a file system of this type, and let root
- * enter it: so without --mount only mounts of this user and of programs are used. */
+/* Opens the only mount that this user can enter. Ignores mounts of other users unless they are programs'
+ * accounts, because any user can mount a file system of this type and let root enter it. */
 static int open_only_mount(char **ret_reason)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
@@ -99,7 +99,7 @@ int mount_open(const struct invocation *invocation, char **ret_reason)
 
 /* ---------------------------------------------------------------- handing in */
 
-/* Returns the error in the last event of this path, or NULL if there is none. The caller frees. */
+/* Returns the error in the last event of this path, or NULL if there is none. The caller frees it. */
 static char *find_reason(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
@@ -146,7 +146,8 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
     char outbox_path[100];
     snprintf(draft_path, sizeof(draft_path), "drafts/.%s", name);
     snprintf(outbox_path, sizeof(outbox_path), "outbox/%s", name);
-    unlinkat(mount, draft_path, 0); /* a crash may have left it: messages of the maildrop keep their names */
+    unlinkat(mount, draft_path,
+             0); /* a crash may have left the draft, because messages of the maildrop keep their names */
     _cleanup_close_ int fd = openat(mount, draft_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error = fd < 0 ? -errno : file_write_all(fd, draft->data, draft->len);
     if (error == 0 && close(TAKE_FD(fd)) != 0)

@@ -21,7 +21,7 @@
 
 enum {
     ALIASES_MAX_BYTES = 1000 * 1000,
-    ALIAS_DEPTH_MAX = 10, /* aliases of aliases */
+    ALIAS_DEPTH_MAX = 10, /* nesting of aliases of aliases */
     LINE_MAX_BYTES = 2048,
     HOST_LINES_MAX = 1000 * 1000,
     HOST_NAMES_MAX = 10 * 1000,
@@ -53,8 +53,8 @@ int recipients_add(struct recipients *recipients, const struct address *address)
 
 /* ---------------------------------------------------------------- this machine's names */
 
-/* Adds the words of each line, as "127.0.1.1 box.example.com box", that has the word `host` (NULL: of all).
- */
+/* Adds the words of each line that has the word `host` (NULL: of all lines). A line has the form
+ * "127.0.1.1 box.example.com box". */
 static void add_hosts(GHashTable *hosts, const char *path, const char *host)
 {
     char line[LINE_MAX_BYTES];
@@ -128,8 +128,8 @@ void local_names_release(struct local_names *names)
 /* ---------------------------------------------------------------- local names */
 
 /* Returns the recipients of a name in the alias file (aliases(5): NAME: ADDRESS, ADDRESS ...; a line that
- * begins with a blank continues the one before it), or NULL if the file does not have the name. The caller
- * frees. */
+ * begins with a blank continues the line before), or NULL if the file does not have the name. The caller
+ * frees them. */
 static char *find_alias(const struct local_names *names, const char *name)
 {
     struct span remaining = {names->aliases, names->aliases != NULL ? strlen(names->aliases) : 0};
@@ -153,7 +153,7 @@ static bool is_local_name(const char *text)
 struct source {
     const char *text;
     const char *name; /* the caller's local name that the text replaces; NULL if the caller wrote the text */
-    unsigned int depth; /* of aliases */
+    unsigned int depth; /* number of aliases that led to the text */
     bool is_root;       /* the text of --root, whose local names have no aliases */
 };
 
@@ -168,7 +168,7 @@ static int complain_of_part(const struct local_names *names, const struct source
 static int add_source(const struct local_names *names, const struct source *source,
                       struct recipients *recipients);
 
-/* Adds an address, or the recipients for whom its local name stands. If the domain is one of the machine's
+/* Adds an address, or the recipients that its local name stands for. If the domain is one of the machine's
  * full names, only root and the names in the alias file are known to be local. */
 static int add_address(const struct local_names *names, const struct address *address,
                        const struct source *source, struct recipients *recipients)

@@ -29,16 +29,16 @@ enum {
 enum mode {
     MODE_SEND,       /* -bm */
     MODE_LIST_QUEUE, /* -bp, mailq */
-    MODE_RUN_QUEUE,  /* -q: sends the messages in the maildrop; a mount needs no call to send its own */
+    MODE_RUN_QUEUE,  /* -q: sends the messages in the maildrop; a mount sends its messages without a call */
     MODE_SMTP,       /* -bs */
-    MODE_ALIASES,    /* -bi, -I, newaliases: does nothing, for the alias file is read by each call */
+    MODE_ALIASES,    /* -bi, -I, newaliases: does nothing, because each call reads the alias file */
 };
 
 /* A call of the program. */
 struct invocation {
     enum mode mode;
-    const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only one that is trusted */
-    const char *aliases;   /* a file like /etc/aliases; NULL: that file */
+    const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only mount that is trusted */
+    const char *aliases;   /* the alias file's path; NULL: /etc/aliases */
     const char *root;      /* recipient of mail for local names without an alias; or NULL */
     const char *sender;    /* -f, or NULL */
     const char *name;      /* -F, or NULL */
@@ -46,8 +46,8 @@ struct invocation {
     bool ignores_dots;     /* -i: a line with only a dot is text */
     bool waits;            /* --wait */
     bool rewrites_from;    /* --rewrite-from */
-    bool is_delegated;     /* another user chose the arguments and the message: our rights must not serve that
-                              user */
+    bool is_delegated;     /* another user chose the arguments and the message, and must not profit from the
+                              rights of this process */
     bool is_from_maildrop; /* the message was left in the maildrop */
     char **recipients;     /* ends with NULL */
     struct span text;      /* the message; `bytes` is NULL if it is to be read from standard input */
@@ -58,15 +58,15 @@ struct invocation {
 
 /* ---------------------------------------------------------------- addresses and local names */
 
-/* How a domain belongs to this machine. The machine's name may be unknown elsewhere, or be a domain that has
- * other addresses, too. */
+/* How a domain belongs to this machine. The machine's name may be unknown elsewhere, or be a domain with
+ * addresses that are not on this machine. */
 enum host {
     HOST_OTHER,
-    HOST_LOCAL, /* without a domain, "localhost", or a name of the machine without dots: unknown elsewhere */
+    HOST_LOCAL, /* no domain, "localhost", or a name of the machine without dots, unknown elsewhere */
     HOST_NAMED, /* the machine's full name, or the one in /etc/mailname */
 };
 
-/* The domain that address_list_parse_at() adds to a local name. No address has it. */
+/* The domain that address_list_parse_at() adds to a local name. No real address has this domain. */
 #define NO_DOMAIN "localhost."
 
 /* A list of addresses, each once. */
@@ -84,9 +84,9 @@ int recipients_add(struct recipients *recipients, const struct address *address)
 /* The names of this machine, and its alias file. */
 struct local_names {
     GHashTable *hosts; /* the machine's names, in small letters */
-    int mount;         /* an address of an inbox there is no local name; -1 if there is no mount */
+    int mount;         /* the mount, whose inboxes' addresses are no local names; -1 if there is none */
     char *aliases;     /* the content of the alias file; NULL if there is none */
-    const char *path;  /* of the alias file */
+    const char *path;  /* path of the alias file */
     const char *root;  /* recipient of mail for local names without an alias; or NULL */
     bool defers_names; /* a name without an alias is no error: the maildrop's owner may have an alias */
 };
@@ -117,15 +117,15 @@ int message_compose(const struct invocation *invocation, int mount, struct strbu
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Opens the root folder of the mount that the call names, else of the only one that this user can enter.
- * Returns the descriptor; or a negative status, with *ret_reason (the caller frees). */
+/* Opens the root folder of the mount that the call names, else of the only mount that this user can enter.
+ * Returns the descriptor; or a negative status, with *ret_reason (the caller frees it). */
 int mount_open(const struct invocation *invocation, char **ret_reason);
 
 /* Makes a unique name that sorts by time. Returns 0 or -errno. */
 int mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
 
-/* Puts the draft into outbox/, as NAME. Returns EX_OK if it is accepted and durable; EX_UNAVAILABLE if it may
- * be accepted; or another status. */
+/* Puts the draft into outbox/ as `name`. Returns EX_OK if the draft is accepted and durable; EX_UNAVAILABLE
+ * if it may be accepted; or another status. */
 int mount_hand_in(int mount, const char *name, const struct strbuf *draft);
 
 /* Returns true if outbox/, sent/ or failed/ has a message of this name. */
@@ -140,8 +140,7 @@ int mount_list_queue(const struct invocation *invocation);
 
 /* ---------------------------------------------------------------- all together (submit.c, smtp.c) */
 
-/* Sends the message, or leaves it in the maildrop; it is durable when this returns EX_OK. Returns a status.
- */
+/* Sends the message, or leaves it in the maildrop. Returns EX_OK if it is durable; or another status. */
 int submit_message(const struct invocation *invocation);
 
 /* Checks a recipient of an SMTP client: an address or a local name. Returns a status. */
@@ -150,7 +149,7 @@ int submit_check_recipient(const struct invocation *invocation, const char *reci
 /* Sends all messages of the maildrop. Returns a status. */
 int submit_queue(const struct invocation *invocation);
 
-/* Serves an SMTP client on standard input and output until it says QUIT or ends its input. Returns the exit
+/* Serves an SMTP client on standard input and output until QUIT or the end of the input. Returns the exit
  * status. */
 int sendmail_smtp_run(const struct invocation *invocation);
 

@@ -5,10 +5,10 @@
  *
  * A recipient is checked, and a message is sent, by a call of submit.c in a child process, which reports as
  * the whole program does: by a status of sysexits.h and a text on standard error. The server makes its answer
- * of both. So no message affects the next one.
+ * of both. The child process keeps a message from affecting the next message.
  *
- * A client whose first line ends with LF alone may end all its lines so, as people and scripts do. For any
- * other client LF alone is no line end, so that no text of a message ends that message.
+ * A client whose first line ends with LF alone, as people and scripts write, may end all lines with LF. For
+ * any other client LF alone is no line end, so that the text of a message cannot end the message.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -28,12 +28,12 @@
 enum {
     READ_BYTES = 16 * 1024,
     ANSWERS_MAX_BYTES = 1024 * 1024, /* more than the answers to one read(2) */
-    OUTPUT_MAX_BYTES = 4096,         /* of a call of submit.c */
+    OUTPUT_MAX_BYTES = 4096,         /* the longest output of a call of submit.c */
 };
 
 struct server {
     const struct invocation *invocation;
-    struct strbuf answer; /* the last answer */
+    struct strbuf answer; /* the last answer to the client */
 };
 
 /* ---------------------------------------------------------------- a call in a child process */
@@ -86,8 +86,8 @@ static const char *answer(struct server *server, const struct smtp_message *mess
                           int *ret_status)
 {
     static const char prefix[] = "inboxfs-sendmail: ";
-    /* Any other status lets the client send again by itself, which it must not do with a message that may be
-     * accepted already (EX_UNAVAILABLE). */
+    /* After any other status the client may send the message again by itself. It must not do that if the
+     * message may be accepted already (EX_UNAVAILABLE). */
     static const char *const codes[EX__MAX + 1] = {
         [EX_OK] = "250 2.0.0",    [EX_NOUSER] = "550 5.1.1", [EX_DATAERR] = "554 5.6.0",
         [EX_USAGE] = "554 5.3.5", [EX_NOPERM] = "550 5.7.1", [EX_UNAVAILABLE] = "554 5.3.0",
@@ -122,7 +122,7 @@ static const char *deliver(void *context, const struct smtp_message *message)
 /* ---------------------------------------------------------------- the conversation */
 
 enum line_end {
-    LINE_END_UNKNOWN, /* the end of the first line was not received yet */
+    LINE_END_UNKNOWN, /* the first line is not complete yet */
     LINE_END_CRLF,
     LINE_END_LF,
 };

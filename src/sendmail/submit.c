@@ -94,7 +94,7 @@ static int send_left_message(void *context, struct invocation *invocation, const
     return mount_has_message(run->mount, name) ? EX_OK : send_message(invocation, run->mount, name);
 }
 
-/* Mails root, if the alias file names an address: the users who left these messages got status 0 for them. */
+/* Mails root, if the alias file names an address for root: the users who left these messages got status 0. */
 static void report_failed(const struct queue_run *run, unsigned int count)
 {
     char name[MESSAGE_NAME_SIZE];
