@@ -33,19 +33,19 @@
 
 enum {
     LINE_MAX_BYTES = 2048,
-    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* room for the largest message, and for other files */
+    SPACE_MIN_BYTES = 50 * 1000 * 1000, /* free space for the largest message and for other files */
     RAW_MAX_BYTES = 64 * 1024,
 };
 
 static const char passed[] = "ok";
 static const char failed[] = "FAIL";
-static const char absent[] = "none"; /* the service lacks an optional feature */
+static const char absent[] = "none"; /* verdict if the service lacks an optional feature */
 static const char unknown[] = "?";
 
 struct check {
     const struct options *options;
     char *base; /* the service's URL; NULL for the local service */
-    char *key;  /* NULL if none could be read */
+    char *key;  /* the API key; NULL if no key could be read */
     bool has_failed;
 };
 
@@ -159,7 +159,7 @@ static bool check_answer(struct check *check, const struct service_result *resul
     return is_well;
 }
 
-/* Requests the content of one email, for a service shows only by its answers whether it offers contents. */
+/* Requests the content of one email: only the answer shows whether the service offers contents. */
 static void request_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
@@ -226,7 +226,7 @@ static void query_service(struct check *check, struct mail_service *service)
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    /* A service without a list of inboxes answers that request without a check of the key. */
+    /* A service without a list of inboxes answers the request for it without a check of the key. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
         service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);

@@ -41,14 +41,14 @@
 #include "webhook_server.h"
 
 enum {
-    /* The statuses that mount(8) expects of its helpers, and exits with itself. */
+    /* The exit statuses that mount(8) expects of its helpers, and passes on. */
     MOUNT_EXIT_USAGE = 1,
     MOUNT_EXIT_FAILURE = 32
 };
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe, or fails as the child fails. */
+/* Exits with the status that the child writes to the pipe, or as the child ends. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
@@ -85,7 +85,7 @@ static int background_start(int *ret_ready_fd)
 }
 
 /* Leaves the terminal and its process group, and ends the wait of the parent with success. Consumes
- * `ready_fd`. Call it after the mount is made: until then systemd's automount lets only the process group of
+ * `ready_fd`. The caller has made the mount: before, systemd's automount lets only the process group of
  * mount(8) access the mount point. */
 static void background_ready(int ready_fd)
 {
@@ -107,8 +107,8 @@ static void background_ready(int ready_fd)
 /* ---------------------------------------------------------------- the service manager */
 
 /*
- * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). The
- * daemon does so only in the foreground: a process in the background is not the main process of a service.
+ * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). Only
+ * a daemon in the foreground sends it: in the background it is not the main process of a service.
  */
 enum {
     MANAGER_WAIT_S = 5 /* the longest wait for a busy manager */
@@ -139,16 +139,16 @@ static void notify_manager(int manager_fd, const char *lines)
         log_warning("cannot tell the service manager: %s", strerror(errno));
 }
 
-/* Returns a descriptor, or -1 if there is no manager. Unsets the manager's variables, which are not for the
- * processes that this one starts. */
+/* Returns a descriptor, or -1 if there is no manager. Unsets the manager's variables, which must not reach
+ * child processes. */
 static int open_manager(bool is_foreground)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     int fd = -1;
     if (is_foreground && path != NULL && *path != '\0' && (fd = connect_manager(path)) < 0)
         log_warning("cannot reach the service manager on %s: %s", path, strerror(-fd));
-    /* Only a request to the daemon's own mount would be a true sign of life. But it would wake an idle
-     * daemon, and a thread that waits for it would keep a killed daemon from ending. */
+    /* Only a request to the daemon's own mount would be a true sign of life. But such a request would wake an
+     * idle daemon, and a thread that waits for the answer would keep a killed daemon from ending. */
     if (fd >= 0 && getenv("WATCHDOG_USEC") != NULL) {
         log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
         notify_manager(fd, "WATCHDOG_USEC=0");
@@ -182,7 +182,7 @@ static int mountpoint_prepare(const char *path)
         log_error("cannot mount on %s: %s", path, strerror(-error));
         return error;
     }
-    /* An inboxfs that another mount hides counts, too: its end would unmount the mount on top. */
+    /* Includes an inboxfs that another mount hides: its end would unmount the mount on top. */
     if (mountinfo_find(MOUNTINFO_INBOXFS, path, 0, NULL)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
@@ -205,7 +205,7 @@ struct daemon {
     struct fs_session *session;
     struct watch_helper watch_helper;
     struct inherited_descriptors inherited; /* the descriptors that the caller left open */
-    int manager_fd;                         /* socket to the service manager; -1 if there is none */
+    int manager_fd;                         /* socket to the service manager; -1 without a manager */
     int failure_status;                     /* the exit status if the daemon cannot start */
 };
 
@@ -305,7 +305,7 @@ static int open_outbox(struct daemon *daemon)
     return error == 0 ? 0 : fail("cannot open the spool", error, reason);
 }
 
-/* Sends the first request. A wrong key ends the program, an unreachable service does not. */
+/* Sends the first request. A wrong key is an error; an unreachable service is none. */
 static int contact_service(struct daemon *daemon)
 {
     char *reason = NULL;
@@ -339,8 +339,8 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* Called by a thread of the session when the mount ended from outside, as by umount(8): only the main thread
- * gets the signal, and ends the daemon as after a user's SIGTERM. */
+/* Called by a thread of the session when another program ended the mount, as umount(8) does. The signal
+ * reaches the main thread, which ends the daemon as after a user's SIGTERM. */
 static void mount_ended(void *context)
 {
     kill(getpid(), SIGTERM);
@@ -376,9 +376,9 @@ static int mount_session(struct daemon *daemon)
     return 0;
 }
 
-/* Opens all layers before it starts any, so that errors are found before the mount exists. The watch helper
- * is forked first, so that it has no lock, thread, key or mount of the daemon; without the helper only
- * inotify reports less. The mount answers requests before the outbox and the store start. */
+/* Opens all layers before it starts any, so that errors are found before the mount exists. Forks the watch
+ * helper first, so that it has no lock, thread, key or mount of the daemon; without the helper only inotify
+ * reports less. The mount answers requests before the outbox and the store start. */
 static int open_and_start(struct daemon *daemon)
 {
     int error = watch_helper_init(&daemon->watch_helper);
@@ -392,7 +392,7 @@ static int open_and_start(struct daemon *daemon)
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
     if (writer_fate_unseen() != NULL)
         log_warning("%s", writer_fate_unseen());
-    /* All secrets were read: one may have been in a file that the caller left open. */
+    /* All secrets were read by now, also those in files that the caller left open. */
     descriptors_close_inherited(&daemon->inherited);
     if ((error = mount_session(daemon)) != 0)
         return error;
@@ -466,7 +466,7 @@ static int daemon_run(const struct options *options)
     }
     daemon.manager_fd = open_manager(options->is_foreground);
     error = serve(&daemon, ready_fd);
-    free(daemon.inherited.numbers); /* not NULL if the start failed before they were closed */
+    free(daemon.inherited.numbers); /* not NULL if the start failed before the descriptors were closed */
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 

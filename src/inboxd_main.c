@@ -32,24 +32,24 @@
 enum {
     EXIT_USAGE = 2,
     OPTION_WORD = 1, /* getopt_long(3) returns it for an argument that is no option */
-    /* Each of these is added to a number, and so begins a range. */
+    /* Each of these values, plus a number, is an option's value for getopt_long(3). */
     OPTION_DOOR = 1024,  /* added to the protocol */
     OPTION_VALUE = 2048, /* added to the offset of a text in struct arguments; given once at most */
     OPTION_FLAG = 4096,  /* added to the offset of a bool in struct arguments */
 };
 
-/* Logs the message; its value is `status`. */
+/* Logs the message, and has the value `status`. */
 #define complain(status, ...) (log_error(__VA_ARGS__), (status))
 
 struct arguments {
     struct service_config config;
     struct service_door *doors;
     size_t doors_len;
-    size_t http_doors; /* how many of the doors are HTTP */
+    size_t http_doors; /* number of `doors` for HTTP */
     const char **hosts;
     size_t hosts_len;
     const char *tier;
-    const char *sender; /* of a message to deliver */
+    const char *sender; /* sender of the message to deliver */
     char **words;       /* the arguments that are no options */
     int words_len;
 };
@@ -104,7 +104,7 @@ static int complain_of_usage(const char *what)
     return EXIT_USAGE;
 }
 
-/* This and the next two functions return -1 to continue, or the exit status. */
+/* take_once() and the next two functions return -1 to continue, or the exit status. */
 static int take_once(const char *name, const char **value)
 {
     if (*value != NULL)
@@ -306,7 +306,7 @@ static int run_service(const struct arguments *arguments)
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
     int error = service_start(&arguments->config, &service, &reason);
-    /* An inherited descriptor may be the file of a secret, which has been read by now. */
+    /* An inherited descriptor may be a secret's file, which has been read by now. */
     descriptors_close_inherited(&inherited);
     if (error != 0)
         return complain(error == -EINVAL ? EXIT_USAGE : EXIT_FAILURE, "%s",
@@ -359,7 +359,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
 int main(int argc, char **argv)
 {
     descriptors_open_standard();
-    /* Each has room for all arguments and the end of the array. */
+    /* Both arrays have room for all arguments and a last empty element. */
     _cleanup_free_ const char **hosts = g_new0(const char *, (size_t)argc + 1);
     _cleanup_free_ struct service_door *doors = g_new0(struct service_door, (size_t)argc + 1);
     log_set_prefix("inboxd: ");

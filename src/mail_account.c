@@ -69,7 +69,7 @@ static int run_key_command(const char *command, char **ret_key)
     return error;
 }
 
-/* The command may ask the user and wait. So it runs with no signal blocked, and signals end this program. */
+/* The command may wait for the user, so it runs with no signal blocked, and signals end this program. */
 static int read_key_command(const char *command, char **ret_key)
 {
     sigset_t none;
@@ -130,8 +130,8 @@ char *mail_account_local_path(const char *source)
                                   : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
 }
 
-/* Refuses a path below the mount point: the mount hides it, and the daemon would wait for itself. Returns 0
- * or -EDEADLK, which is logged. */
+/* Refuses a path below the mount point: the mount would hide the path, and the daemon would wait for itself.
+ * Returns 0 or -EDEADLK, which is logged. */
 static int check_outside_mount(const struct options *options, const char *what, const char *path)
 {
     if (!file_is_below(path, options->mountpoint))
@@ -170,8 +170,8 @@ static int open_state(const struct options *options, const char *name, const cha
 
 /* ---------------------------------------------------------------- the local service */
 
-/* Makes the data directory, and opens it as account->data_dir_fd. *ret_path is its absolute path, by which
- * the state directory is named, too. Returns 0 or -errno, which is logged. */
+/* Makes the data directory, and opens it as account->data_dir_fd. *ret_path is its absolute path, from which
+ * the state directory's name is made. Returns 0 or -errno, which is logged. */
 static int open_data_dir(const struct options *options, struct mail_account *account, char **ret_path)
 {
     _cleanup_free_ char *path = mail_account_local_path(options->source);
@@ -237,8 +237,8 @@ static int open_local(const struct options *options, struct mail_account *accoun
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
-/* Returns 0; -ENODATA for a file without a certificate in PEM; -ENOTSUP for what is neither file nor
- * directory, for example a pipe, which cannot be read again for each connection; or -errno. */
+/* Returns 0; -ENODATA if a file has no certificate in PEM; -ENOTSUP if the path is neither a file nor a
+ * directory, but a pipe, for example, which cannot be read again for each connection; or -errno. */
 static int look_for_certificates(const char *path)
 {
     static const char line_end[] = " CERTIFICATE-----";

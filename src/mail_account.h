@@ -18,8 +18,8 @@ struct mail_account {
     struct mail_service *service;
     char *shown_source; /* for users and the mount table: base URL or "local:DIR", never a key */
     int state_dir_fd;
-    int data_dir_fd; /* the local service's; else -1 */
-    int lock_fd;     /* holds the state directory's lock */
+    int data_dir_fd; /* the local service's data directory; -1 if the service is elsewhere */
+    int lock_fd;     /* holds the lock of the state directory */
     bool is_local;
 };
 

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/process.h"
 
-/* Discards one report, which may be an error: ENOBUFS if reports were lost because the socket was full. Reads
- * no further one, so that no flood of reports delays a signal. */
+/* Discards one report, which may be an error: ENOBUFS if reports were lost because the socket was full. Does
+ * not read more reports, so that no flood of reports delays a signal. */
 static void discard_report(int fd)
 {
     char report[8192];
@@ -30,7 +30,7 @@ int network_watch_until(const sigset_t *ending, struct store *store, struct prog
         .nl_family = AF_NETLINK,
         .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE,
     };
-    /* A time in 2242: a jump of the clock cancels the timer long before. */
+    /* The timer would expire in 2242; it serves only to be cancelled by a jump of the clock. */
     const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}};
     _cleanup_close_ int signals = signalfd(-1, ending, SFD_CLOEXEC | SFD_NONBLOCK);
     _cleanup_close_ int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);

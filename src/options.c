@@ -31,7 +31,7 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
-/* The kinds before OPTION_FLAG have text, those after it a number. */
+/* Options of the kinds before OPTION_FLAG have a text, those of the kinds after it a number. */
 enum option_kind {
     OPTION_TEXT,
     OPTION_PATH, /* a text that is or contains a path */
@@ -39,7 +39,7 @@ enum option_kind {
     OPTION_FLAG, /* without a value on the command line; yes or no in the configuration */
     OPTION_NUMBER,
     OPTION_OCTAL,
-    OPTION_LIMIT, /* a number, or a word for one */
+    OPTION_LIMIT, /* a number, or a word that stands for a number */
 };
 
 enum option_scope {
@@ -48,7 +48,7 @@ enum option_scope {
     EVERYWHERE = ON_COMMAND_LINE | IN_CONFIGURATION,
 };
 
-/* The rows that functions of this file refer to. */
+/* Indices of the rows that functions of this file refer to. */
 enum option {
     OPTION_API_KEY_FILE,
     OPTION_API_KEY_COMMAND,
@@ -70,10 +70,10 @@ static const struct option_row {
     enum option_kind kind;
     enum option_scope scope;
     size_t value;          /* offset of the value in struct options, or NO_VALUE */
-    const char *example;   /* stands for the value in --help; NULL if the option takes none */
-    const char *help;      /* NULL: not in --help */
-    const char *expected;  /* of numbers and addresses: the error text for a wrong value */
-    int64_t default_value; /* this and the next two are for numbers only; this is the default */
+    const char *example;   /* the text for the value in --help; NULL if the option takes no value */
+    const char *help;      /* the description in --help; NULL if --help leaves out the option */
+    const char *expected;  /* the error text for a wrong number or address */
+    int64_t default_value; /* used only for numbers, like `min` and `max` */
     int64_t min;
     int64_t max;
 } option_rows[] = {
@@ -132,10 +132,10 @@ struct given {
     int debug;
     int help;
     int version;
-    int fake; /* check, and mount nothing */
+    int fake; /* the options are only checked, and nothing is mounted */
 };
 
-/* Switches without a row, in libfuse's form. */
+/* Switches that have no row in the table, in libfuse's form. */
 static const struct fuse_opt switches[] = {
     {"-f", offsetof(struct given, foreground), 1},     {"-d", offsetof(struct given, debug), 1},
     {"debug", offsetof(struct given, debug), 1},       {"-h", offsetof(struct given, help), 1},
@@ -143,7 +143,7 @@ static const struct fuse_opt switches[] = {
     {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
 };
 
-/* Switches that mount(8) gives to its helpers: -f has another meaning. */
+/* Switches that mount(8) gives to its helpers; -f means something else here. */
 static const struct fuse_opt helper_switches[] = {
     {"-f", offsetof(struct given, fake), 1},
     {"-n", UINT_MAX, FUSE_OPT_KEY_DISCARD},
@@ -225,8 +225,8 @@ enum {
     FAIL = -1
 };
 
-/* Returns true for options of fstab that only mount(8) uses, and for those about access times, which files of
- * a mount do not have. */
+/* Returns true for options of fstab that only mount(8) uses, and for options about access times, which files
+ * of a mount do not have. */
 static bool is_without_effect(const char *argument)
 {
     static const char *const words[] = {
@@ -273,7 +273,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
         return DISCARD;
     if (argument[0] != '-' && !is_key)
         return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
-    if (is_key) /* and must not be shown, for the message may go to a log */
+    if (is_key) /* the key must not be shown, because the message may go to a log */
         log_error(
             "a key is never taken from the command line, where everyone can read it: use --api-key-file");
     else if (strcmp(argument, "-s") == 0)
@@ -295,8 +295,8 @@ static bool has_key(const struct given *given)
 }
 
 /* If an account was named, the caller has read the configuration before, and a key of the configuration
- * precedes the environment's, which may be for another service. Otherwise the environment's key precedes a
- * key command. */
+ * precedes the environment's key, which may be for another service. Otherwise the environment's key precedes
+ * a key command. */
 static void read_environment(struct given *given)
 {
     /* The variables that curl(1) reads; if several are set, the first one counts. */
@@ -325,8 +325,8 @@ static void read_environment(struct given *given)
 
 /*
  * Lines of `name = value`; `#` begins a comment line. The lines before the first `[ACCOUNT]` apply to all
- * accounts; a section applies only to its account, and its values precede those. Any mistake in the file is
- * an error with its line number. The error shows nothing of the line, which may contain a key.
+ * accounts. A section applies only to its account, and its values precede the values for all accounts. Any
+ * mistake in the file is an error with its line number, but without the line, which may contain a key.
  */
 
 enum {
@@ -335,13 +335,13 @@ enum {
 };
 
 struct config {
-    const char *account;        /* NULL if none was named */
+    const char *account;        /* the name of the user's account; NULL if none was named */
     bool is_private;            /* only the owner can read the file */
     bool is_found;              /* the file has a section of the account */
     char *shared[OPTION_COUNT]; /* the values before the first section, by row */
     char *own[OPTION_COUNT];    /* the values of the account's section, by row */
     char **current;             /* `shared` or `own`; NULL in another account's section */
-    struct strbuf names;        /* of the sections, for an error text */
+    struct strbuf names;        /* names of the sections, for an error text */
 };
 
 static const char bad_line[] = "not 'name = value', or a value that is not allowed";
@@ -441,7 +441,7 @@ static int apply_lines(struct config *config, const char *path, char *text)
     return 0;
 }
 
-/* Takes the values of options that were not given before. If one of these gives the key, ignores the
+/* Takes the values of options that were not given before. If the key was given before, ignores the
  * configuration's options about the key. */
 static void take_values(struct given *given, char **values)
 {
@@ -565,7 +565,7 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
                                     NULL);
 }
 
-/* Sets the value of a row: the given one (NULL: none), which it consumes if it is a text, or the default. */
+/* Sets the value of a row to *given, or to the default if *given is NULL. Consumes *given if it is a text. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
     bool is_valid = true;
@@ -591,8 +591,8 @@ static int set_value(const struct option_row *row, char **given, void *value)
 }
 
 /* Makes the path behind the prefix absolute, because the daemon leaves the working directory. Does not change
- * a value without the prefix. Does not resolve links, for a system may let its link to the certificate
- * authorities lead elsewhere while the daemon runs. Returns 0 or -errno. */
+ * a value without the prefix. Does not resolve links, because the system may change its link to the
+ * certificate authorities while the daemon runs. Returns 0 or -errno. */
 static int make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -634,7 +634,7 @@ static int set_values(struct given *given)
         return error;
     if (!options->is_check) {
         /* The mount table shows paths without links. realpath(3) fails if the path does not exist, or is a
-         * mount whose daemon died; the daemon checks that before it mounts. */
+         * mount whose daemon died; the daemon detects both before it mounts. */
         options->mountpoint = realpath(given->mountpoint, NULL);
         if (options->mountpoint == NULL)
             options->mountpoint = g_strdup(given->mountpoint);

@@ -14,7 +14,7 @@ struct options {
     char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
     char *account;      /* the name of the account's section of the configuration, or NULL */
     char *mountpoint;   /* absolute; NULL if is_check */
-    char *api_key_file; /* this text and the following ones are NULL if not given */
+    char *api_key_file; /* a path; NULL if not given, as are the following texts */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
     char *ca_file; /* absolute path of a file or directory */
@@ -23,11 +23,11 @@ struct options {
     char *webhook_listen; /* NULL if and only if webhook_secret_file is NULL */
     char *webhook_secret_file;
     int64_t poll_interval_s;
-    int64_t daily_limit;      /* emails; -1: none */
+    int64_t daily_limit;      /* emails per UTC day; -1: no limit */
     int64_t content_cache_mb; /* millions of bytes */
     int64_t shown_uid;        /* owner of all files in the mount; -1: the user of the daemon */
-    int64_t shown_gid;        /* likewise */
-    int64_t shown_umask;      /* -1: none */
+    int64_t shown_gid;        /* group of all files in the mount; -1: the group of the daemon */
+    int64_t shown_umask;      /* permission bits that no file in the mount has; -1: not given */
     bool trusts_idempotency;
     bool allows_http;
     bool adopts_state;

@@ -16,7 +16,7 @@
 #include "base/strbuf.h"
 
 #define LOG_PREFIX "inboxfs: "
-#define WIPE "\r\033[K" /* to the start of the line, and nothing after it */
+#define WIPE "\r\033[K" /* moves the cursor to the start of the line, and erases the line */
 
 enum {
     LINE_MAX_BYTES = 256,
@@ -28,7 +28,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Wipes the line, and writes the text in its place; "" for none. */
+/* Wipes the line, and writes the text, which may be "", in its place. */
 static void show(struct progress *progress, const char *text)
 {
     char line[LINE_MAX_BYTES];
@@ -58,7 +58,7 @@ void progress_refresh(struct progress *progress)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(LINE_MAX_BYTES);
     store_get_status(progress->store, &store);
     outbox_get_status(progress->outbox, &outbox);
-    /* Without polling there is no sync before the user asks for one. */
+    /* Without polling the first sync waits for the user's request. */
     if (!store.has_synced && store.next_poll_ms != 0)
         strbuf_appendf(&text, ", first sync, %zu inbox%s, %zu email%s%s", store.inboxes,
                        store.inboxes == 1 ? "" : "es", store.emails, plural(store.emails),

@@ -12,7 +12,7 @@
 #include "store/store.h"
 
 enum {
-    PROGRESS_REFRESH_MS = 400 /* work that is over sooner is not shown */
+    PROGRESS_REFRESH_MS = 400 /* interval of refreshes; shorter work is not shown */
 };
 
 struct progress {

@@ -51,11 +51,11 @@ char *state_dir_default(const char *base_url, const char *key)
 
 /* ---------------------------------------------------------------- the lock file */
 
-/* The process that holds the lock. The file has one of the marks, then "PID MAJOR:MINOR MOUNTPOINT"; the last
- * two only after the process has mounted. The content is valid only while the lock is held. */
+/* The process that holds the lock. The file has one of the marks, then "PID MAJOR:MINOR MOUNTPOINT", or only
+ * the PID before the process has mounted. The content is valid only while the lock is held. */
 struct holder {
-    long pid; /* 0: not known */
-    dev_t device;
+    long pid;                  /* the process; 0: not known */
+    dev_t device;              /* st_dev of the mount; valid if `mountpoint` is not "" */
     char mountpoint[PATH_MAX]; /* "" before the process has mounted */
 };
 

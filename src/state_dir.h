@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state directory holds the spool, the cache and the drafts. Each account of each service has one, and
- * the daemon that uses it has it locked.
+ * The state directory holds the spool, the cache and the drafts. Each account of each service has its own,
+ * which the daemon that uses the account has locked.
  */
 #ifndef INBOXFS_STATE_DIR_H
 #define INBOXFS_STATE_DIR_H
@@ -19,14 +19,14 @@ char *state_dir_default(const char *base_url, const char *key);
  * daemon has the lock (the log names the daemon and its mount). */
 int state_dir_open(const char *path, int *ret_lock_fd);
 
-/* Writes to the lock file that this daemon will soon release the lock: a daemon that starts waits for it. */
+/* Writes to the lock file that this daemon will soon release the lock: a daemon that starts then waits. */
 void state_dir_announce_end(int lock_fd);
 
 /* Writes to the lock file where this daemon is mounted. `device` is the mount's st_dev. */
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
 
-/* Returns the process whose mount uses the directory; -1 if another process uses it; 0 if none does. Takes
- * the lock for a moment: a daemon that starts then tries a second time. */
+/* Returns the process whose mount uses the directory; -1 if another process uses it; 0 if no process uses it.
+ * Takes the lock for a moment, so a daemon that is starting tries again. */
 long state_dir_find_mount(int dir_fd);
 
 #endif

@@ -29,8 +29,8 @@
 
 enum {
     LINE_MAX_BYTES = 2048,
-    ANSWER_TIMEOUT_S = 5, /* the answer is from memory, so a mount that takes longer does not work */
-    /* Results that are no errno. */
+    ANSWER_TIMEOUT_S = 5, /* the daemon answers from memory, so a mount that takes longer does not work */
+    /* Results of show_mount() beyond every errno. */
     OFFLINE = 254,   /* the status was shown; the service does not answer, or refuses the key */
     UNWRITTEN = 255, /* standard output cannot be written */
 };
@@ -80,7 +80,7 @@ static void describe_time(const char *date, time_t now, char ret_words[32])
 
 /* ---------------------------------------------------------------- the screen */
 
-/* Shows the error of this part of the status, unless the status has the same error as a whole. */
+/* Shows the error of this part of the status, unless the whole status has the same error. */
 static void show_error(const json_t *part, const json_t *status)
 {
     const char *error = text_of(part, "error");
@@ -280,7 +280,7 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* else it has ended */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* the mount did not end */
             complain_of(mount->path, error);
             has_failed = true;
         }

@@ -27,11 +27,11 @@
 #include "fs/session.h"
 
 enum {
-    TRIES = 30, /* while only the daemon's watch helper has a file open, which it soon closes */
+    TRIES = 30, /* tries while only the daemon's watch helper has a file open, which it soon closes */
     PAUSE_MS = 100,
 };
 
-/* ---------------------------------------------------------------- the processes that use it */
+/* ---------------------------------------------------------------- the processes that use the mount */
 
 /* Returns true if this link of the process leads to the device; *ret_path is the link's text. Asks statx(2)
  * only for the device number, which the kernel has in memory: a file system that hangs is sent no request.
@@ -63,7 +63,7 @@ static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
     return false;
 }
 
-/* Returns, for the user, how the process uses the device, or NULL if no use is seen. */
+/* Returns a text for the user that says how the process uses the device, or NULL if no use is seen. */
 static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     return find_link(pid, "cwd", device, ret_path)    ? "its working folder"

@@ -22,19 +22,19 @@
 
 enum {
     CONNECTIONS_MAX = 32,
-    CONNECTIONS_SPARE = 32, /* accepted while others make room; further ones wait unanswered */
-    IDLE_S = 10,            /* between two bytes */
+    CONNECTIONS_SPARE = 32, /* connections accepted while others are shut down; further clients wait */
+    IDLE_S = 10,            /* the longest time between two bytes */
     HEAD_MAX_BYTES = 32 * 1024,
-    RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* of a body that is discarded */
+    RECEIVED_MAX_BYTES = 2 * WEBHOOK_BODY_MAX_BYTES /* the longest body that is received to be discarded */
 };
 
 struct webhook_server {
     struct store *store;
     char *secret;
-    char *address; /* where the server listens; NULL before it does */
+    char *address; /* the address at which the server listens; NULL before it listens */
     struct connections *connections;
     struct MHD_Daemon *daemon;
-    bool has_logged_refusal; /* since the last accepted webhook */
+    bool has_logged_refusal; /* a refusal was logged since the last accepted webhook */
     struct webhook_memory memory;
 };
 
@@ -43,10 +43,10 @@ struct webhook_server {
 /* A connection and the one request on it. The body of a refused request is received and discarded, because
  * closing a connection with unread bytes can discard the answer on its way. */
 struct post {
-    struct connection *connection; /* NULL if there are too many */
+    struct connection *connection; /* NULL if there are too many connections */
     struct strbuf body;
     uint64_t received_bytes;
-    unsigned int status; /* of the answer; 0 until it is decided */
+    unsigned int status; /* status of the answer; 0 until it is decided */
     bool has_begun;
 };
 
@@ -174,7 +174,7 @@ void webhook_server_free(struct webhook_server *server)
         return;
     if (server->daemon != NULL) {
         _cleanup_close_ int listen_fd = MHD_quiesce_daemon(server->daemon);
-        shutdown(listen_fd, SHUT_RDWR); /* further clients are refused at once, instead of left waiting */
+        shutdown(listen_fd, SHUT_RDWR); /* refuses further clients at once, instead of leaving them to wait */
         connections_end(server->connections, 0);
         MHD_stop_daemon(server->daemon);
     }

@@ -102,8 +102,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
         {"version", no_argument, NULL, VERSION},   {NULL, 0, NULL, 0},
     };
     static const char short_options[] =
-        "+A:B:C:D:EF:GIL:M:N:O:Q::R:STUV:X:b:cd::e:f:h:imno:p:q::r:stvx"; /* options of Postfix, sendmail and
-                                                                             Exim */
+        "+A:B:C:D:EF:GIL:M:N:O:Q::R:STUV:X:b:cd::e:f:h:imno:p:q::r:stvx"; /* of Postfix, sendmail and Exim */
     int option;
     int status = -1;
     while (status < 0 && (option = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
