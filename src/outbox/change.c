@@ -460,8 +460,7 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-/* If the row cannot be removed (full disk), removes the content: the next start drops a row without content.
- */
+/* If the row cannot be removed (full disk), removes the content: then the next start drops the row. */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;

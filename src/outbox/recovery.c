@@ -22,11 +22,10 @@ DEFINE_CLEANUP_FREE(outbox)
 
 struct recovery {
     struct outbox *outbox;
-    GPtrArray *items;     /* borrowed from the table; in order of position */
-    GHashTable *contents; /* the numbers of contents that rows refer to */
-    GArray *lost;         /* the numbers of rows without content */
-    uint64_t
-        first_new_number; /* the smallest number that the last saved state of the database had not given */
+    GPtrArray *items;          /* borrowed from the table; in order of position */
+    GHashTable *contents;      /* the numbers of contents that rows refer to */
+    GArray *lost;              /* the numbers of rows without content */
+    uint64_t first_new_number; /* the smallest number that the saved database had not given */
 };
 
 static void add_content(struct recovery *recovery, uint64_t number)

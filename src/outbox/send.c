@@ -402,8 +402,7 @@ static void settle_message(struct attempt *attempt, const struct service_result 
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN)
         attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
     if (result->outcome == SERVICE_UNKNOWN && outbox_trusts_keys(attempt->outbox))
-        attempt_put_off(attempt->outbox, attempt->item,
-                        result->retry_after_ms); /* for the repeated request */
+        attempt_put_off(attempt->outbox, attempt->item, result->retry_after_ms); /* until the repetition */
     if (result->outcome == SERVICE_OK)
         settle_accepted(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)

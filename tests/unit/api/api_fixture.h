@@ -25,7 +25,7 @@
 struct api_fixture {
     struct scripted_server *server;
     struct mail_service *service;
-    struct strbuf body; /* of a step: must outlive the server */
+    struct strbuf body; /* body of a step of the server, which it must outlive */
 };
 
 static inline int api_set_up(void **state)

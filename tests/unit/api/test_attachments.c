@@ -110,8 +110,8 @@ API_TEST(an_empty_file_is_uploaded)
     release(&uploaded);
 }
 
-/* The request announces more bytes than the file has. No answer makes it an upload, neither one to the bytes
- * that came nor one that the service sends as soon as it has read the head. */
+/* The request announces more bytes than the file has. No answer makes the request an upload, whether the
+ * service answers after the head or after the bytes that arrived. */
 API_TEST(a_file_that_becomes_shorter_is_never_uploaded)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_NONE, SCRIPTED_ANSWER_BEFORE_BODY};

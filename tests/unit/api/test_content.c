@@ -294,7 +294,7 @@ API_TEST(a_raw_message_that_is_too_long_shows_that_the_service_has_them)
     }
 }
 
-/* Ten seconds pass between two pieces. The server sends each piece after the client wrote the one before. */
+/* Ten seconds pass between two pieces. The server sends a piece after the client wrote the last piece. */
 static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
 {
     const int *fd = context;

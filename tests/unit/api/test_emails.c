@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records are passed on as they arrive; those of other inboxes are skipped; damage is reported.
+ * Records are passed on as they arrive; records of other inboxes are skipped; damage is reported.
  */
 #include "unit/api/api_fixture.h"
 
@@ -8,7 +8,7 @@
 
 struct found {
     struct strbuf text; /* a line "key inbox_id" for each record */
-    int stop_with;      /* result of the sink */
+    int stop_with;      /* result of the sink, which ends the list unless 0 */
     size_t count;
     size_t pauses;
 };
@@ -276,7 +276,7 @@ API_TEST(a_list_that_is_damaged_anywhere_fails)
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
     size_t ends[ARRAY_LEN(places)];
-    /* All lists are made first: the server may still be sending one that the client has given up. */
+    /* All lists are made first, because the server may still be sending a list that the client gave up. */
     for (size_t place = 0; place < ARRAY_LEN(places); place++) {
         for (int i = 0; i < RECORDS; i++)
             strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);

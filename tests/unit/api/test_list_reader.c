@@ -336,7 +336,7 @@ TEST(damage_is_reported_after_the_records_before_it)
         _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
         append_emails(&list, 8000);
         strbuf_append_str(&list, ends[i]);
-        if (i == 0) /* much follows that is no longer read */
+        if (i == 0) /* appends many bytes that are no longer read */
             append_emails(&list, 8000);
         struct outcome outcome = run_both_ways(&list, 0);
         assert_int_equal(outcome.emails, 8000);

@@ -61,7 +61,7 @@ TEST(the_reason_is_found_in_the_body)
     http_client_free(client);
 }
 
-/* Such an answer shows nothing about the key or the message. */
+/* An answer of a proxy shows nothing about the key or the message. */
 TEST(an_answer_of_a_proxy_is_not_the_services_own)
 {
     static const struct {

@@ -393,7 +393,7 @@ static void *send_many(void *argument)
 API_TEST(several_threads_send_at_the_same_time)
 {
     struct api_fixture *fixture = *state;
-    push(fixture, 422, NAMES_FROM); /* changes the profile meanwhile */
+    push(fixture, 422, NAMES_FROM); /* changes the profile while the other threads send */
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"id\": \"e\"}"});
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers the signals that end a program in good order, and that it leaves no core file.
+ * Covers the signals that end a program in good order, and that the program leaves no core file.
  */
 #include "base/process.h"
 

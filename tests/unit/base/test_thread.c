@@ -18,7 +18,7 @@ struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned int running;
-    unsigned int most; /* jobs under way at one time, so far */
+    unsigned int most; /* greatest number of jobs under way at one time, so far */
     unsigned int done;
     int is_open;
 };

@@ -162,7 +162,7 @@ TEST_WITH(a_wait_on_the_system_clock_sleeps_until_its_time, set_up, tear_down)
     for (; clock_monotonic_ms(clock) < until_ms; waits++)
         clock_wait(clock, &waiter->condition, &waiter->lock, until_ms);
     pthread_mutex_unlock(&waiter->lock);
-    assert_true(waits < 100); /* the thread sleeps until then */
+    assert_true(waits < 100); /* the thread slept, and did not poll */
     assert_true(clock_monotonic_ms(clock) < until_ms + 10000);
 }
 
@@ -177,8 +177,8 @@ struct shop {
     pthread_mutex_t lock;
     struct sleepers idlers;
     pthread_cond_t changed;
-    unsigned int tasks; /* waiting */
-    unsigned int done;  /* tasks that were done */
+    unsigned int tasks; /* number of waiting tasks */
+    unsigned int done;  /* number of tasks that were done */
     unsigned int asleep;
     unsigned int last; /* the thread that did the last task */
     bool is_closed;

@@ -359,7 +359,7 @@ TEST_WITH(the_first_dead_connection_closes_all_idle_ones, set_up, tear_down)
     request.stall_s = 2;
     assert_int_equal(perform(fixture, &request).error, 0);
     assert_int_equal(scripted_server_connections(fixture->server), 3);
-    /* The new connection has two descriptors here; the two dead ones had at least as many. */
+    /* The new connection has two descriptors here; the two dead connections had at least as many. */
     assert_true(count_descriptors() <= before);
 }
 
@@ -382,7 +382,7 @@ struct network {
     struct http_response cut_off;
     struct http_response again;
     size_t requests;
-    bool is_missing; /* only root may make one */
+    bool is_missing; /* the namespace could not be made, as by a user other than root */
 };
 
 static bool set_address(const char *text)
@@ -862,7 +862,7 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-/* There are more requests at once than idle handles are kept. */
+/* More requests are made at once than idle handles are kept. */
 TEST(requests_of_many_threads_leave_nothing_open)
 {
     enum {

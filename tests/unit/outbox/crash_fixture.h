@@ -118,7 +118,7 @@ static inline void start_before_crash(struct fixture *fixture, struct logging_se
         _exit(2);
 }
 
-/* The process did not reach the crash point, or an answer is still being processed. */
+/* Called if the process did not reach the crash point, or did not process an answer in time. */
 static inline void exit_without_crash(struct fixture *fixture)
 {
     outbox_stop(fixture->outbox);

@@ -159,10 +159,10 @@ static inline int fixture_teardown(void **state)
     return 0;
 }
 
-/* ---------------------------------------------------------------- doing */
+/* ---------------------------------------------------------------- actions */
 
 enum {
-    MOVER = 5000000 /* process that moves drafts in; Linux assigns no id this high */
+    MOVER = 5000000 /* pid of the program that moves drafts in, higher than any pid of Linux */
 };
 
 static inline void put_draft(struct fixture *fixture, const char *name, const char *content)
@@ -257,7 +257,7 @@ static inline int open_attached(struct fixture *fixture, const char *name, int f
     return error;
 }
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- observations */
 
 static inline bool is_listed(struct fixture *fixture, int folder, const char *name)
 {

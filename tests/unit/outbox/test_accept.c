@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mv from drafts/: its errors, the drafts that it leaves in place, and the move back to drafts/.
+ * mv from drafts/ to outbox/: its errors, the drafts that it leaves in place, and the move back to drafts/.
  */
 #include "outbox_fixture.h"
 
@@ -79,7 +79,7 @@ FIXTURE_TEST(oversized_drafts_are_refused)
     assert_int_equal(mail(fixture, "big.eml", "To: b@x.example\nAttach: m.eml\nAttach: n.txt\n\nb\n"),
                      -EMSGSIZE);
     assert_true(has_draft(fixture, "big.eml"));
-    /* The limit is on attached parts and files attached by name together. */
+    /* The limit applies to the sum of attached parts and of files attached by name. */
     assert_int_equal(
         mail(fixture, "part.eml",
              "To: b@x.example\nAttach: m.eml\nContent-Type: multipart/mixed; boundary=b\n\n"
@@ -94,7 +94,7 @@ FIXTURE_TEST(a_rename_onto_an_unsent_message_replaces_it)
     assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
     assert_int_equal(settle(fixture), -EAGAIN);
     await_next_attempt(fixture);
-    assert_int_equal(mail(fixture, "m.eml", MESSAGE "Edited.\n"), 0); /* replaces the first */
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE "Edited.\n"), 0); /* replaces the first message */
     assert_true(shown_contains(fixture, OUT, "m.eml", "Edited."));
     put_draft(fixture, "m.eml", MESSAGE);
 
@@ -134,7 +134,7 @@ FIXTURE_TEST(a_file_that_cannot_be_moved_stays_a_draft)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "m.eml", MESSAGE);
-    /* The file cannot be moved, whichever number it gets. */
+    /* The move fails whichever number the new item gets. */
     for (int i = 1; i < 20; i++) {
         char name[64];
         snprintf(name, sizeof(name), "spool/%d.data", i);
@@ -245,7 +245,7 @@ FIXTURE_TEST(an_edited_message_gets_a_new_key)
     assert_string_not_equal(first, second);
 }
 
-/* The text before the edit may have been sent; the edited text was not. */
+/* The text before the edit may have been sent; the edited text was certainly not sent. */
 FIXTURE_TEST(a_refused_edited_text_was_certainly_not_sent)
 {
     struct fixture *fixture = *state;

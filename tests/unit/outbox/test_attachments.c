@@ -138,7 +138,7 @@ FIXTURE_TEST(a_message_whose_attachment_is_interrupted_fails)
     assert_int_equal(sends(fixture), 1);
 }
 
-/* "db.bak" is a backup's name. In attachments/ only the names of temporary files have a meaning. */
+/* "db.bak" is a backup's name, which is never sent in outbox/, but is an ordinary name in attachments/. */
 FIXTURE_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
 {
     struct fixture *fixture = *state;
@@ -439,7 +439,7 @@ static void send_after_restart(struct fixture *fixture)
     assert_int_equal(settle(fixture), 0);
 }
 
-/* After a restart only a message's row says which contents the message has bound. */
+/* After a restart only a message's row shows which contents the message has bound. */
 FIXTURE_TEST(after_a_restart_each_message_has_the_content_that_it_bound)
 {
     struct fixture *fixture = *state;
@@ -487,8 +487,7 @@ FIXTURE_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
     expect_sent_with(fixture, "first", "pool-0");
 }
 
-/* Each content has only the number of its file: files in attachments/ have no position in the queue.
- */
+/* Files in attachments/ have no position in the queue, so the number of the content decides the order. */
 FIXTURE_TEST(after_a_restart_moved_in_files_keep_their_order)
 {
     static const char *const names[] = {"a.txt", "b.txt"};
@@ -511,8 +510,8 @@ FIXTURE_TEST(after_a_restart_moved_in_files_keep_their_order)
         expect_sent_with(fixture, i == 0 ? "first" : "second", ids[i]);
 }
 
-/* A handle opened before a message bound the file cannot write to the bound content, whatever happens to the
- * file's name. */
+/* A handle opened before a message bound the file cannot write to the bound content, even if the file is
+ * renamed or removed. */
 FIXTURE_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
 {
     struct fixture *fixture = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sync of outbox/: what it waits for and what it returns; and the daily limit, the cause of the longest
+ * Barriers (fsync of outbox/): their waits and results; and the daily limit, the cause of the longest
  * waits.
  */
 #include "outbox_fixture.h"
@@ -117,7 +117,7 @@ FIXTURE_TEST(a_waiting_message_is_reported_while_another_is_sent)
     fake_service_open_gate(fixture->fake, FAKE_SEND);
 }
 
-/* The message was handed in after the first sync began, and failed before that sync ended. */
+/* The message was handed in after the first barrier began, and failed before that barrier ended. */
 FIXTURE_TEST(a_later_failure_is_reported_by_the_next_barrier)
 {
     struct fixture *fixture = *state;
@@ -374,7 +374,7 @@ FIXTURE_TEST(messages_over_the_daily_limit_wait_for_midnight)
     assert_int_equal(status.sent_today, 3);
     assert_int_equal(status.queued, 2);
 
-    fixture_reopen(fixture); /* the count survives */
+    fixture_reopen(fixture); /* a restart keeps the count */
     assert_int_equal(settle(fixture), -EAGAIN);
     assert_int_equal(sends(fixture), 3);
     fake_clock_advance(&fixture->clock, 12 * HOUR_MS - 1);
@@ -423,7 +423,7 @@ FIXTURE_TEST(unsent_messages_do_not_count_towards_the_daily_limit)
     assert_int_equal(mail(fixture, "unknown.eml", MESSAGE), 0);
     assert_int_equal(settle(fixture), -EIO);
     outbox_get_status(fixture->outbox, &status);
-    assert_int_equal(status.sent_today, 1); /* it may have been sent */
+    assert_int_equal(status.sent_today, 1); /* the message may have been sent */
 }
 
 /* An attempt under way may be refused, so only sent messages use up the daily limit. */

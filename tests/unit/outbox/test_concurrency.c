@@ -28,7 +28,7 @@ static void make_content(char *content, size_t size, int thread, int message)
              message, thread);
 }
 
-/* Hands in by mv and by cp in turn. Threads cannot use assertions; the test counts at its end. */
+/* Hands in messages by mv and by cp in turn. Threads cannot use assertions: the test counts the requests. */
 static void *hand_in_many(void *argument)
 {
     struct crowd *crowd = argument;
@@ -235,8 +235,8 @@ static void *rename_onto_target(void *argument)
     return NULL;
 }
 
-/* A thread that finds the target taken has changed nothing. If it woke the others, they would wake one
- * another, and keep the processor from the thread that writes to the disk. */
+/* A thread that finds the target claimed has changed nothing. If it woke the other threads, they would wake
+ * one another, and keep the processor from the thread that writes to the disk. */
 FIXTURE_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
 {
     enum {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every named crash point: a process runs an outbox and dies there; the next process recovers and continues.
- * The requests of both are counted together. docs/OUTBOX.md has the table of crash points.
+ * At every named crash point a process that runs an outbox dies; the next process recovers and continues. The
+ * requests of both are counted together. docs/OUTBOX.md has the table of crash points.
  */
 #include "crash_fixture.h"
 
 #include "support/test.h"
 
-/* ---------------------------------------------------------------- what the dying process does */
+/* ---------------------------------------------------------------- actions of the dying process */
 
 enum act {
     ACT_WRITE,  /* cp into outbox/ */
     ACT_MOVE,   /* mv from drafts/ */
     ACT_PARTS,  /* mv of a message with an attached part */
-    ACT_CANCEL, /* mv from drafts/ while offline, and out again */
+    ACT_CANCEL, /* mv from drafts/ while offline, and mv back */
     ACT_REMOVE, /* mv from drafts/ while offline, and rm */
     ACT_WRITE_ANSWER,
     ACT_MOVE_ANSWER,
@@ -114,15 +114,15 @@ static void die_at(struct fixture *fixture, const char *point, enum act what, bo
     exit_without_crash(fixture);
 }
 
-/* ---------------------------------------------------------------- what the next process finds */
+/* ---------------------------------------------------------------- results of the recovery */
 
 struct row {
     const char *point;
     enum act act;
     int folder;           /* folder of the message after recovery; -1 if it is not in the spool */
-    const char *state;    /* in its receipt, or NULL */
+    const char *state;    /* state in the message's receipt; NULL without a receipt */
     bool stays_in_drafts; /* the draft is in drafts/ after recovery */
-    size_t sends;         /* requests of both processes */
+    size_t sends;         /* number of send requests of both processes */
     int trusted_folder;   /* folder if keys are trusted */
     size_t trusted_sends;
 };

@@ -13,7 +13,7 @@
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
 #define OLD "the old content"
 
-/* ---------------------------------------------------------------- what the dying process does */
+/* ---------------------------------------------------------------- actions of the dying process */
 
 static void must(bool is_so)
 {
@@ -45,7 +45,7 @@ static bool waits_for_service(struct fixture *fixture)
     return item->row.state == ITEM_QUEUED && item->row.http_status == 503 && item->claim == CLAIM_NONE;
 }
 
-/* a.txt is in the pool, and a message that binds it waits for the service. */
+/* Uploads a.txt to the pool, and queues a message that binds it and waits for the service. */
 static void queue_bound(struct fixture *fixture)
 {
     struct outbox_handle *handle = NULL;
@@ -103,7 +103,7 @@ static void move_a_draft_onto_it(struct fixture *fixture)
     move_in(fixture, "a.txt", ATTACHED, "a.txt");
 }
 
-/* The file that got the name later counts as the newer one, even if it was created earlier. */
+/* The file that got the name last is the newer file, even if it was created first. */
 static void rename_an_earlier_one_onto_it(struct fixture *fixture)
 {
     put_as(fixture, "b.txt", "new");
@@ -117,16 +117,16 @@ static void remove_it(struct fixture *fixture)
     outbox_unlink(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt");
 }
 
-/* ---------------------------------------------------------------- what the next process finds */
+/* ---------------------------------------------------------------- results of the recovery */
 
 static const struct crash {
     const char *point;
     const char *what;
     void (*act)(struct fixture *fixture);
-    int folder;          /* folder of a.txt after recovery; -1 if there is none */
+    int folder;          /* folder of a.txt after recovery; -1 if a.txt is gone */
     const char *content; /* content of a.txt after recovery */
     bool has_message;
-    size_t uploads; /* of both processes and a later change of the file; 0 if the count may vary */
+    size_t uploads; /* number of uploads by both processes and after a later change; 0 if it may vary */
 } rows[] = {
     {"upload_answered", "upload", upload, ATTACHED, OLD, false, 3},
     {"linked", "bind", bind_it, ATTACHED, OLD, false, 2},

@@ -176,7 +176,7 @@ FIXTURE_TEST(a_foreign_refusal_of_one_message_alone_fails_it)
     }
 }
 
-/* If a gateway limits the rate or the uploads, each item also waits by itself. */
+/* If a gateway limits the rate or the uploads, each refused item also waits for its own time. */
 FIXTURE_TEST(a_foreign_busy_answer_to_one_upload_delays_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};
@@ -220,7 +220,7 @@ FIXTURE_TEST(after_an_outage_one_long_upload_delays_no_other_message)
     await_event(fixture, EVENT_SENT, "sent/long.eml");
 }
 
-/* A gateway gives up after a minute. No other message is sent to find that out. */
+/* A gateway gives up after a minute. Meanwhile a list, not a second message, shows that it is foreign. */
 FIXTURE_TEST(a_send_that_takes_long_causes_a_list)
 {
     struct fixture *fixture = *state;

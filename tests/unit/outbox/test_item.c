@@ -101,7 +101,7 @@ TEST(ids_are_known_as_long_as_any_item_of_them_is_shown)
     assert_false(item_table_has_id(&table, OUTBOX_FOLDER_SENT, "id-2"));
     assert_false(item_table_has_id(&table, OUTBOX_FOLDER_FAILED, "id-1"));
     item_table_hide(&table, OUTBOX_FOLDER_SENT, one);
-    item_table_hide(&table, OUTBOX_FOLDER_SENT, one); /* already hidden: changes nothing */
+    item_table_hide(&table, OUTBOX_FOLDER_SENT, one); /* no effect: `one` is already hidden */
     item_table_hide(&table, OUTBOX_FOLDER_SENT, none);
     assert_true(item_table_has_id(&table, OUTBOX_FOLDER_SENT, "id-1"));
     item_table_hide(&table, OUTBOX_FOLDER_SENT, twin);
@@ -140,7 +140,7 @@ TEST(a_number_does_not_change_whether_a_name_is_sent)
     }
 }
 
-/* The names, taken or free, are so long that every possible place of the cut occurs. */
+/* The lengths of the names make the cut fall at every possible place. */
 TEST(a_cut_does_not_change_whether_a_name_is_sent)
 {
     static const char *const middles[] = {".tmp", "~", "~~~~~~~~", ".bak", ".save.1", "#", ".receipt.json"};

@@ -15,7 +15,7 @@ struct emails {
     const char *first;  /* id of the email <first@x>, or NULL */
     bool first_is_elsewhere;
     unsigned int questions;
-    int error; /* returned by each lookup, unless 0 */
+    int error; /* result of each lookup, unless 0 */
 };
 
 static int find_email(void *context, const char *message_id, const char *from, char **ret_email_id)
@@ -101,7 +101,7 @@ TEST_WITH(the_likeliest_known_email_is_answered, set_up, fixture_teardown)
     send_well(fixture, "2", "To: a@b\nIn-Reply-To: <other@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
     assert_request(fixture, 1, "e0");
     assert_all_carried(fixture, "2.receipt.json");
-    /* An email in another inbox cannot be answered from this one. */
+    /* The inbox of ME cannot answer an email of another inbox. */
     emails.first_is_elsewhere = true;
     send_well(fixture, "3", "To: a@b\nIn-Reply-To: <first@x>\nReferences: <dinner@x> <first@x>\n\nYes.\n");
     assert_request(fixture, 2, "e1");

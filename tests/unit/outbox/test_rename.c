@@ -130,7 +130,7 @@ FIXTURE_TEST(each_rename_returns_its_errno)
                      -EINVAL);
 }
 
-/* An attempt may begin at any time. The rename then has to wait for the end of the attempt. */
+/* Tries again if an attempt is under way, which may begin at any time. */
 static int rename_between_attempts(struct fixture *fixture, const char *name, const char *new_name)
 {
     int error;
@@ -253,7 +253,7 @@ FIXTURE_TEST(a_file_that_is_written_can_be_renamed)
     assert_true(is_listed(fixture, SENT, "x.eml"));
 }
 
-/* The file was closed once, but its program writes more. */
+/* The program closed the file once, but then writes more. */
 FIXTURE_TEST(a_temporary_file_renamed_while_open_is_handed_in_when_closed)
 {
     struct fixture *fixture = *state;
@@ -297,7 +297,7 @@ FIXTURE_TEST(retry_hands_in_a_failed_message)
 }
 
 enum {
-    WRITER = 5000001, /* Linux assigns no process id this high */
+    WRITER = 5000001, /* higher than any process id of Linux */
 };
 
 static void write_as(struct fixture *fixture, const char *name, const char *text, pid_t pid)

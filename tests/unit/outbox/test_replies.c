@@ -108,7 +108,7 @@ FIXTURE_TEST(equal_replies_to_two_emails_are_two_messages)
     assert_int_equal(0, settle(fixture));
     assert_int_equal(2, fake_service_count_sent(fixture->fake, true));
 
-    /* A move through drafts/ does not give one of them the key of the other either. */
+    /* Nor does a move through drafts/ give one reply the key of the other reply. */
     fake_service_push(
         fixture->fake, FAKE_SEND,
         (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 422, .error = EINVAL});

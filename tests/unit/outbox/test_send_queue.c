@@ -58,7 +58,7 @@ TEST(messages_of_a_sequence_are_sent_one_at_a_time_in_order)
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
         struct item *item = send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms);
         assert_ptr_equal(item, &items[turns[i]]);
-        item->claim = CLAIM_SERVICE; /* it is being sent */
+        item->claim = CLAIM_SERVICE; /* the item is being sent */
         if (i == 1) {
             assert_null(send_queue_find(&queue, &table, ITEM_MESSAGE, 0, &until_ms));
             send_queue_remove(&items[0]);

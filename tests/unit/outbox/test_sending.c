@@ -62,7 +62,7 @@ FIXTURE_TEST(a_message_has_no_receipt_before_it_is_sent)
     assert_true(is_listed(fixture, SENT, "hello.eml.receipt.json"));
 }
 
-/* Programs that check a folder's time notice added and removed messages. */
+/* Programs look at a folder's time to notice added and removed messages. */
 FIXTURE_TEST(sending_changes_the_times_of_outbox_and_sent)
 {
     struct fixture *fixture = *state;
@@ -104,9 +104,9 @@ struct row {
     const char *what;
     struct fake_outcome answer;
     bool is_trusted;
-    int settled;       /* what the barrier returns */
+    int settled;       /* result of the barrier */
     int folder;        /* folder of the message after the attempt */
-    const char *state; /* in its receipt, or NULL */
+    const char *state; /* state in its receipt; NULL without a receipt */
     bool is_paused;
 };
 
@@ -533,7 +533,7 @@ FIXTURE_TEST(a_slow_message_blocks_no_other)
     assert_int_equal(settle(fixture), 0);
 }
 
-/* All attempts of a message count as one message of the day. */
+/* However often a message is tried, it counts as one message of the day. */
 FIXTURE_TEST(a_message_that_is_tried_again_counts_once)
 {
     struct fixture *fixture = *state;
@@ -648,7 +648,7 @@ FIXTURE_TEST(a_rewritten_message_uploads_its_own_part)
                             fake_service_get(fixture->fake, FAKE_SEND, 1).text);
 }
 
-/* A restart would upload a part again whose id is not on the disk. So the message waits, with a reason. */
+/* After a restart, a part whose id is not on the disk would be uploaded again. So the message waits. */
 FIXTURE_TEST(a_full_disk_between_upload_and_send_only_delays_the_message)
 {
     struct fixture *fixture = *state;

@@ -33,9 +33,9 @@ enum {
     DRY_MS = 120 * 1000,
 };
 
-/* The end that a message must have, as far as its thread knows. */
+/* How a message must end, as far as its thread knows. */
 enum fate {
-    FATE_NONE,     /* refused, or never offered */
+    FATE_NONE,     /* refused by the outbox, or never handed in */
     FATE_ACCEPTED, /* accepted by the outbox */
     FATE_LEFT,     /* removed by its user, or not written to its end: it may be anywhere or nowhere */
 };
@@ -43,7 +43,7 @@ enum fate {
 struct sent_message {
     enum fate fate; /* set by its thread; other threads read it between epochs only */
     unsigned int effects;
-    char key[40]; /* under which the message took effect; `effects` and `key` are protected by stress.lock */
+    char key[40]; /* key under which the message took effect; stress.lock protects `effects` and `key` */
 };
 
 struct stress {
@@ -52,13 +52,13 @@ struct stress {
     struct mail_service_ops ops;
     uint64_t seed;
     pthread_mutex_t lock;
-    uint64_t choices; /* of the service; protected by lock, like all below */
+    uint64_t choices; /* random state of the service; protected by lock, like all below */
     bool is_benign;
     unsigned int uploads;
     unsigned int sends;
     struct sent_message messages[MESSAGES_MAX];
     unsigned int messages_len;
-    bool is_over; /* the threads are to end their epoch */
+    bool is_over; /* the epoch is over, and the threads end it */
 };
 
 struct own {
@@ -413,7 +413,7 @@ static void remove_message(struct user *user, struct own *own)
     }
 }
 
-/* Moves a message to drafts/ and removes it there: handed in again, it could be sent twice. */
+/* Moves a message to drafts/ and removes it there: a second hand-in could send the message twice. */
 static void take_message_out(struct user *user, struct own *own)
 {
     struct fixture *fixture = &user->stress->fixture;
@@ -596,14 +596,14 @@ static void *use(void *argument)
     return NULL;
 }
 
-/* ---------------------------------------------------------------- what must hold */
+/* ---------------------------------------------------------------- checks */
 
-/* The place of a message, which must be in exactly one. */
+/* The places of a message, which must be in exactly one place. */
 struct found {
     unsigned int times;
     char place[64];
     bool is_sent;
-    bool has_failed; /* and its receipt says that the message was not sent */
+    bool has_failed; /* the receipt says that the message was not sent */
 };
 
 static void note_found(struct stress *stress, const struct outbox_entry *entry, struct found *found)
@@ -771,7 +771,7 @@ static int set_up(void **state)
     stress->seed = read_number("STRESS_SEED", stress->seed >> 33);
     stress->choices = stress->seed ^ UINT64_C(0x5eed);
     pthread_mutex_init(&stress->lock, NULL);
-    setenv("TMPDIR", "/dev/shm", 0); /* fsync is free there, so ten times as many actions fit */
+    setenv("TMPDIR", "/dev/shm", 0); /* fsync costs nothing in memory, so ten times as many actions fit */
     fixture_prepare(&stress->fixture);
     stress->ops = (struct mail_service_ops){.list_emails = list_nothing,
                                             .upload = receive_upload,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files written in outbox/: when they are handed in, and which never are.
+ * Files written in outbox/: when they are handed in, and which files are never handed in.
  */
 #include "outbox_fixture.h"
 
@@ -48,7 +48,7 @@ FIXTURE_TEST(an_interrupted_file_is_not_sent_when_out_of_memory)
     assert_int_equal(sends(fixture), 0);
 }
 
-/* There is no memory to move the file to failed/, so it stays in outbox/. When it is closed again, it is
+/* Without memory the file cannot be moved to failed/, and stays in outbox/. When it is closed again, it is
  * still interrupted. */
 FIXTURE_TEST(an_interrupted_file_stays_interrupted_when_out_of_memory)
 {
@@ -147,7 +147,7 @@ FIXTURE_TEST(two_writers_hand_in_once_at_the_last_release)
 }
 
 enum {
-    ONE = 5000001, /* Linux assigns no process ids this high */
+    ONE = 5000001, /* higher than any process id of Linux */
     OTHER = 5000002,
 };
 
@@ -224,7 +224,7 @@ FIXTURE_TEST(one_writer_may_be_several_processes_or_opens)
     close_as(one, ONE);
     assert_int_equal(settle(fixture), 0);
 
-    one = open_as(fixture, "emptied", O_WRONLY, ONE); /* emptied by its writer before the other opens it */
+    one = open_as(fixture, "emptied", O_WRONLY, ONE); /* emptied by its writer before OTHER opens it */
     write_as(one, "No.\n", 0, ONE);
     assert_int_equal(outbox_set_size(fixture->outbox, number_of(fixture, OUT, "emptied"), one, 0, ONE), 0);
     idle = open_as(fixture, "emptied", O_WRONLY | O_TRUNC, OTHER);
@@ -241,7 +241,7 @@ FIXTURE_TEST(one_writer_may_be_several_processes_or_opens)
     close_as(again, ONE);
     assert_int_equal(settle(fixture), 0);
 
-    one = open_as(fixture, "first", O_WRONLY, ONE); /* its program lets another one write */
+    one = open_as(fixture, "first", O_WRONLY, ONE); /* the opener lets another program write */
     struct outbox_handle *other = open_as(fixture, "first", O_WRONLY, OTHER);
     close_as(one, ONE);
     write_as(other, MESSAGE, 0, OTHER);
@@ -474,7 +474,7 @@ FIXTURE_TEST(files_open_at_a_crash_are_interrupted)
     assert_true(shown_contains(fixture, FAILED, "m.eml", "How are you?"));
     assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "\"interrupted\""));
     assert_true(has_event(fixture, EVENT_FAILED, "failed/m.eml"));
-    /* Its program may read it to recover the text. */
+    /* The program that wrote the file may read it to recover the text. */
     assert_true(shown_contains(fixture, OUT, ".n.swp", "How are you?"));
     assert_int_equal(move(fixture, OUT, ".n.swp", OUT, "n.eml"), -EBADMSG);
     fixture_close(fixture);

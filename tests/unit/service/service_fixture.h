@@ -119,7 +119,7 @@ static inline const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "(none)";
 }
 
-/* Returns a copy of a member. Consumes the object. */
+/* Returns a copy of the text of a member. Consumes the object. */
 static inline char *take_text(json_t *object, const char *name)
 {
     char *text = strdup(text_of(object, name));

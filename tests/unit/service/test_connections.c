@@ -143,11 +143,11 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
     pair->connection = connections_add(connections, pair->ends[0]);
 }
 
-/* Idle connections, in order of arrival: the last digits of their peers' addresses. All programs of the
- * machine share 127.0.0.1. */
+/* Each row has the last digits of the peers' addresses of idle connections, in order of arrival. All programs
+ * of the machine share 127.0.0.1. */
 static const struct {
     const char *peers;
-    size_t leaves; /* index of the connection that is cut off; 9 for none */
+    size_t leaves; /* index of the connection that is shut down; 9 if none is */
 } shares[] = {
     {"222", 0}, {"223", 9}, {"3222", 1}, {"22332", 0}, {"1111", 9}, {"11111", 0}, {"11122", 9}, {"111223", 0},
 };

@@ -81,7 +81,7 @@ static void check_content(const struct fixture *fixture, const char *id, const j
     json_decref(content);
 }
 
-/* In a message each text ends with a line end. */
+/* Ignores a last line end, because each text of a message ends with one. */
 static void assert_same_lines(const char *expected, const char *found)
 {
     size_t len = strlen(expected);
@@ -163,7 +163,7 @@ static struct message new_message(void)
     };
 }
 
-/* Forwards `raw` and reads the enclosed bytes back; the caller frees them. Return: 0 or the error. */
+/* Forwards `raw` and reads the enclosed bytes back; the caller frees them. Returns 0 or the error. */
 static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size_t *ret_len)
 {
     struct message message = new_message();

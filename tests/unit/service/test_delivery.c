@@ -170,7 +170,7 @@ TEST_WITH(all_text_parts_are_joined_into_the_bodies, fixture_set_up, fixture_tea
     free(bob);
 }
 
-/* Changes the rows of a message with a text after a picture to those of version 0.2. */
+/* Changes the rows of a message that has a text after a picture to the rows that version 0.2 made. */
 TEST_WITH(an_update_from_0_2_moves_text_attachments_into_the_bodies, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
@@ -403,7 +403,7 @@ TEST_WITH(the_first_thousand_recipients_are_shown, fixture_set_up, fixture_tear_
 {
     static const struct {
         const char *before, *separator, *behind;
-        const char *last; /* of the list, which may end with a text that is no address */
+        const char *last; /* the last element of the list, which may be no address */
     } cases[] = {
         {"To: ", ", ", "", "a999@x.example"},          {"To: ", ";", "", "a999@x.example"},
         {"To: ", ";\n ", ";", "a999@x.example"},       {"To: team: ", ", ", ";", "a999@x.example"},
@@ -807,7 +807,7 @@ TEST(a_long_header_is_decoded_up_to_its_limit)
     }
 }
 
-/* Reads only the status of the answer. */
+/* Sends a GET request, and reads only the status of the answer. */
 static int ask(const struct fixture *fixture, const char *target, int *ret_status)
 {
     char status[13] = "";

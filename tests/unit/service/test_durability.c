@@ -14,7 +14,7 @@ TEST_WITH(an_upload_is_synced_before_its_answer, fixture_set_up, fixture_tear_do
     disk_forget_syncs();
     char *id = upload(fixture, "a.txt", "text/plain", "bytes", 5, 200);
     char name[64];
-    snprintf(name, sizeof(name), "/pool/%s.new", id); /* its name until it is synced */
+    snprintf(name, sizeof(name), "/pool/%s.new", id); /* the file's name until it is synced */
     disk_assert_synced(name);
     disk_assert_synced("/pool");
     disk_assert_synced("/inbox.sqlite3-wal");

@@ -71,7 +71,7 @@ TEST_WITH(an_update_sets_updated_at, fixture_set_up, fixture_tear_down)
     _cleanup_free_ char *made = date_of_update(fixture);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 10000;
     bool is_later = false;
-    while (!is_later && clock_monotonic_ms(clock_system()) < until_ms) { /* dates are in milliseconds */
+    while (!is_later && clock_monotonic_ms(clock_system()) < until_ms) { /* dates are whole milliseconds */
         json_decref(call(
             fixture, "POST", UPSERT,
             json_pack("{s:s, s:s, s:s}", "id", id, "name", "New", "email_address", "ann@inbox.localhost"),
@@ -112,7 +112,7 @@ TEST_WITH(an_update_of_an_unknown_inbox_is_refused, fixture_set_up, fixture_tear
 
 static const struct {
     const char *request;
-    const char *location; /* the last element of `loc` */
+    const char *location; /* the last element of the answer's `loc` */
 } wrong[] = {
     {"{\"email_address\":\"a@inbox.localhost\"}", "name"},
     {"{\"name\":\"x\"}", "email_address"},

@@ -18,7 +18,7 @@ struct mailboxes {
     char *bob;
 };
 
-/* Ann's inbox gets a welcome and three emails from Bob, and Bob's two from Ann. */
+/* Ann's inbox gets a welcome and three emails from Bob, and Bob's inbox two emails from Ann. */
 static struct mailboxes fill(const struct fixture *fixture)
 {
     struct mailboxes boxes = {create_inbox(fixture, ANN, NULL), create_inbox(fixture, BOB, NULL)};
@@ -210,7 +210,7 @@ TEST_WITH(an_incomplete_list_does_not_end_like_a_complete_one, fixture_set_up, f
     struct fixture *fixture = *state;
     struct mailboxes boxes = fill(fixture);
     fixture_stop(fixture);
-    /* The first records are so long that they are sent; then SQLite fails to compute one, by an overflow. */
+    /* The first records are so long that they are sent before SQLite fails to compute one (overflow). */
     change_database(fixture, "UPDATE emails SET record = json_set(record, '$.x', hex(zeroblob(100000)));"
                              "ALTER TABLE emails RENAME TO kept;"
                              "CREATE VIEW emails AS SELECT seq, id, inbox, message, from_address, is_valid,"

@@ -64,7 +64,7 @@ static void assert_fit(const struct strbuf *text)
 static const struct {
     const char *original;
     size_t len;
-    bool is_message; /* enclosed as a message, not as a file */
+    bool is_message; /* the text is enclosed as a message, not as a file */
 } cases[] = {
     {"Subject: f\xfcr\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGrüße\r\n.\r\nFrom me\r\n", 0, true},
     {"\n\nlines\nof LF\n", 0, true},

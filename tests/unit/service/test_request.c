@@ -72,7 +72,7 @@ static const struct {
 TEST(the_file_of_a_field_is_found_in_a_form)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        /* It is on the heap without a NUL, so that the sanitizer finds a read past the end. */
+        /* The body is on the heap without a NUL, so that the sanitizer finds a read past the end. */
         size_t len = strlen(cases[i].body);
         char *body = malloc(len + 1);
         memcpy(body, cases[i].body, len);

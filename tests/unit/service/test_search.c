@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Searches have the same results with the index as by a comparison of each text.
+ * A search with the index has the same results as a comparison of each text.
  */
 #include <glib.h>
 #include <sqlite3.h>

@@ -120,7 +120,7 @@ TEST_WITH(bcc_is_hidden_from_other_recipients, fixture_set_up, fixture_tear_down
     assert_int_equal(0, json_array_size(json_object_get(to_bob, "bcc_addresses")));
     assert_int_equal(1, json_array_size(json_object_get(to_eve, "bcc_addresses")));
     char *raw = load_raw(fixture, text_of(to_bob, "id"));
-    assert_null(strcasestr(raw, "bcc:")); /* an id may contain the letters, but no colon */
+    assert_null(strcasestr(raw, "bcc:")); /* an id may contain "bcc", but no colon */
     assert_null(strstr(raw, "eve@"));
     json_t *content = load_content(fixture, text_of(to_bob, "id"), "");
     char *text = json_dumps(content, 0);
@@ -234,7 +234,7 @@ TEST_WITH(mail_that_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_
     assert_non_null(shown);
     json_decref(shown);
     json_decref(load_content(fixture, text_of(email, "id"), ""));
-    /* Python's json module escapes it so. */
+    /* Python's f-strings write a bool in this form. */
     snprintf(target, sizeof(target), "/api/v1/email/%s/mark/False", text_of(email, "id"));
     json_decref(call(fixture, "POST", target, NULL, 200));
     assert_null(newest_email(fixture, bob, ""));
@@ -410,8 +410,7 @@ TEST_WITH(attachments_are_bounded_together, fixture_set_up, fixture_tear_down)
     free(bytes);
 }
 
-/* Sends an email of these texts to two people, with two attachments. Returns its prompt; the caller frees it.
- */
+/* Sends these texts to two people, with two attachments. Returns the email's prompt; the caller frees it. */
 static char *prompt_of(const struct fixture *fixture, const char *inbox, json_t *texts)
 {
     char *one = upload(fixture, "one.txt", "text/plain", "1", 1, 200);
@@ -739,7 +738,7 @@ static json_t *strangers_named(size_t count, const char *mark, size_t marks)
     return list;
 }
 
-/* The record must not be too long for inboxfs, which writes such a name with three times as many bytes. */
+/* The record must fit into inboxfs, which writes such a name with three times as many bytes. */
 TEST_WITH(names_of_all_recipients_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
@@ -818,9 +817,9 @@ TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
 }
 
 static const struct {
-    const char *change; /* merged into a good request */
+    const char *change; /* members that replace those of a good request */
     int status;
-    const char *words; /* part of the answer */
+    const char *words; /* text that the answer contains */
 } wrong[] = {
     {"{\"from_address\":\"nobody@inbox.localhost\"}", 404, "no inbox"},
     {"{\"from_address\":\"nonsense\"}", 422, "\"from_address\""},

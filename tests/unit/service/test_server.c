@@ -276,7 +276,7 @@ TEST_WITH(a_key_with_one_wrong_digit_is_refused, fixture_set_up, fixture_tear_do
 
 static const struct {
     const char *what;
-    const char *head; /* without the key */
+    const char *head; /* the request line and headers without the key */
     const char *body;
     int status;
 } heads[] = {
@@ -465,7 +465,7 @@ TEST_WITH(a_client_that_reads_no_refusals_makes_room, fixture_set_up, fixture_te
     struct pollfd cut = {.fd = deaf, .events = POLLRDHUP};
     for (size_t i = 0; i < ARRAY_LEN(held); i++)
         held[i] = -1;
-    /* while its answers are sent, other connections have waited longer */
+    /* while answers are sent to the deaf client, other connections have waited longer */
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 60 * 1000;
     for (size_t i = 0; poll(&cut, 1, 20) == 0 && clock_monotonic_ms(clock_system()) < until_ms; i++) {
         close(held[i % ARRAY_LEN(held)]);
@@ -477,7 +477,7 @@ TEST_WITH(a_client_that_reads_no_refusals_makes_room, fixture_set_up, fixture_te
         close(held[i]);
 }
 
-/* select() could not wait for the service's descriptors if others have the first 1,024. */
+/* select() cannot wait for descriptors above 1,023, which the service gets if the others are in use. */
 TEST_WITH(a_thousand_open_files_do_not_prevent_connections, fixture_set_up, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -530,7 +530,7 @@ TEST_WITH(the_bodies_of_all_requests_are_bounded, fixture_set_up, fixture_tear_d
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
         clients[i] = http_client_connect(&fixture->client);
         assert_int_equal(len, send(clients[i], request, (size_t)len, 0));
-        for (size_t at = 0; at < sizeof(body) - 1;) { /* all but the last byte */
+        for (size_t at = 0; at < sizeof(body) - 1;) { /* sends all but the last byte */
             ssize_t sent = send(clients[i], body + at, sizeof(body) - 1 - at, 0);
             assert_true(sent > 0);
             at += (size_t)sent;

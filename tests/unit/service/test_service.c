@@ -273,7 +273,7 @@ static bool is_database_mapped(void)
     return is_found;
 }
 
-/* If a mapped file is truncated, the process is killed: with an embedded service that is inboxfs. */
+/* If a mapped file is truncated, the kernel kills the process: inboxfs, if the service is embedded. */
 TEST_WITH(a_service_that_is_alone_maps_no_file, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -373,7 +373,7 @@ static void *keep_a_cpu_busy(void *argument)
     return NULL;
 }
 
-/* The service ends before the threads that answer these requests. */
+/* The service ends before the threads that answer the unparsable requests. */
 TEST_WITH(unparsable_requests_do_not_crash_a_service_that_ends, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SMTP server: limits on clients, time-outs, and its end.
+ * The SMTP server: limits on clients, time-outs, and how the server ends.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SQLite's result codes become errno; a file that cannot be opened gives the errno of the system. The runs of
- * a kept statement do not affect each other.
+ * SQLite's result codes become errno values; a file that cannot be opened gives the errno of the system. The
+ * runs of a kept statement do not affect each other.
  */
 #include "sql/query.h"
 
@@ -169,7 +169,7 @@ TEST_WITH(a_failed_statement_can_run_again, set_up, tear_down)
     assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "again"), -EEXIST);
     assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)2, "two"), 0);
     assert_int_equal(statements_integers(statements, GET, &value, 1, "s", "two"), 0);
-    /* This would fail if a statement was still open. */
+    /* COMMIT would fail if a statement was still open. */
     assert_int_equal(statements_execute(statements, COMMIT, ""), 0);
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
     assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
