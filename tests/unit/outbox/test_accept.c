@@ -246,7 +246,7 @@ FIXTURE_TEST(an_edited_message_gets_a_new_key)
 }
 
 /* The text before the edit may have been sent; the edited text was certainly not sent. */
-FIXTURE_TEST(a_refused_edited_text_was_certainly_not_sent)
+FIXTURE_TEST(a_refused_edited_text_is_reported_as_not_sent)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;

@@ -200,7 +200,7 @@ static void run_row(const struct row *row, bool is_trusted)
     close(logging.log);
 }
 
-TEST(no_crash_loses_doubles_or_halves_a_message)
+TEST(no_crash_loses_repeats_or_truncates_a_message)
 {
     for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
         pid_t child = fork();

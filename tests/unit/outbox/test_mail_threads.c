@@ -302,7 +302,7 @@ TEST_WITH(a_refusal_for_another_reason_fails_the_message, set_up, fixture_teardo
     assert_int_equal(2, sends(fixture));
 }
 
-TEST_WITH(a_refusal_leaves_an_earlier_unknown_outcome, set_up, fixture_teardown)
+TEST_WITH(an_unknown_outcome_stays_unknown_after_a_refusal, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     fixture->config.trusts_idempotency = true;

@@ -731,7 +731,7 @@ static int set_up(void **state);
 
 static int tear_down(void **state);
 
-TEST_WITH(random_use_loses_and_doubles_no_message, set_up, tear_down)
+TEST_WITH(random_use_neither_loses_nor_repeats_a_message, set_up, tear_down)
 {
     struct stress *stress = *state;
     struct user users[STRESS_THREADS];

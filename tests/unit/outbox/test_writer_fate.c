@@ -50,7 +50,7 @@ TEST(a_stat_file_shows_how_its_task_ends)
     }
 }
 
-TEST(a_torn_stat_file_shows_no_exit_code)
+TEST(a_malformed_stat_file_shows_no_exit_code)
 {
     static const char *const texts[] = {"",    "1",           "1 (", "1 (cp)", "1 (cp) R 1 2 3 4 5",
                                         ")))", "1 (cp) R x x"};
