@@ -153,7 +153,7 @@ static void break_table(const struct fixture *fixture, const char *table, const 
     run_sql(fixture, statement);
 }
 
-TEST_WITH(a_row_without_a_text_fails_only_where_it_is_needed, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_missing_value_fails_only_requests_that_need_it, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const struct {
