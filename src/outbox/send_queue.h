@@ -77,8 +77,8 @@ struct suspension {
     char error[256]; /* text of the last failure, "" after a success */
 };
 
-/* A permission to send requests. The holder of a numbered one reports the result or calls suspension_leave().
- */
+/* Permission to ask the service. The holder of a numbered try reports its result or calls
+ * suspension_leave(). */
 struct suspension_try {
     uint64_t probe;     /* number of the try; 0 if other threads may ask at the same time */
     bool must_ask_list; /* the holder asks for a list first, so that no message is lost to another server */

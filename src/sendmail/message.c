@@ -24,7 +24,7 @@ struct composition {
     struct span text;        /* the message that was read; its line ends are LF */
     struct span header;      /* the fields in `text` */
     struct span body;        /* the part of `text` behind the blank line */
-    struct recipients given; /* recipients that the arguments name; with -t, those of the header, too */
+    struct recipients given; /* recipients that the arguments name */
     struct recipients named; /* recipients that the header names */
     bool has_recipients_field;
     struct strbuf *draft;
