@@ -37,7 +37,7 @@ struct list_reader {
     char reason[LIST_REASON_MAX_BYTES]; /* reason for the first unreadable record, or "" */
     /* The fields below are private. */
     int part;
-    int error;        /* returned by all later calls */
+    int error;        /* -errno that all later calls return; 0 if none */
     long depth;       /* open brackets of the frame or the record */
     char previous;    /* last byte of the frame or list that was no blank */
     bool is_wrapped;  /* the list is in an object */

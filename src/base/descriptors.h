@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptors that a program inherits from its parent process. The parent may have closed a standard one:
- * the next file that the program opens would get its number, and output would be written into that file. The
- * parent may also have left others open (a lock of flock(1), the pipe of a shell's $(...)), which a daemon
- * would keep open for as long as it runs.
+ * The descriptors that a program inherits from its parent process. If the parent has closed a standard
+ * descriptor, the next file that the program opens gets its number, and output is written into that file. If
+ * the parent has left other descriptors open (a lock of flock(1), the pipe of a shell's $(...)), a daemon
+ * would keep them open for as long as it runs.
  */
 #ifndef INBOXFS_BASE_DESCRIPTORS_H
 #define INBOXFS_BASE_DESCRIPTORS_H

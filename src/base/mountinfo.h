@@ -13,7 +13,7 @@
 
 struct mount {
     char *path;    /* NULL at the end of the list */
-    dev_t device;  /* st_dev of its files */
+    dev_t device;  /* st_dev of the mounted files */
     int64_t owner; /* of a FUSE mount: the uid of the user who mounted it; otherwise -1 */
 };
 

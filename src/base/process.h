@@ -11,7 +11,7 @@
  * it before the first thread starts, since threads inherit the mask. Ignores SIGPIPE. */
 void process_block_ending_signals(sigset_t *ret_ending);
 
-/* Waits until one of these signals arrives. Returns its number. */
+/* Waits until a signal of `ending` arrives. Returns its number. */
 int process_wait_for_end(const sigset_t *ending);
 
 /* Disables core files, since keys and mail are in memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing string with a maximal length, for text from senders, servers and writers: no text of theirs can
+ * A growing string with a maximal length, for text from senders, servers and writers: no such text can
  * make the program use more memory. Errors are sticky: append without checks, and check once at the end.
  */
 #ifndef INBOXFS_BASE_STRBUF_H

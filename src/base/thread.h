@@ -22,8 +22,7 @@ struct worker_job {
  * -ENOMEM. */
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool);
 
-/* Queues a job. Return: 0; or -errno when no thread runs or can be started, and then the caller owns the job.
- */
+/* Queues a job. Return: 0; or -errno when no thread runs or can be started, and the caller keeps the job. */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
 
 /* Takes a job out of the queue. Returns true if the caller owns the job again; false if the job runs, has

@@ -63,7 +63,7 @@ struct sleeper {
     struct sleeper *next;
 };
 
-/* All zeros at first. The caller holds the mutex that protects them, the same in all calls. */
+/* Zeroed before the first use. The caller of each function holds the one mutex that protects them. */
 struct sleepers {
     struct sleeper *first;
 };
@@ -84,7 +84,7 @@ void sleepers_wake_all(struct sleepers *sleepers);
 
 /*
  * A backoff is the delay before the next attempt. It doubles from `min_ms` to `max_ms`, with jitter, so that
- * the clients of a service that is back do not all connect at once.
+ * the clients of a recovered service do not all connect at once.
  */
 struct backoff {
     int64_t min_ms;

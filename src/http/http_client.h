@@ -30,17 +30,17 @@ struct http_config {
 
 struct http_response {
     int error;       /* 0: the answer is complete; -EHOSTUNREACH: no connection;
-                        -EMFILE, -ENFILE: no descriptor for it; -ETIMEDOUT; -ECANCELED;
+                        -EMFILE, -ENFILE: no free descriptor; -ETIMEDOUT; -ECANCELED;
                         -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: too long;
                         -EINVAL: invalid request; -ENOMEM; -EIO; or the error of the sink */
     bool is_written; /* the kernel got the whole request, and may have sent it, so the server may have acted
                         on it. If false, the server cannot have acted */
     int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
-    int64_t retry_after_ms;             /* Retry-After in either of its forms, at most an hour; -1: none */
-    uint64_t sent_bytes;                /* bytes of heads and bodies */
-    uint64_t received_bytes;            /* likewise */
+    int64_t retry_after_ms;             /* of Retry-After (seconds or date), at most an hour; -1: none */
+    uint64_t sent_bytes;                /* in heads and bodies of the request */
+    uint64_t received_bytes;            /* in heads and bodies of the answer */
     bool is_html;                       /* the Content-Type is text/html */
-    char etag[HTTP_ETAG_MAX_BYTES];     /* "" if there is none, or if it is too long */
+    char etag[HTTP_ETAG_MAX_BYTES];     /* "" if the ETag is missing or too long */
     char reason[HTTP_REASON_MAX_BYTES]; /* a sentence for the user; "" when error is 0 */
 };
 

@@ -23,7 +23,8 @@ enum {
 };
 
 /* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
- * or, if `file_bytes` is NULL, at the start of `fd`. All are borrowed until the request ends. */
+ * or, if `file_bytes` is NULL, at the start of `fd`. The pointers and `fd` are borrowed until the request
+ * ends. */
 struct http_body {
     const char *content_type; /* NULL if there is no body */
     const void *head;
@@ -47,8 +48,8 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
     void (*pause)(void *context); /* called when the sink has got all bytes that arrived: before each wait for
                                      more, and at the end; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
-    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG; with its first bytes if
-                                     Content-Length exceeds this */
+    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG, at the first bytes if
+                                     Content-Length exceeds the limit */
     int64_t timeout_ms;           /* for the whole request; 0 for no deadline while it makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
@@ -77,7 +78,7 @@ int http_path_add_query(struct strbuf *path, const char *name, const char *value
 
 /* ---------------------------------------------------------------- multipart */
 
-/* The text before and behind the bytes of a file in a body of one part. The bytes are not copied. */
+/* The text before and behind the file in a body of one part. The file is not copied. */
 struct http_multipart {
     char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* Content-Type of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The open connections of a server, at most `max_open`. A connection beyond that takes the place of another
- * one, which is shut down:
- * - of the connection that has waited longest for a request. Connections without any accepted request are
+ * The open connections of a server, at most `max_open`. A further connection takes the place of another,
+ * which is shut down:
+ * - the connection that has waited longest for a request. Connections without any accepted request are
  *   taken first. A request is accepted when its head was checked and its key is valid;
- * - if none waits, of the connection that has been receiving a request or sending an answer for longest, if
+ * - if none waits, the connection that has been receiving a request or sending an answer for longest, if
  *   for at least a minute.
  * If there is no such connection either, the new one is refused.
  *
@@ -28,9 +28,9 @@ struct connection;
 
 enum connection_phase {
     CONNECTION_IDLE,      /* no request was accepted since the last answer */
-    CONNECTION_RECEIVING, /* the rest of an accepted request */
-    CONNECTION_SENDING,   /* the answer to an accepted request */
-    CONNECTION_WORKING,   /* the request is carried out */
+    CONNECTION_RECEIVING, /* receives the rest of an accepted request */
+    CONNECTION_SENDING,   /* sends the answer to an accepted request */
+    CONNECTION_WORKING,   /* an endpoint carries out the request */
 };
 
 /* `clock` is borrowed. Returns NULL when out of memory. */

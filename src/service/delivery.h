@@ -20,9 +20,9 @@
 #include "service/tables.h"
 
 enum {
-    DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message from elsewhere */
-    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message, because other writers wait for its turn */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* mail makes no inbox beyond these */
+    DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message that another program wrote */
+    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; other writers wait until all have it */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* mail makes no inbox if there are as many already */
 };
 
 /* The columns of a message that are derived from its values, and its text. */
@@ -50,10 +50,10 @@ int delivery_store(sqlite3 *db, const struct message *message, const char *key, 
 int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
                  const json_t *recipient);
 
-/* Returns the date in the form of records; NULL when out of memory. */
+/* Returns the date as records contain it; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);
 
-/* A message from elsewhere, with its envelope. */
+/* A message that another program wrote, with its envelope. */
 struct delivery {
     const char *sender; /* replaces a missing From; "" or NULL for none */
     const char *const *recipients;

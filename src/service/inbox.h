@@ -14,7 +14,7 @@
 #include "service/validation.h"
 
 struct service_inbox {
-    int64_t seq;    /* key of its row */
+    int64_t seq;    /* key of the row in `inboxes` */
     json_t *record; /* owned */
 };
 
@@ -35,7 +35,7 @@ int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *
 int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
 
-/* Completes the settings (inbox_settings_read()) in place to the published record, and stores it in the row
+/* Completes the settings (inbox_settings_read()) in place into the published record, and stores it in the row
  * `seq`, or in a new row if `seq` is 0. The caller has the turn to write. Return: 0; -EEXIST if another inbox
  * has the address; -errno. */
 int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listening sockets. The address of one is a text: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is
+ * Listening sockets. An address is a text: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is
  * free) or "unix:PATH". ADDRESS is numeric or "localhost", so that no name server is asked.
  */
 #ifndef INBOXFS_SERVICE_LISTENER_H
@@ -16,7 +16,7 @@ int listener_open(const char *text, int *ret_fd, char **ret_address);
 /* Removes the name of the Unix socket that listener_open() made for this address. */
 void listener_remove(const char *address);
 
-/* Returns true if other machines can connect to such an address. */
+/* Returns true if other machines can connect to the address. */
 bool listener_is_beyond_this_machine(const char *address);
 
 #endif

@@ -24,7 +24,7 @@ struct message_attachment {
     char *content_type;                    /* "type/subtype" */
     const char *encoding;                  /* Content-Transfer-Encoding; static, or NULL */
     char content_id[MIME_CONTENT_ID_SIZE]; /* without brackets; "" if it has none */
-    char *bytes;                           /* NULL in a message that was read */
+    char *bytes;                           /* NULL after message_read() */
     size_t len;                            /* bytes */
 };
 
@@ -38,8 +38,8 @@ struct message {
     int64_t forward_depth; /* how many messages are enclosed in each other */
     int64_t date_ms;
     json_t *from;
-    char *sender_text; /* in a message that was read, the value of a From without an address; or NULL */
-    json_t *to;        /* array of addresses, as cc, bcc and reply_to */
+    char *sender_text; /* set by message_read() to a From that has no address; or NULL */
+    json_t *to;        /* array of addresses, like cc, bcc and reply_to */
     json_t *cc;
     json_t *bcc; /* not written into the text */
     json_t *reply_to;

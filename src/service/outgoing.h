@@ -34,7 +34,7 @@ struct outgoing_row {
     int64_t seq;
     int64_t email;    /* seq in `outbound` or `emails` */
     char *address;    /* the recipient's address, or the inbox's id; owned */
-    int64_t attempts; /* before this one */
+    int64_t attempts; /* number of earlier attempts */
 };
 
 enum outgoing_outcome {
@@ -54,12 +54,12 @@ struct outgoing_result {
 /* The work of one kind. The caller sets the first members and zeroes the others. */
 struct outgoing {
     enum outgoing_kind kind;
-    bool has_one_target;       /* all rows go to the same place, not to one for each address */
-    int64_t attempts_max;      /* at a row: if the last one fails, the row is given up */
+    bool has_one_target;       /* all rows go to one server, not to one for each address */
+    int64_t attempts_max;      /* at a row; when all have failed, the row is given up */
     struct database *database; /* borrowed until outgoing_stop() */
 
     /* Makes one attempt, outside of any transaction, and ends soon after the cancel is set. The result is
-     * zeroed. Return: 0; -errno if the email cannot be read: it is tried again later. */
+     * zeroed. Return: 0; -errno if the email cannot be read, and the row is tried again later. */
     int (*attempt)(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result);
 
     /* Records the consequences of a result, in the transaction that recorded the result. The row is deleted
@@ -83,7 +83,7 @@ int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char
 /* Starts the thread. Return: 0 or -errno. */
 int outgoing_start(struct outgoing *outgoing);
 
-/* Cancels the attempt under way and waits for the thread. Accepts one that was not started. */
+/* Cancels the attempt under way and waits for the thread. Does nothing if it was not started. */
 void outgoing_stop(struct outgoing *outgoing);
 
 /* Formats the reason of a result, and makes one line of plain text of it. */

@@ -32,7 +32,7 @@ struct reply {
     const char *allow;            /* header Allow; static, or NULL */
     bool is_file;                 /* a browser saves the body */
     int64_t retry_after_s;        /* 0 for no Retry-After */
-    atomic_size_t *counted;       /* borrowed; body_len is subtracted when the body is freed; or NULL */
+    atomic_size_t *counted;       /* body_len is subtracted when the body is freed; borrowed; or NULL */
 };
 
 void reply_release(struct reply *reply);
@@ -40,7 +40,8 @@ void reply_release(struct reply *reply);
 /* Consumes `value`, which may be NULL when out of memory: then the reply is a 503 without a body. */
 void reply_json(struct reply *reply, unsigned int status, json_t *value);
 
-/* Makes {"detail": "…"}. Returns 0, as an endpoint does that has replied; so do the next two functions. */
+/* Makes {"detail": "…"}. Returns 0, like an endpoint that has replied. So do reply_invalid() and
+ * reply_invalid_at(). */
 int reply_error(struct reply *reply, unsigned int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -26,7 +26,7 @@
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
 
 enum {
-    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* of all recipients in a bounce */
+    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* of the reasons in one bounce */
 };
 
 /* Appends the part of a bounce about one recipient, in the form of RFC 3464; `status` is a code of RFC 3463.
@@ -46,10 +46,10 @@ enum message_type {
 /* A request to send (interface, POST /api/v1/email/send). Pointers to const are borrowed from its body. */
 struct submission {
     const char *from_address;
-    const char *from_name;  /* NULL for the name of the inbox */
-    const char *subject;    /* NULL for the subject of the existing email */
-    const char *plain_text; /* or NULL, as html, but not both */
-    const char *html;
+    const char *from_name;         /* NULL for the name of the inbox */
+    const char *subject;           /* NULL for the subject of the existing email */
+    const char *plain_text;        /* NULL if there is only html */
+    const char *html;              /* NULL if there is only plain text */
     const char *existing_email_id; /* or NULL */
     const char *idempotency_key;   /* or NULL */
     const json_t *attachment_ids;  /* array of strings, or NULL */

@@ -15,8 +15,8 @@
 
 enum service_tier {
     SERVICE_TIER_NONE, /* no daily limit */
-    SERVICE_TIER_FREE, /* 10 emails sent a UTC day */
-    SERVICE_TIER_PAID, /* 1000 */
+    SERVICE_TIER_FREE, /* at most 10 emails sent in a UTC day */
+    SERVICE_TIER_PAID, /* at most 1000 emails sent in a UTC day */
 };
 
 enum service_protocol {
@@ -25,7 +25,7 @@ enum service_protocol {
     SERVICE_HTTP,
 };
 
-/* A server of its own, with its own limits. */
+/* A listening server with its own limits. */
 struct service_door {
     enum service_protocol protocol;
     const char *listen; /* see listener.h; NULL ends an array of doors */

@@ -25,8 +25,8 @@ enum {
 };
 
 /* Until it is stored, a large message takes several times its size in memory, so this process works on one
- * large message at a time. large_message_begin() waits until the one before is stored; callers call it before
- * database_begin_write(). */
+ * large message at a time. large_message_begin() waits until the previous one is stored; callers call it
+ * before database_begin_write(). */
 void large_message_begin(void);
 void large_message_end(void);
 

@@ -18,7 +18,7 @@ struct transfer {
     struct cancel *cancel; /* borrowed; ends the transfer */
     bool has_begun;        /* connected (and logged in): a later failure is about this email */
     int64_t ending_ms;     /* time that the transfer has after a cancel; may be set during the transfer */
-    int64_t give_up_ms;    /* monotonic; 0 before a cancel */
+    int64_t give_up_ms;    /* monotonic time at which a cancelled transfer ends; 0 before a cancel */
     char reason[CURL_ERROR_SIZE];
 };
 

@@ -15,8 +15,8 @@
 /* Returns 0 or the -errno of a result code of `db` (NULL if sqlite3_open_v2() made none): -ENOSPC, -ENOMEM;
  * -EBUSY when another connection has the lock; -EEXIST when a constraint failed; -EUCLEAN when the file is
  * damaged; the system's errno when a file could not be opened; -EIO; or another. */
-
 int query_error_on(sqlite3 *db, int sqlite_result);
+
 /* Runs statements without parameters, and ignores their rows. Return: 0 or -errno. Here and below, a disk
  * that cannot be read is -EIO, not -EUCLEAN. */
 int query_script(sqlite3 *db, const char *sql);
@@ -65,7 +65,8 @@ void statements_release(struct statements *statements);
 /* Binds parameters as query_prepare() does, and runs statement `number` to its end. Return: 0 or -errno. */
 int statements_execute(struct statements *statements, size_t number, const char *types, ...);
 
-/* Reads the first row, `len` integer columns. Return: 0; -ENOENT when there is no row; or -errno. */
+/* Reads the first `len` columns, all integers, of the first row. Return: 0; -ENOENT when there is no row; or
+ * -errno. */
 int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...);
 
