@@ -204,7 +204,7 @@ static void judge_list(struct list_call *call, int error, struct service_result 
     }
 }
 
-/* SERVICE_OK with EIO means what it does for list_emails (mail_service.h). */
+/* SERVICE_OK with EIO has the meaning of list_emails in mail_service.h. */
 static void get_list(struct api_service *api, struct list_call *call, struct service_result *ret)
 {
     struct http_request request = {
@@ -339,7 +339,7 @@ static bool is_key_accepted(struct api_service *api, struct cancel *cancel, stru
 }
 
 /* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
- * into SERVICE_ABSENT. A server may also answer so to an unknown key. So the key is tried first; if the
+ * into SERVICE_ABSENT. A server may give such an answer to an unknown key. So the key is tried first; if the
  * server refuses the key, that refusal is the outcome (interface section 3, "Absence"). */
 static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
                                const struct list_call *call, struct service_result *ret)
@@ -440,7 +440,7 @@ static int build_list_target(const char *path, const struct email_query *query, 
 }
 
 /* Copies the last complete answer to a query. If nothing has changed, a request with its ETag transfers
- * nothing (RFC 9110 section 13.1.2). Returns false if there is none. */
+ * nothing (RFC 9110 section 13.1.2). Returns false if no answer is known. */
 static bool find_answer(struct api_service *api, const char *target, struct known_answer *ret)
 {
     LOCK_GUARD(&api->lock);
@@ -525,7 +525,7 @@ static void list_outbound(struct mail_service *service, const struct email_query
                      ret_count, ret);
 }
 
-/* ---------------------------------------------------------------- GET /email/{id} and what is below it */
+/* ---------------------------------------------------------------- GET /email/{id} and the paths below it */
 
 /* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Returns -errno, with the outcome in `ret`, if
  * the path gets too long. */
@@ -549,7 +549,7 @@ static void judge_length(const struct http_response *response, struct service_re
         outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
-/* A 404 is taken to mean the email, although the endpoint may be missing (judge_content_absence()). */
+/* A 404 is taken for a missing email, although the endpoint may be missing (judge_content_absence()). */
 static void judge_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))

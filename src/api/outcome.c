@@ -15,13 +15,13 @@
 #include "base/cleanup.h"
 
 enum {
-    LISTED_MAX = 8, /* entries of a FastAPI list that a reason has at most */
+    LISTED_MAX = 8, /* entries of a FastAPI list in one reason */
     BODY_REASON_MAX_BYTES = 2 * 1024 * 1024,
 };
 
 /* ---------------------------------------------------------------- the table */
 
-/* Which bodies show that the service has answered, and not a proxy in between. */
+/* The bodies that show that the service answered, not a proxy. */
 enum own_body {
     OWN_ANY,
     OWN_NO_PAGE, /* all except an HTML page */

@@ -53,7 +53,7 @@ struct http_slot {
     CURLM *multi;
     CURL *easy;
     int fd;              /* of the connection, which libcurl closes; -1 if there is none, or it is unknown */
-    uint64_t never_sent; /* find_never_sent() of a connection closed in this attempt */
+    uint64_t never_sent; /* result of find_never_sent() for a connection closed in this attempt */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: the kernel's default */
     int64_t used_ms;     /* time of the last use, by clock_boottime_ms() */
     struct http_slot *next;
@@ -64,7 +64,7 @@ struct http_client {
     char *authorization; /* the whole header line, or NULL */
     pthread_mutex_t lock;
     CURL *prototype;        /* protected by lock, like all below; has the options of fixed_options */
-    struct http_slot *idle; /* the last used first */
+    struct http_slot *idle; /* stack; the slot that was used last is first */
     unsigned int idle_len;
 };
 
@@ -137,8 +137,7 @@ struct transfer {
 
 /* ---------------------------------------------------------------- the socket */
 
-/* Makes the kernel end the connection if the peer acknowledges nothing for this time, as if it had
- * vanished. */
+/* Makes the kernel end the connection if the peer acknowledges nothing for `unacked_ms`. */
 static void limit_unacked(int fd, int64_t unacked_ms)
 {
     unsigned int limit = (unsigned int)unacked_ms;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This unit only shuts sockets down. The threads of the connections then read the end of them, and close
- * them.
+ * This unit only shuts sockets down. The connections' threads then read an end of file and close the sockets.
  */
 #include "service/connections.h"
 
@@ -18,7 +17,7 @@ enum {
     BUSY_MS = 60 * 1000, /* after this time a busy connection makes room */
 };
 
-/* Values instead of a peer's address. */
+/* Values in place of a peer's address. */
 enum {
     SHARED_PEER = 0, /* an address from which many programs connect */
     ALL_PEERS = 1,
@@ -29,9 +28,9 @@ struct connection {
     int socket_fd;
     uint64_t peer;
     enum connection_phase phase;
-    bool was_accepted; /* a request of it was accepted */
-    bool is_cut_off;   /* its socket was shut down */
-    int64_t since_ms;  /* monotonic time when it entered its phase */
+    bool was_accepted; /* a request of the connection was accepted */
+    bool is_cut_off;   /* the socket was shut down */
+    int64_t since_ms;  /* monotonic time at which the phase began */
 };
 
 struct connections {
@@ -123,7 +122,7 @@ static size_t count_locked(const struct connections *connections, uint64_t peer)
 
 /* The order in which connections make room. */
 enum claim {
-    CLAIM_STRANGER, /* idle, and no request of it was ever accepted */
+    CLAIM_STRANGER, /* idle, and without any accepted request */
     CLAIM_IDLE,
     CLAIM_SLOW, /* busy for BUSY_MS or longer */
     CLAIM_ALL,  /* makes no room */

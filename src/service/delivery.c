@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message from elsewhere is not refused for what it lacks. Without a sender it gets the envelope's, without
- * a date the current time, and without a Message-ID a random one.
+ * A message of another program is not refused for missing headers. Without a sender it gets the sender of the
+ * envelope; without a date, the current time; without a Message-ID, a random one.
  */
 #include "service/delivery.h"
 

@@ -89,7 +89,7 @@ static void append_addresses(struct strbuf *out, const char *label, const json_t
     strbuf_append_char(out, '\n');
 }
 
-/* `level` is that of the heading. */
+/* `level`: the level of the Markdown heading. */
 static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     const char *subject = text_of(record, "subject");

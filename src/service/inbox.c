@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No rule asks for SPF, DKIM or DMARC, which the service does not check.
+ * No rule uses SPF, DKIM or DMARC, which the service does not check.
  */
 #include "service/inbox.h"
 

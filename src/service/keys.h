@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * API keys. A key is 256 random bits in hex, and gives access to the whole account. The database has the
- * SHA-256 of a key, its first 8 digits for lists, and when it was made and revoked. The key itself is shown
- * only once, when it is made.
+ * API keys. A key is 256 random bits in hex, and gives access to the whole account. For each key the
+ * database has the SHA-256, the key's first 8 digits for lists, and when it was made and revoked. The key
+ * itself is shown only once, when it is made.
  *
  * The first start of a service makes a key and leaves it in DIR/api-key, where a local client can find it. It
  * writes the file first and the database second: after a crash in between, the next start uses the key in the

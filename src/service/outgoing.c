@@ -67,8 +67,8 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
     character_replace(result->reason, CHARACTER_NOT_PLAIN, '?');
 }
 
-/* If a row is due later than after the longest pause, the clock was set back, and the row is due now. Return:
- * 0; -ENOENT if no row is due; -errno. */
+/* If a row is due later than the longest pause from now, the clock was set back, and the row is due now.
+ * Return: 0; -ENOENT if no row is due; -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
     struct connection *connection = NULL;

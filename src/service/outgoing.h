@@ -83,7 +83,7 @@ int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char
 /* Starts the thread. Return: 0 or -errno. */
 int outgoing_start(struct outgoing *outgoing);
 
-/* Cancels the attempt under way and waits for the thread. Does nothing if it was not started. */
+/* Cancels the attempt under way and waits for the thread. Does nothing if no thread was started. */
 void outgoing_stop(struct outgoing *outgoing);
 
 /* Formats the reason of a result, and makes one line of plain text of it. */

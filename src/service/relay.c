@@ -26,14 +26,14 @@ enum {
     CONNECT_TIMEOUT_S = 30,
     ANSWER_TIMEOUT_S = 5 * 60, /* RFC 5321 section 4.5.3.2 */
     TIMEOUT_S = 30 * 60,       /* of the whole attempt */
-    ENDING_MS = 5000,          /* when the service ends, for the answer to a message that was sent whole */
+    ENDING_MS = 5000,          /* wait for the answer to a message sent whole, when the service ends */
     ANSWER_MAX_BYTES = 1000,
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
     ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
 };
 
 struct relay {
-    struct outgoing outgoing; /* first, so that a pointer to it is one to the relay */
+    struct outgoing outgoing; /* first: its address is that of the relay */
     const char *domain;
     char *url;         /* its path is the name of the service in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */

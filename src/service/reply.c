@@ -17,7 +17,7 @@ enum {
 
 /* ---------------------------------------------------------------- the array of records */
 
-/* The text is "[", the records with "," between them, "]". Its pieces are these marks and the records, which
+/* The body is "[", the records with "," between them, "]". Its pieces are these marks and the records, which
  * are copied from SQLite's own memory. */
 struct record_array {
     struct database *database;
@@ -158,7 +158,7 @@ void reply_failure(struct reply *reply, int error)
 
 /* ---------------------------------------------------------------- sending */
 
-/* libmicrohttpd calls this when it needs the reply's body no more. */
+/* libmicrohttpd calls this when it no longer needs the reply's body. */
 static void free_sent(void *context)
 {
     struct reply *sent = context;

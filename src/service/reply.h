@@ -40,8 +40,7 @@ void reply_release(struct reply *reply);
 /* Consumes `value`, which may be NULL when out of memory: then the reply is a 503 without a body. */
 void reply_json(struct reply *reply, unsigned int status, json_t *value);
 
-/* Makes {"detail": "…"}. Returns 0, like an endpoint that has replied. So do reply_invalid() and
- * reply_invalid_at(). */
+/* Makes {"detail": "…"}. Returns 0, like the next two functions, as the result of the endpoint. */
 int reply_error(struct reply *reply, unsigned int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -13,7 +13,7 @@
 struct request_head {
     unsigned int hosts; /* number of Host lines */
     unsigned int ends;  /* number of lines that say where the body ends */
-    bool is_endless;    /* the body has a transfer coding without an end */
+    bool is_endless;    /* the transfer coding is not "chunked", so the body has no end */
     bool has_one_end;   /* if not, the connection must end with this request */
 };
 

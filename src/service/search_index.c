@@ -12,7 +12,7 @@
 #include "base/thread.h"
 
 enum {
-    TRIGRAMS_MAX = 8,                 /* of a term; each takes time, and these leave few candidates */
+    TRIGRAMS_MAX = 8,                 /* of a term to look for; more take time and exclude little */
     BATCH_MESSAGES = 64,              /* in one turn to write */
     BATCH_CHARACTERS = 128 * 1024,    /* the message that exceeds them is the last of its batch */
     TEXT_MAX_CHARACTERS = 256 * 1024, /* of a message that is indexed */

@@ -190,7 +190,7 @@ struct exchange {
     struct reply reply;        /* its status is 0 until it is set */
     const struct route *route; /* NULL until the key was checked */
     size_t discarded_bytes;
-    bool is_settled; /* the reply is sent before the body was read */
+    bool is_settled; /* the reply is sent before the body is read */
     bool is_last;    /* the connection must end after the reply */
 };
 

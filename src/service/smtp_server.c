@@ -190,7 +190,7 @@ static void converse(struct smtp_client *client, struct smtp_session *session)
     bool goes_on = send_answers(client, session);
     while (goes_on && (len = receive(client, bytes)) > 0) {
         smtp_session_receive(session, bytes, len);
-        explicit_bzero(bytes, len); /* they may contain a password */
+        explicit_bzero(bytes, len); /* the bytes may contain a password */
         goes_on = client->answers.len == 0 || send_answers(client, session);
         if (goes_on && smtp_session_wants_tls(session))
             goes_on = begin_tls(client, session);

@@ -21,7 +21,7 @@
 /* ---------------------------------------------------------------- the step from version 0.2 */
 
 /* Version 0.2 kept some texts of a message as attachments. This step reads such messages again, so that they
- * show all of their text. The next version deletes it. */
+ * show all of their text. The next version removes this step. */
 
 static const char *text_of(const json_t *attachment, const char *key)
 {
@@ -163,7 +163,7 @@ static const struct database_step steps[] = {
     {TABLES_NAME_INSTANCE, NULL},
     {SEARCH_INDEX_TABLES,
      NULL}, /* the thread of the search index fills them, so that the start does not wait */
-    /* due_ms was NULL in a row that had failed for good. */
+    /* due_ms was NULL in a row that is never tried again. */
     {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
 

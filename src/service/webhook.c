@@ -29,7 +29,7 @@ enum {
 };
 
 struct webhook {
-    struct outgoing outgoing; /* first, so that a pointer to it is one to the webhook */
+    struct outgoing outgoing; /* first: its address is that of the webhook */
     char *secret;
     bool is_anywhere_allowed;
 };
@@ -95,7 +95,7 @@ static void judge(const struct webhook_transfer *transfer, long status, struct o
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
     bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
     bool is_done = rc == CURLE_OK && status / 100 == 2;
-    bool is_too_large = rc == CURLE_OK && status == 413; /* and would be in the next attempt */
+    bool is_too_large = rc == CURLE_OK && status == 413; /* the next attempt would send the same body */
     result->outcome = is_done                                       ? OUTGOING_DONE
                       : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
                                                                     : OUTGOING_LATER;
@@ -126,7 +126,7 @@ static void post(const struct webhook *webhook, const char *url, const char *bod
     TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, &request);
     TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
     TRANSFER_SET(transfer, CURLOPT_URL, url);
-    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses one */
+    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses the protocol */
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);

@@ -27,7 +27,7 @@ enum {
     BUSY_MS = 10000, /* time-out of waits for the locks of other processes */
 };
 
-/* A finished turn, whose thread waits for the end of the transaction; it is on that thread's stack. */
+/* A finished turn, on the stack of its thread, which waits for the end of the transaction. */
 struct finished_turn {
     struct finished_turn *next;
     sem_t is_ended;
@@ -201,8 +201,8 @@ static int open_writer(struct database *database)
     return error == -EINVAL ? -EUCLEAN : error;
 }
 
-/* SQLite counts its memory under one lock for all connections: with that, 32 readers of the service had 0.6
- * to 0.9 times the throughput of 8. The call has no effect if SQLite is already in use. */
+/* SQLite counts its memory under one lock for all connections: with this lock, 32 readers of the service had
+ * 0.6 to 0.9 times the throughput of 8. The call has no effect if SQLite is already in use. */
 static void leave_memory_uncounted(void)
 {
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);

@@ -65,8 +65,7 @@ void statements_release(struct statements *statements);
 /* Binds parameters as query_prepare() does, and runs statement `number` to its end. Return: 0 or -errno. */
 int statements_execute(struct statements *statements, size_t number, const char *types, ...);
 
-/* Reads the first `len` columns, all integers, of the first row. Return: 0; -ENOENT when there is no row; or
- * -errno. */
+/* Reads `len` integer columns of the first row. Return: 0; -ENOENT when there is no row; or -errno. */
 int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...);
 
