@@ -19,7 +19,7 @@ struct inherited_descriptors {
  * descriptor. Call it before the program opens any file. Exits the process if /dev/null cannot be opened. */
 void descriptors_open_standard(void);
 
-/* Lists the other open descriptors. They stay open at first, since the program may have to read one
+/* Lists the inherited descriptors above 2. They stay open at first, since the program may have to read one
  * (/dev/fd/63 as the key file). A failure is logged; descriptors that are not in the list stay open. */
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited);
 

@@ -163,8 +163,7 @@ int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len,
     return error != 0 ? error : file_sync(dir_fd);
 }
 
-/* Makes a missing directory. Makes its name durable, unless the user may not read (so not open) its parent.
- */
+/* Makes a missing directory. Makes its name durable, unless the user may not read the parent. */
 static int make_dir(int dir_fd, const char *path)
 {
     char parent[PATH_MAX + sizeof("/..")];

@@ -22,7 +22,7 @@
 #define LOCK_GUARD(mutex) \
     LOCK_GUARD_VARIABLE(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
 
-/* Do the same with a pthread_rwlock_t pointer, shared with other readers or exclusively. */
+/* Wait for a pthread_rwlock_t, shared or exclusive, and keep it until the end of the block. */
 #define READ_GUARD(rwlock)                \
     LOCK_GUARD_VARIABLE(rwlock_guard_end) \
     pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)

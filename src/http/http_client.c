@@ -185,10 +185,10 @@ static int on_socket_close(void *context, curl_socket_t fd)
     return close(fd);
 }
 
-/* ---------------------------------------------------------------- what goes out */
+/* ---------------------------------------------------------------- sending */
 
-/* With TLS the kernel gets more bytes than `out`. If it never sent `out` bytes or more, the request is
- * incomplete.
+/* With TLS the kernel gets more bytes than `out`. If the kernel never sent `out` bytes or more, the request
+ * is incomplete.
  */
 static void note_never_sent(struct transfer *transfer)
 {
@@ -255,7 +255,7 @@ static int on_seek(void *context, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* ---------------------------------------------------------------- what comes in */
+/* ---------------------------------------------------------------- receiving */
 
 /* libcurl decodes any transfer coding, even one that was not requested. Decompressed text may be a thousand
  * times as long: a few megabytes would cost the time and memory of gigabytes. So only "chunked" is accepted.
@@ -323,8 +323,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* These options and those of set_fixed() are set once, for the handle that the others are copies of. libcurl
- * 7.88 would refuse CURLOPT_BUFFERSIZE after a failed name lookup. */
+/* These options and those of set_fixed() are set once, for the prototype that all handles are copies of.
+ * libcurl 7.88 would refuse CURLOPT_BUFFERSIZE after a failed name lookup. */
 static const struct {
     CURLoption option;
     long value;
@@ -332,7 +332,7 @@ static const struct {
     {CURLOPT_NOSIGNAL, 1},
     {CURLOPT_QUICK_EXIT, 1}, /* do not wait for a name server when the handle is freed */
     {CURLOPT_FOLLOWLOCATION, 0},
-    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* count_sent() needs its framing */
+    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1}, /* count_sent() parses HTTP/1.1 framing */
     {CURLOPT_SSL_VERIFYPEER, 1},
     {CURLOPT_SSL_VERIFYHOST, 2},
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
@@ -557,7 +557,7 @@ static void read_head(CURL *easy, struct http_response *response)
 }
 
 /* Returns true if the kept connection was dead (perhaps another one carried the request), or the server did
- * not answer. Then connections that were used earlier are dead, too. */
+ * not answer. If so, connections that were used earlier are dead too. */
 static bool finds_dead(CURL *easy, bool had_connection, int error)
 {
     long connections = 0;
@@ -566,7 +566,7 @@ static bool finds_dead(CURL *easy, bool had_connection, int error)
            error == -EHOSTUNREACH;
 }
 
-/* Returns what finds_dead() does. */
+/* Return: as finds_dead(). */
 static bool run_transfer(struct http_slot *slot, const struct http_client *client,
                          const struct http_request *request, struct http_response *ret)
 {

@@ -23,7 +23,7 @@ enum {
 };
 
 /* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
- * or, if `file_bytes` is NULL, at the start of `fd`. Borrowed until the request ends. */
+ * or, if `file_bytes` is NULL, at the start of `fd`. The caller keeps all until the request ends. */
 struct http_body {
     const char *content_type; /* NULL if there is no body */
     const void *head;

@@ -101,8 +101,8 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
 /* If the target is away, the attempt counts for all rows that are due there. If the target gave this row no
- * answer, its other rows wait a moment, so that rows of other targets are tried first. After that they are
- * tried before this row, because they have fewer attempts. */
+ * answer, the target's other rows wait a moment, so that rows of other targets are tried first. Then the
+ * other rows are tried before this row, because they have fewer attempts. */
 static int postpone(const struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
@@ -159,7 +159,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
         outgoing_explain(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
-    /* The result of an attempt that the end of the service broke off means nothing. */
+    /* The result of an attempt that outgoing_stop() broke off is not recorded. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
     if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= outgoing->attempts_max)
         result.outcome = OUTGOING_FAILED;
@@ -172,7 +172,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* Returns how long to sleep if there is no commit. */
+/* Returns the milliseconds to sleep if nothing is committed. */
 static int64_t next_wait_ms(struct outgoing *outgoing)
 {
     int64_t poll_ms = outgoing->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;

@@ -60,7 +60,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
         len = size * count;
     memcpy(buffer, transfer->text.data + transfer->offset, len);
     transfer->offset += len;
-    if (len == 0) /* the last dot is sent, or will be next */
+    if (len == 0) /* the final dot was sent, or is sent next */
         transfer->base.ending_ms = ENDING_MS;
     return len;
 }
