@@ -17,7 +17,7 @@
 #include "base/lock.h"
 
 enum {
-    NUMBER_SHIFT = 6, /* as many bits of an inode number are its kind (node.h) */
+    NUMBER_SHIFT = 6, /* number of bits that hold the kind in an inode number (node.h) */
     NODE_ALIGNMENT = 1 << NUMBER_SHIFT,
 };
 

@@ -48,19 +48,19 @@ enum draft_state {
 struct draft_node {
     char key[DRAFT_KEY_SIZE];  /* the file's inode number in hexadecimal, until the file has left */
     bool is_root;              /* a root is always open, has no name, and is never freed */
-    struct draft_node *parent; /* with a reference; NULL if the node has no name any more */
+    struct draft_node *parent; /* a counted reference; NULL if the node has no name */
     char *name;
-    uint64_t references;  /* lookups of the kernel, holders, nodes below it */
-    int fd;               /* O_PATH | O_NOFOLLOW; open while there are holders */
-    unsigned int holders; /* once the file is removed, one of them remains until the node is freed */
-    unsigned int writers; /* open files that may write, until their RELEASE */
+    uint64_t references;  /* number of kernel lookups, holders and child nodes */
+    int fd;               /* opened with O_PATH | O_NOFOLLOW; -1 without holders */
+    unsigned int holders; /* a removed file keeps one holder until the node is freed */
+    unsigned int writers; /* number of open files that may write and had no RELEASE */
     enum draft_state state;
 };
 
 struct draft_table {
     struct clock *clock; /* borrowed */
     struct draft_node root;
-    dev_t device;                /* of the root; files on other devices are not shown */
+    dev_t device;                /* st_dev of the root folder; files on other devices are hidden */
     pthread_rwlock_t names_lock; /* taken before `lock` */
     pthread_mutex_t lock;
     pthread_cond_t writer_left;

@@ -101,7 +101,7 @@ static void release_drafts(struct tree *tree)
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_hold hold; /* keeps the node, whatever its name */
+    struct draft_hold hold; /* keeps the node alive when its name changes */
     int fd;
 };
 

@@ -25,8 +25,8 @@ enum {
 
 struct removed_name {
     uint64_t folder_ino; /* 0 if the entry is free */
-    pid_t pid;           /* of the thread */
-    int64_t until_ms;    /* monotonic */
+    pid_t pid;           /* thread that removed the name */
+    int64_t until_ms;    /* end of validity, monotonic clock */
     struct tree_entry entry;
     char name[NAME_MAX + 1];
 };
