@@ -29,7 +29,7 @@ struct request_list {
     pthread_mutex_t lock; /* taken after libfuse's lock of a request, before the lock of a cancel */
     pthread_cond_t changed;
     struct worker_pool *pool; /* has one thread, which checks for signals */
-    struct worker_job check;  /* its job */
+    struct worker_job check;  /* the job of `pool` */
     GQueue requests;          /* struct fs_request; protected by lock, like all below */
     bool is_closed;
     bool is_checking; /* `check` was handed in and has not ended */
@@ -42,7 +42,7 @@ struct fs_request {
     fuse_req_t fuse;
     bool is_informed; /* a signal that only informs (SIGCHLD) interrupted it; protected by the list's lock,
                          like all below */
-    GList link;       /* in the list */
+    GList link;       /* element of list->requests */
 };
 
 /* Return: 0 or -errno. The caller releases the list in any case. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files and folders in drafts/ that the kernel knows. A *node* stands for one file. It has the file's
- * inode number, the folder and name under which the file was found last, and a count of the open files that
- * may write, for a draft that is being written must not be handed in. A file with several names has one node,
- * which stores the name that was looked up last: the kernel looks up each name before its use, so it uses
- * that name next.
+ * inode number, the folder and name of its last lookup, and the number of open files that may write, because
+ * a draft that is being written must not be handed in. A file with several names has one node, which stores
+ * the name that was looked up last: the kernel looks up each name before its use, so it uses that name next.
  *
  * A node stays while the kernel, an open file or a node below it refers to it. The *number* of a node, by
  * which the kernel refers to it, is its address; the kernel refers only to nodes that it has looked up and
@@ -85,7 +84,7 @@ uint64_t draft_node_number(const struct draft_node *node);
  * another filesystem; -ESTALE and -ENAMETOOLONG as draft_hold() of the folder; -ENOMEM; another -errno. */
 int draft_table_find(struct draft_table *table, struct draft_node *parent, const char *name,
                      struct draft_node **ret_node, struct stat *ret_stat);
-/* Gives `count` references back; frees the node if none is left. */
+/* Drops `count` references; frees the node with the last. */
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count);
 
 /* ---------------------------------------------------------------- holding */
@@ -138,7 +137,7 @@ unsigned int draft_node_count_writers(struct draft_table *table, const struct dr
  * be on its way. Return: 0; -EBUSY when writers are left or another move is under way; -EINTR when
  * cancelled. */
 int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel);
-/* Lets writers in again, unless `has_left`: the draft was handed in. */
+/* Ends a move. Allows writers again unless `has_left` (the draft was handed in). */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left);
 
 #endif

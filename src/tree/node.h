@@ -98,9 +98,9 @@ struct tree {
     struct store *store;          /* borrowed; set by tree_attach() */
     struct outbox *outbox;        /* borrowed; set by tree_attach() */
     char *source;
-    char *account; /* NULL if the configuration names none */
+    char *account; /* name of the account in the configuration, or NULL */
     int64_t poll_interval_ms;
-    int64_t started_ms; /* realtime */
+    int64_t started_ms; /* time of tree_new(), realtime clock */
     uid_t uid;
     gid_t gid;
     struct tree_ownership shown_as;
@@ -251,11 +251,11 @@ int node_refuse_rename(unsigned int flags);
 
 struct tree_dir {
     struct tree *tree;
-    uint64_t ino; /* of the folder */
+    uint64_t ino; /* inode of the folder */
     const struct node_ops *ops;
     bool is_lasting; /* the kernel may keep the listing until it is notified */
     void *state;     /* owned by the folder's kind */
-    GList link;      /* in the tree's list of listings */
+    GList link;      /* element of tree->open_dirs */
 
     /* Set while the listing is read: the sink, and a number that is added to positions. */
     tree_dir_sink sink;
@@ -305,9 +305,9 @@ struct handle_ops {
 struct tree_handle {
     const struct handle_ops *ops;
     struct tree *tree; /* borrowed */
-    int flags;         /* as of open(2) */
+    int flags;         /* flags of open(2) */
     enum tree_caching caching;
-    GList link; /* in the tree's list of handles */
+    GList link; /* element of tree->open_handles */
 };
 
 /* Returns a zeroed handle of `size` bytes, to be freed by free(). */

@@ -94,7 +94,7 @@ enum {
 
 /* The program that makes a request, and the cancel that ends its waits. Never NULL below. */
 struct tree_caller {
-    pid_t pid;             /* of the thread; 0 if not known */
+    pid_t pid;             /* id of the calling thread; 0 if unknown */
     struct cancel *cancel; /* may be NULL */
 };
 
@@ -232,7 +232,7 @@ void tree_abandon_handles(struct tree *tree);
 
 struct tree_new_entry {
     mode_t mode;        /* type and permission bits; 0 for a new name (link) of `ino` */
-    const char *target; /* of a symbolic link */
+    const char *target; /* target of a new symbolic link */
     uint64_t ino;
 };
 /* mkdir(2), mknod(2) of a file, FIFO or socket, symlink(2) and link(2) in drafts/; in inboxes/, mkdir(2)
