@@ -35,8 +35,8 @@ struct request_loop {
     int end_fd;                  /* readable when the threads are to end; never read */
     bool may_spin;               /* threads poll for the next request for a moment before they sleep */
     atomic_bool is_ending;       /* request_loop_stop() was called */
-    atomic_bool is_end_expected; /* this program is about to unmount, so `ended` is not called; also set by
-                                    the loop's owner */
+    atomic_bool is_end_expected; /* this program is about to unmount, so `ended` is not called; the loop's
+                                    owner may set this, too */
     atomic_flag is_end_reported;
     void (*ended)(void *context); /* the mount went away; one of the threads calls it, once at most */
     void *context;
@@ -44,7 +44,7 @@ struct request_loop {
     pthread_cond_t thread_ended;
     sem_t called;         /* posted once for each thread that is to lead */
     unsigned int threads; /* protected by lock, like all below */
-    unsigned int waiting; /* threads that were not called yet */
+    unsigned int waiting; /* number of threads that wait to be called */
     bool is_led;          /* a thread leads, or was called to */
 };
 

@@ -296,7 +296,7 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
 
 /* ---------------------------------------------------------------- changing names */
 
-/* Holds the node of this name, if the kernel knows one. */
+/* Holds the node of the file `name`; holds nothing if the kernel does not know the file. */
 static int hold_known(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
 {
     char key[DRAFT_KEY_SIZE];
@@ -324,7 +324,7 @@ int draft_hold_name(struct draft_table *table, struct draft_node *parent, const 
     return error != 0 ? error : hold_known(table, folder.fd, name, ret);
 }
 
-/* If the node has another name by now, it keeps that name. */
+/* Does nothing to a node that has another name by now. */
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name)
 {
     struct draft_table *table = hold->table;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the count
- * of writers (draft_table.h), and the move of a file of the outbox back into drafts/. A move to another
- * folder is done by that folder, which hands the draft in (items.c).
+ * of writers (draft_table.h), and moves files from the outbox back into drafts/. The folder that a draft
+ * is moved to hands the draft in (items.c).
  *
  * Nothing here is lasting, and open files are read and written through their own descriptors.
  */
@@ -136,7 +136,7 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
-/* The kernel may still cache bytes that programs wrote through a mapping, perhaps into a hole. */
+/* Refuses while others may write: the kernel may cache bytes that they wrote into a hole by a mapping. */
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
@@ -207,7 +207,7 @@ static int open_node(struct tree *tree, struct draft_node *node, int fd, int fla
         owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
         error = owned_fd < 0 ? -errno : 0;
     }
-    /* With O_RDONLY | O_TRUNC, only the open writes. */
+    /* With O_RDONLY | O_TRUNC, only open(2) itself changes the file. */
     if (may_change && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
         draft_node_end_write(&tree->drafts, node);
     if (error != 0)
@@ -275,7 +275,7 @@ static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir
     return -ENOMEM;
 }
 
-/* Positions are those of the filesystem below. */
+/* Uses the positions of the underlying filesystem. */
 static int read_draft_dir(struct tree_dir *dir, uint64_t position)
 {
     const struct dirent *item;
@@ -398,7 +398,7 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
     return error;
 }
 
-/* The kernel has applied the caller's umask; that of this process must not be applied, too. */
+/* The kernel has applied the caller's umask already; undoes the umask of this process. */
 static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new_entry *what)
 {
     mode_t mode = what->mode;

@@ -264,7 +264,7 @@ struct tree_dir {
 };
 
 /* Passes an entry to the sink; `next` is the position behind it. Returns false if the buffer is full: the
- * entry must then come again. */
+ * caller must then pass the entry again. */
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next);
 /* Passes only name, shown inode number and type; the kernel looks the name up if it needs more. */
 bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_ino, mode_t mode,
