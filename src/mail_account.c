@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Opens the account: the API key, the state directory, then the local service or a service elsewhere.
+ */
 #include "mail_account.h"
 
 #include <errno.h>

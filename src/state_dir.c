@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Names, opens and locks the state directory, and names the daemon that has it.
+ */
 #include "state_dir.h"
 
 #include <errno.h>

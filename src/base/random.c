@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Random bytes come from getentropy(3), which never blocks after the machine has started.
+ */
 #include "base/random.h"
 
 #include <errno.h>

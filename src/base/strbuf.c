@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A buffer doubles its memory when it grows.
+ */
 #include "base/strbuf.h"
 
 #include <errno.h>

@@ -269,8 +269,8 @@ static void *work(void *argument)
         }
         pthread_mutex_unlock(&helper->lock);
         if (ino != 0) {
-            /* Of an empty path, the process only counts that it came: so watch_helper_wait() still waits for
-             * all paths before it. */
+            /* The process only counts an empty path, so that watch_helper_wait() still waits for all paths
+             * before it. */
             if (helper->find_path(helper->context, ino, strings, sizeof(strings)) != 0)
                 strings[0] = '\0';
             len = strlen(strings) + 1;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A reply has a body (bytes, JSON, or an array of records that is made while it is sent) and headers.
+ */
 #include "service/reply.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A string of letters describes the parameters, so that a call fits on one line.
+ */
 #include "sql/query.h"
 
 #include <errno.h>

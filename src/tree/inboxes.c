@@ -220,7 +220,7 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
     _cleanup_free_ char *text = NULL;
     _cleanup_free_ char *reason = NULL;
     size_t len = 0;
-    /* Of closes at the same time, one gets the error, or makes the request. */
+    /* If several closes come at the same time, one makes the request and gets its error. */
     if (!atomic_exchange(&inbox->is_changed, false))
         return 0;
     int error = file_read_fd(inbox->fd, SIZE_MAX, &text, &len);

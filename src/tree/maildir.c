@@ -343,8 +343,8 @@ static bool is_local(uint64_t folder, const char *name)
 }
 
 /* Writes the path below `root` of struct maildir, by which the table of drafts knows the file, or with "" the
- * path of the folder that holds these files on disk. That folder's name is made from the inbox's id, since
- * numbers change with each mount. Return: 0 or -ENOENT. */
+ * path of the folder that holds these files on disk. The folder is named after the inbox's id, since numbers
+ * change with each mount. Return: 0 or -ENOENT. */
 static int local_path(const struct tree *tree, uint64_t folder, const char *name,
                       char ret_path[LOCAL_PATH_SIZE])
 {

@@ -98,7 +98,7 @@ TEST_WITH(reply_files_open_only_for_writing, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-/* As posix_fadvise(2) makes the kernel do it. */
+/* posix_fadvise(2) makes the kernel send such a read. */
 TEST_WITH(a_read_of_a_reply_that_is_open_for_writing_is_refused, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
