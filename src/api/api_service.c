@@ -757,7 +757,8 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
     post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
     if (ret->http_status == 404)
         ret->error = ENOENT;
-    /* Any JSON confirms the mark. If the answer has the record, the caller need not request the list. */
+    /* Any answer in JSON confirms that the email was marked. If it has the record, the caller need not
+     * request the list. */
     if (ret->outcome == SERVICE_OK && read_reply(api, &body, no_json, &value, ret) &&
         email_record_from_text(strbuf_str(&body), body.len, &record) == 0)
         *ret_record = record;

@@ -28,7 +28,7 @@ static uint64_t bit_of(int signal_number)
     return UINT64_C(1) << (signal_number - 1);
 }
 
-/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, or 0 without one. */
+/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, or 0 if there is none. */
 static uint64_t mask_of(const char *status, const char *line_start)
 {
     const char *line = strstr(status, line_start);

@@ -254,7 +254,7 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
     return len;
 }
 
-static void *work(void *argument)
+static void *run_announcing(void *argument)
 {
     struct watch_helper *helper = argument;
     char strings[PIPE_BYTES];
@@ -293,7 +293,7 @@ int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mo
         return -ENAMETOOLONG;
     memcpy(helper->shared->mountpoint, mountpoint, size);
     helper->shared->device = device;
-    int error = thread_start(&helper->thread, "fs-announce", work, helper);
+    int error = thread_start(&helper->thread, "fs-announce", run_announcing, helper);
     helper->is_running = error == 0;
     return error;
 }

@@ -178,7 +178,7 @@ static int on_socket_close(void *context, curl_socket_t fd)
      * other socket is unknown, and all written bytes count as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
-        if (never_sent > 0) /* if 0, the connection may have been only tried */
+        if (never_sent > 0) /* 0 may also mean that there was no connection yet */
             slot->never_sent = never_sent;
         slot->fd = -1;
     }

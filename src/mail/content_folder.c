@@ -76,7 +76,7 @@ static const char control_shown[] = "\xef\xbf\xbd";
 
 /* Returns the text that replaces the first character, or NULL if the character is shown unchanged. Line ends
  * become LF. CHARACTER_MARK is not replaced, since texts in Hebrew and Arabic need these characters. */
-static const char *replacement_of(const char *text, size_t len, size_t *ret_character_len)
+static const char *find_replacement(const char *text, size_t len, size_t *ret_character_len)
 {
     const struct character character = character_at(text, len);
     *ret_character_len = character.len;
@@ -99,7 +99,7 @@ static int append_readable(struct strbuf *out, const char *text, size_t len)
     size_t start = 0;
     size_t character_len;
     for (size_t i = 0; i < len; i += character_len) {
-        const char *shown = replacement_of(text + i, len - i, &character_len);
+        const char *shown = find_replacement(text + i, len - i, &character_len);
         if (shown != NULL) {
             strbuf_append(out, text + start, i - start);
             strbuf_append_str(out, shown);

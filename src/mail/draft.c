@@ -147,7 +147,7 @@ static bool body_is_too_large(const char *body)
 }
 
 /* Checks recipients and sizes, whichever form they were read from. */
-static int check_whole(struct draft_reading *reading)
+static int check_completeness(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;
     int error = refuse_unusable(reading);
@@ -253,7 +253,7 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     draft_reading_init(&reading, ret_reason);
     int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
-        error = check_whole(&reading);
+        error = check_completeness(&reading);
     char *request = NULL;
     if (error == 0)
         error = write_request(&reading, &request);

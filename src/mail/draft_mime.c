@@ -177,8 +177,8 @@ static bool is_ended(const struct header_section *section)
     return section->body.bytes != section->header.bytes + section->header.len;
 }
 
-/* Reads header lines up to a blank line, or to the end. `where` (format_where()) is the beginning of an
- * error's reason. Return: 0; -EBADMSG if a line is no valid header, or a single header is repeated;
+/* Reads header lines up to a blank line, or to the end. `where` (format_part_location()) is the beginning of
+ * an error's reason. Return: 0; -EBADMSG if a line is no valid header, or a single header is repeated;
  * -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
@@ -277,12 +277,12 @@ enum {
 };
 
 /* Formats the beginning of a reason: "" for the whole message, "part 2.1: " and the like for a part. */
-static void format_where(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
+static void format_part_location(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
 {
     ret_where[0] = '\0';
     if (entity->around == NULL)
         return;
-    format_where(entity->around, ret_where);
+    format_part_location(entity->around, ret_where);
     size_t len = strlen(ret_where);
     if (len == 0)
         snprintf(ret_where, WHERE_BYTES, "part %u: ", entity->number);
@@ -298,7 +298,7 @@ refuse_part(const struct draft_reading *reading, const struct mime_entity *part,
     va_start(arguments, format);
     g_autofree char *words = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    format_where(part, where);
+    format_part_location(part, where);
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
 }
 
@@ -399,7 +399,7 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     struct draft_reading *reading = context;
     struct header_section section = {0};
     char where[WHERE_BYTES];
-    format_where(entity, where);
+    format_part_location(entity, where);
     const char *end = entity->body.bytes + entity->body.len;
     struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
     int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
@@ -483,8 +483,8 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
-    /* A long body is cut up to four bytes above its bound, at the end of a character, so that check_whole()
-     * (draft.c) refuses it. */
+    /* A long body is cut up to four bytes above its bound, at the end of a character, so that
+     * check_completeness() (draft.c) refuses it. */
     if (error == 0)
         error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
                                 &reading->html, &reading->alternative_content);

@@ -401,8 +401,8 @@ enum {
     HTML_LISTS_MAX = 12 /* all deeper lists share one counter */
 };
 
-/* The innermost row of a table. While the text of the row is in one line, its cells share that line, although
- * mail programs put each cell's text into a paragraph of its own. A heading, a list or another element from
+/* The innermost row of a table. Its cells share one line as long as the row's text fits on one, although mail
+ * programs put each cell's text into a paragraph of its own. A heading, a list or another element from
  * HTML_HEADING to HTML_TABLE ends the row. */
 struct table_row {
     bool is_open;

@@ -83,7 +83,7 @@ bool smtp_session_is_in_message(const struct smtp_session *session);
  * it receives meanwhile: they are not encrypted, and anyone on the network may have added them. */
 bool smtp_session_wants_tls(const struct smtp_session *session);
 
-/* Begins the session anew after the TLS handshake: no earlier command counts. */
+/* Begins the session anew after the TLS handshake: earlier commands are forgotten. */
 void smtp_session_encrypt(struct smtp_session *session);
 
 /* Returns true if the caller has to close the connection after sending the answers. The session ignores the

@@ -536,7 +536,8 @@ static void count_once(struct outbox *outbox, struct change *change)
         change->next.quota_day = quota_day_of(outbox_realtime_ms(outbox));
 }
 
-/* Commits a change, unless it could not be begun. Publishes the event if the change settles the item. */
+/* Commits the change, unless `error` says that it could not be begun. Publishes the event if the change
+ * settles the item. */
 static void commit_end(struct outbox *outbox, struct change *change, int error)
 {
     struct item *item = change->item;

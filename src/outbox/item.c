@@ -375,7 +375,7 @@ void item_table_unreserve(struct item_table *table, enum outbox_folder folder, c
         g_hash_table_remove(table->folders[folder].names, name);
 }
 
-/* The service may give several items one id. */
+/* The service may give several items the same id. */
 static void count_id(GHashTable *ids, const char *id, int change)
 {
     if (id == NULL)

@@ -35,7 +35,7 @@ enum {
 struct relay {
     struct outgoing outgoing; /* first: its address is that of the relay */
     const char *domain;
-    char *url;         /* its path is the name of the service in EHLO */
+    char *url;         /* its path is the name that inboxd gives in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */
     bool needs_tls;    /* STARTTLS with an smtp:// URL */
 };

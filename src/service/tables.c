@@ -130,8 +130,8 @@ static const char version_1[] =
     " outbound_id TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE pool (id TEXT PRIMARY KEY, name TEXT NOT NULL, content_type TEXT NOT NULL,"
     " bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL) WITHOUT ROWID;"
-    /* ETags contain how often a list changed. Each inbox also counts its own changes, so that a client that
-     * polls one inbox does not get the whole list again after a change in another inbox. */
+    /* An ETag contains the number of changes of a list. Each inbox also counts its own changes, so that a
+     * client that polls one inbox does not get the whole list again after a change in another inbox. */
     "INSERT INTO settings VALUES ('inbox_changes', 0), ('email_changes', 0), ('outbound_changes', 0);"
     "CREATE TRIGGER inbox_inserted AFTER INSERT ON inboxes BEGIN"
     " UPDATE settings SET value = value + 1 WHERE name = 'inbox_changes'; END;"

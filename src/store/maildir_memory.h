@@ -45,7 +45,7 @@ struct maildir_mail {
     int64_t size;                               /* bytes of the raw message; -1 if not known yet */
     uint64_t flags;                             /* maildir_name.h */
     uint32_t uid;                               /* the U number */
-    uint32_t email; /* the store's number of the email; NUMBER_NONE if not seen in this mount */
+    uint32_t email; /* the email's number in the store; NUMBER_NONE if not seen in this mount */
     uint8_t folder; /* enum maildir_folder */
     bool has_info;
     bool is_gone;    /* the inbox does not hold the email now */

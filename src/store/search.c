@@ -227,7 +227,7 @@ static void take_hit(void *context, uint32_t email)
 
 /* ---------------------------------------------------------------- the local index */
 
-static bool is_over(void *context)
+static bool is_cancelled(void *context)
 {
     const struct search *search = context;
     return cancel_is_set(search->cancel);
@@ -237,7 +237,7 @@ static bool is_over(void *context)
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     search->taking = hits;
-    return search_index_find(&search->store->cache, part, take_hit, is_over, search) == 0;
+    return search_index_find(&search->store->cache, part, take_hit, is_cancelled, search) == 0;
 }
 
 /* Indexes every email that was noted, for at most a second. Returns false if some remain. */
@@ -258,7 +258,7 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
     uint64_t position = 0;
     size_t len;
     _cleanup_free_ char *name = search_fold(inbox->name);
-    while (name != NULL && !is_over(search) &&
+    while (name != NULL && !is_cancelled(search) &&
            (len = store_list_emails(search->store, inbox->number, position, emails, positions,
                                     EMAILS_AT_ONCE)) > 0) {
         position = positions[len - 1];
@@ -266,7 +266,7 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
             if (search_query_accepts(search->query, name, emails[i].date_ms))
                 g_hash_table_add(search->local.emails, GUINT_TO_POINTER(emails[i].number));
     }
-    return name != NULL && !is_over(search);
+    return name != NULL && !is_cancelled(search);
 }
 
 /* Returns true if the query asks for attachments, and an email meets all other terms, but its attachments are

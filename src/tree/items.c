@@ -315,8 +315,8 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
-/* The kernel sends one write at a time. It knows no size of an answer's file, so appended bytes go
- * to the end of the message. */
+/* The kernel sends one write at a time. It does not know the size of a reply file, so bytes that are written
+ * with O_APPEND go to the end of the message, whatever their offset. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {

@@ -127,8 +127,8 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
 /* statvfs(2) of the filesystem that holds drafts and spool. */
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 
-/* Returns true if lookups in the node, its attributes, listing, opening, reading and releasing wait for one
- * read of the disk at most. Depends only on the node's kind, so the call costs nothing. */
+/* Returns true if no lookup, listing, open, read, release or request for attributes of the node waits for
+ * more than one read of the disk. Depends only on the node's kind, so the call costs nothing. */
 bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */

@@ -56,7 +56,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "")" 2
 }
 
-@test "a reply goes to nobody where a delivered mail names whom it cannot go to" {
+@test "a reply sends nothing if a delivered mail has an unusable address to reply to" {
   start_two_inboxes
   letter "to all" | sed 's/^Subject/Cc: Smith John, dan@x.example\r\n&/' | deliver "$ALICE"
   letter "to another" | sed 's/^Subject/Reply-To: nobody here\r\n&/' | deliver "$ALICE"

@@ -87,7 +87,7 @@ has_other_time() { # PATH TIME
   [ "$(stat -c %.9Y "$1")" != "$2" ]
 }
 
-@test "when the folders of emails appear, the inbox and its index have the times they tell" {
+@test "folders of emails that appear change the times of the inbox and its index" {
   local inbox=$MOUNT/inboxes/box-1 before
   start_scripted_service
   control '{"contents": {"mail-with-a-body": {"id": "mail-with-a-body", "plain_text": "Hello", "attachments": []}}}'

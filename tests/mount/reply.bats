@@ -135,7 +135,7 @@ refused() { # PATH
   has_event '.event == "refused" and .path == $path and (.error | test("who\\?"))' --arg path "${1#"$MOUNT/"}"
 }
 
-@test "a reply goes to nobody where the email names whom it cannot go to, and says so at once" {
+@test "a reply fails at once, and sends nothing, if an address to reply to is unusable" {
   start_with_odd_mail
   refused "$(folder in-1 reply-to)/reply"
   refused "$(folder in-1 reply-to)/reply-all"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lets calls of inboxfs on its disk fail, for tests; loaded by LD_PRELOAD.
+ * Makes disk calls of inboxfs fail, for tests; loaded by LD_PRELOAD.
  *
  * The file named by FAULT_PLAN decides which calls on files under spool/ fail. It may appear, change and
  * disappear while the program runs:

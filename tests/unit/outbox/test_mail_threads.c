@@ -255,7 +255,7 @@ TEST_WITH(a_reply_that_may_have_been_sent_stays_a_reply, set_up, fixture_teardow
                         fake_service_get(fixture->fake, FAKE_SEND, 1).key);
 }
 
-TEST_WITH(an_edited_text_is_looked_up_again, set_up, fixture_teardown)
+TEST_WITH(an_edit_looks_the_answered_email_up_again, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     refuse_next(fixture, SERVICE_UNKNOWN);

@@ -278,7 +278,7 @@ FIXTURE_TEST(contents_without_a_row_are_removed_and_foreign_files_set_aside)
     fixture_open(fixture);
     assert_false(is_there(fixture, "1.data"));
     assert_false(is_there(fixture, "7.data.new"));
-    assert_false(is_there(fixture, "88888.data")); /* linked for a message that has no row */
+    assert_false(is_there(fixture, "88888.data")); /* a link for a message that never got a row */
     assert_false(is_there(fixture, "quarantine/88888.data"));
     assert_true(is_there(fixture, "quarantine/99999.data"));
     assert_true(is_there(fixture, "quarantine/message.eml"));

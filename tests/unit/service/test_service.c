@@ -274,7 +274,7 @@ static bool is_database_mapped(void)
 }
 
 /* If a mapped file is truncated, the kernel kills the process: inboxfs, if the service is embedded. */
-TEST_WITH(a_service_without_other_processes_maps_no_file, set_up_dir, fixture_tear_down)
+TEST_WITH(a_service_that_is_alone_maps_no_database_into_memory, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < 4; i++) {
