@@ -54,9 +54,9 @@ void notifier_release(struct notifier *notifier);
 /* Queues an invalidation of the file's content and attributes. Does not wait. */
 void notifier_forget_content(struct notifier *notifier, uint64_t ino);
 
-/* Waits until all invalidations that are queued now were carried out. Gives up after NOTIFIER_WAIT_MS, since
- * a notification can wait for a request that waits for the caller's. Must not be called while the kernel has
- * locked a folder for the caller's request. */
+/* Waits until all invalidations queued so far have been carried out. Gives up after NOTIFIER_WAIT_MS, since a
+ * notification may wait for another request, which in turn waits for the caller's. Must not be called while
+ * the kernel has locked a folder for the caller's request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 struct tree_listener notifier_listener(struct notifier *notifier);

@@ -121,7 +121,7 @@ static struct span first_token(struct span value)
     return (struct span){value.bytes, len};
 }
 
-/* Without a subtype a Content-Type means text (RFC 2045 section 5.2). */
+/* A Content-Type without a subtype counts as absent (RFC 2045 section 5.2). */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE])
 {
     struct span type = first_token(mime_find_field(header, "Content-Type"));

@@ -74,8 +74,8 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
 void maildir_memory_free(struct maildir_memory *memory);
 
 /* Adds the inbox with this number and `id` (the service's, copied), or does nothing if it was added before.
- * An inbox that the database does not have gets its uidvalidity (waits for the disk). Return: 0; -EOVERFLOW
- * when there are too many; -errno of the database. */
+ * An inbox that is not in the database is given a uidvalidity, which waits for the disk. Return: 0;
+ * -EOVERFLOW when there are too many; -errno of the database. */
 int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id);
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox);
 

@@ -61,7 +61,7 @@ struct inbox_view {
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail (store_get_email() finds it) changed. One call reports the first list of many emails. */
+    /* Sent mail changed; store_get_email() finds it. One call reports the whole first list. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);

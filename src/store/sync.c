@@ -38,8 +38,9 @@ enum {
     TOO_MANY_REQUESTS = 429,
 
     COMPLETE_INTERVAL_MS = 15 * 60 * 1000,
-    INBOXES_LISTED_MAX = 20,         /* a poll lists each inbox unless there are more than this */
-    INBOXES_INTERVAL_MS = 60 * 1000, /* pause between lists of inboxes if there are more than that */
+    INBOXES_LISTED_MAX = 20, /* a poll lists each inbox unless there are more than this */
+    INBOXES_INTERVAL_MS =
+        60 * 1000, /* pause between lists of inboxes if there are more than INBOXES_LISTED_MAX */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer; a failed connection adds 5 s */

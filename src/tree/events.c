@@ -191,8 +191,8 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     return 0;
 }
 
-/* The inode's number is the file's start in the log plus 1; 0 stands for the present start. Users see one
- * inode number for all of them, so that `tail -F` takes them for one file. */
+/* The node's number is the offset at which the file begins in the log, plus 1; 0 stands for the present
+ * offset. Users see one inode number for all these nodes, so that `tail -F` takes them for one file. */
 static int get_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                          struct tree_entry *ret)
 {

@@ -176,7 +176,7 @@ void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, 
         maildir_memory_note_size(memory, inbox, mail.uid, (int64_t)size);
 }
 
-/* Compares the memory with the emails of the inbox. */
+/* Brings the memory of Maildirs up to date with the emails of the inbox. */
 static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 {
     struct email_view views[EMAILS_AT_ONCE];
@@ -270,7 +270,8 @@ static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum ma
         ret->attributes.stat.st_nlink = BOX_LINKS;
 }
 
-/* A message of unknown size must be looked up first. */
+/* A message of unknown size gets no inode number: the kernel must look it up before it uses its attributes.
+ */
 static void fill_message(const struct tree *tree, const struct email_view *email,
                          const struct maildir_mail *mail, struct tree_entry *ret)
 {

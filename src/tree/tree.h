@@ -220,7 +220,8 @@ int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* Frees the handle, after the last close(2). */
 void tree_release(struct tree_handle *handle);
 /* Releases the handles that are left when the filesystem is gone for good: every file has been closed, though
- * the kernel may not have sent it. Leaves files that were not closed well to tree_abandon_handles(). */
+ * the kernel may not have sent the release. Leaves files that were not closed properly to
+ * tree_abandon_handles(). */
 void tree_close_handles(struct tree *tree);
 /* Frees the handles and listings that are left when the mount ended with files open. A message that was being
  * written does not count as closed. Call after outbox_stop(). */

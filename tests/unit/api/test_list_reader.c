@@ -305,7 +305,7 @@ TEST(a_damaged_record_hides_no_other)
     assert_string_equal(outcome.reason, "record 5001 of the list cannot be read: invalid UTF-8");
 }
 
-/* Records that are tiny, huge, or grow by their layout reach every bound. */
+/* Records that are tiny, huge, or nested so that indentation makes them grow reach every bound. */
 TEST(records_of_every_size_fit)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);

@@ -588,7 +588,8 @@ TEST(a_cut_multipart_message_is_never_accepted)
     assert_true(accepted > 0);
 }
 
-/* Cuts the message at each byte, and changes each byte: no crash, no leak, and a reason for each error. */
+/* Cuts the message at each byte (a long one at some 500), and changes the byte there: no crash, no leak, and
+ * a reason for each error. */
 static void survive(const char *folder, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;

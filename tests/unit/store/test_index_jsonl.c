@@ -197,7 +197,8 @@ static void cut_off(const struct store_world *world, const char *path)
     assert_int_equal(ftruncate(fd, 16), 0);
 }
 
-/* Only the read of index.jsonl notices the damage, and the service would answer "not modified". */
+/* Only a read of index.jsonl reveals the damage. The sync must then ask without an ETag, or the service would
+ * answer "not modified". */
 TEST(the_next_sync_restores_damaged_records)
 {
     enum {
